@@ -1,0 +1,45 @@
+# Every chore of the project. `make up` and `make test` are all a newcomer needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup up test lint bench lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make up     set everything up and run AgentTrace"
+	@echo "make test   set everything up and run the tests"
+	@echo "make lint   ruff, mypy, import contracts"
+	@echo "make bench  measure, beside peers and the machine's limit"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or newer is needed, this is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+up: setup
+	@$(BIN)/agenttrace up
+
+test: setup
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: setup
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# Renews the locked versions; needs `uv`.
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

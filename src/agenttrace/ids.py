@@ -1,0 +1,53 @@
+"""Deterministic ids: the same content gives the same id, in every process and after every rebuild."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def generate_event_id(
+    session_id: str, turn_index: int, step_n: int, event_type: str, *, key: str | None = None
+) -> str:
+    """Name an event by where it stands and, with ``key``, by what makes it unique there.
+
+    Four arguments alone collide for parallel tool calls and content parts; ``key`` is the event's native id
+    (uuid, call id, exact timestamp) or a digest of its line with the ordinal among identical lines.
+
+    >>> generate_event_id("s", 1, 2, "ToolCall")
+    '6a644781f05063d5994d31e1fe1953c7'
+    """
+    text = f"{session_id}:turn:{turn_index}:step:{step_n}:type:{event_type}"
+    if key is not None:
+        text += f":key:{key}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def recorded_event_id(session_id: str, event_type: str, key: str) -> bytes:
+    """The id under which a recorded line is stored: ``generate_event_id`` at turn 0, step 0, as bytes.
+
+    Turn and step stay out of it on purpose. A file that was deleted and re-created in mid-session starts
+    counting anew, and the same line must keep its id when a full copy turns up later.
+    """
+    text = f"{session_id}:turn:0:step:0:type:{event_type}:key:{key}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def line_key(raw: bytes, ordinal: int) -> str:
+    """The key of a line without a native id: its digest and its ordinal among identical lines."""
+    digest = hashlib.sha256(raw).hexdigest()[:24]
+    return f"{digest}#{ordinal}"
+
+
+def span_id(*parts: str) -> bytes:
+    """Eight bytes for a span, from whatever names it inside its session."""
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).digest()[:8]
+
+
+def trace_id(*parts: str) -> bytes:
+    """Sixteen bytes for a trace."""
+    return hashlib.sha256("\x1f".join(("trace", *parts)).encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def response_key(response: str) -> bytes:
+    """Sixteen bytes that name a model response across all sessions, so that its tokens count once."""
+    return hashlib.sha256(response.encode("utf-8", "surrogatepass")).digest()[:16]

@@ -1,0 +1,83 @@
+"""The words the whole product shares: what was read, what it became, what it cost.
+
+Times are integer microseconds since the epoch (UTC), because the finest agent logs carry microseconds
+and integers compare, add and store exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Tokens of one model response, each token in exactly one of the first four fields."""
+
+    #: Prompt tokens that were neither read from nor written to a cache.
+    input_tokens: int = 0
+    #: Everything the model wrote, reasoning included.
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    #: The part of ``cache_write_tokens`` kept for an hour (Anthropic prices it apart).
+    cache_write_1h_tokens: int = 0
+    #: The part of ``output_tokens`` that was reasoning.
+    reasoning_tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        """All tokens, none twice."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One line of a log, decoded as far as recording needs it."""
+
+    #: The agent's own name for this kind of line, such as ``assistant`` or ``response_item/message``.
+    type: str
+    #: What makes the line itself unique inside its session: a uuid, a call id, an exact timestamp.
+    #: ``None``: the format has nothing of the kind, and a digest of the line with its ordinal stands in.
+    key: str | None
+    #: When the agent wrote it, microseconds; ``None`` where the line does not say.
+    at: int | None
+    #: The decoded line, in the agent module's own type.
+    body: Any
+    #: A stream other than the file's own, for lines that carry another agent's events.
+    stream: str | None = None
+
+
+class Span(msgspec.Struct, kw_only=True):
+    """One piece of work: a turn, a model call, a tool call. Grows until it is closed."""
+
+    span_id: bytes
+    trace_id: bytes
+    parent_id: bytes | None
+    #: ``turn``, ``step`` or ``tool``.
+    kind: str
+    name: str
+    start: int
+    end: int | None = None
+    #: ``open``, ``ok``, ``error``, ``cancelled`` or ``unclosed`` (the log never said how it ended).
+    status: str = "open"
+    model: str | None = None
+    turn_index: int = -1
+    step_n: int = 0
+    usage: Usage | None = None
+    #: Names the model response whose usage this is, the same in every copy of the log.
+    response: str | None = None
+    attributes: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model costs, in millionths of the currency for a million tokens."""
+
+    model: str
+    currency: str
+    input: int
+    output: int
+    cache_read: int | None = None
+    cache_write: int | None = None
+    cache_write_1h: int | None = None
+    #: Where the figures come from: the shipped table with its version, or the user's settings.
+    source: str = ""

@@ -1,0 +1,99 @@
+"""What an agent module provides: recognise a file, decode a line, say what it means, and what it says.
+
+To add a format, write one module with one class like this and name it in ``agents/__init__.py``.
+Nothing else in the product knows the formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from agenttrace.model import Event
+from agenttrace.record.acts import Act
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file is, found out from its path, its first bytes and the small files beside it."""
+
+    agent: str
+    session_id: str
+    #: ``main``, or the id of the subagent that wrote this file.
+    stream: str = "main"
+    #: The stream and the tool call that started this one, where the files beside it say so.
+    parent_stream: str | None = None
+    parent_call: str | None = None
+    #: The session this one was forked from, where the files beside it say so.
+    parent_session: str | None = None
+    #: True for a copy that came after its original, when the files say so: it never owns tokens it shares.
+    copied: bool = False
+    cwd: str | None = None
+    title: str | None = None
+    #: The subagent's kind ("coder"), for the name of its turns.
+    name: str | None = None
+    #: The model where only the agent's settings know it.
+    model: str | None = None
+    #: The directory of the file, for agents that keep companions there.
+    directory: str = ""
+
+
+class Unusable(msgspec.Struct, frozen=True):
+    """A line that is not an event."""
+
+    reason: str
+    #: True: known and of no interest (a header). False: broken, to be quarantined.
+    harmless: bool
+    #: Whole objects that could be cut out of the broken line, each to be recorded.
+    salvaged: tuple[bytes, ...] = ()
+
+
+class Content(msgspec.Struct, frozen=True):
+    """A piece of text in a line, for people and for search."""
+
+    kind: Literal["prompt", "text", "thinking", "arguments", "arguments_part", "result", "error", "note"]
+    text: str
+    #: The tool call it belongs to, if any.
+    call: str | None = None
+
+
+class Agent(Protocol):
+    """One log format. Instances hold no state: what must be remembered goes into ``memory``."""
+
+    #: The name used in commands and in the store: ``claude-code``.
+    name: str
+    #: The name people read: ``Claude Code``.
+    title: str
+
+    def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """Directories where this agent writes sessions, honouring its own environment variables."""
+        ...
+
+    def is_log(self, path: Path) -> bool:
+        """Whether a file found under one of the homes is a session log (by name alone, no reading)."""
+        ...
+
+    def recognise(self, path: Path, head: bytes) -> Source | None:
+        """What this file is, from its first whole lines (up to 64 KiB); ``None`` if it is not ours.
+
+        Content decides; the path only adds what the content leaves open. May read small companions.
+        """
+        ...
+
+    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
+        """Decode one line. Pure, fast, and never raises for bad input."""
+        ...
+
+    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+        """What the line means. Called once for each new event, in file order, never for duplicates.
+
+        ``memory`` belongs to the stream, starts empty, is stored with every batch, and holds only what msgpack
+        can carry. It must stay small however long the session gets.
+        """
+        ...
+
+    def content(self, event: Event, source: Source) -> list[Content]:
+        """The text in the line, whole."""
+        ...

@@ -1,0 +1,3 @@
+"""The trace store: one SQLite file, one writer, roll-ups for everything a list shows."""
+
+from __future__ import annotations
