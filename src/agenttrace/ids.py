@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 
 
-def generate_event_id(
-    session_id: str, turn_index: int, step_n: int, event_type: str, *, key: str | None = None
-) -> str:
+def generate_event_id(session_id: str, turn_index: int, step_n: int, event_type: str, *, key: str | None = None) -> str:
     """Name an event by where it stands and, with ``key``, by what makes it unique there.
 
     Four arguments alone collide for parallel tool calls and content parts; ``key`` is the event's native id
@@ -51,3 +49,15 @@ def trace_id(*parts: str) -> bytes:
 def response_key(response: str) -> bytes:
     """Sixteen bytes that name a model response across all sessions, so that its tokens count once."""
     return hashlib.sha256(response.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def session_number(agent: str, session_id: str) -> int:
+    """The store's number for a session: a hash, so that a rebuilt store gives it the same one."""
+    text = f"{agent}\x1f{session_id}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")
+
+
+def file_number(path: str, attempt: int) -> int:
+    """The store's number for a file; ``attempt`` tells files apart that followed each other at one path."""
+    text = f"{path}\x1f{attempt}".encode("utf-8", "surrogateescape")
+    return int.from_bytes(hashlib.sha256(text).digest()[:5], "big")

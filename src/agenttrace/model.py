@@ -45,6 +45,8 @@ class Event(msgspec.Struct, frozen=True):
     body: Any
     #: A stream other than the file's own, for lines that carry another agent's events.
     stream: str | None = None
+    #: A session other than the file's own, for files that hold several.
+    session: str | None = None
 
 
 class Span(msgspec.Struct, kw_only=True):
@@ -81,3 +83,34 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     cache_write_1h: int | None = None
     #: Where the figures come from: the shipped table with its version, or the user's settings.
     source: str = ""
+
+
+class Session(msgspec.Struct, kw_only=True):
+    """One conversation with one agent, and the counts its row in a list shows."""
+
+    #: The number under which the store knows it: ``ids.session_number(agent, session_id)``.
+    id: int
+    agent: str
+    session_id: str
+    #: The working directory.
+    project: str | None = None
+    branch: str | None = None
+    #: What the agent or the user called it; lists fall back to ``first_prompt``.
+    title: str | None = None
+    first_prompt: str | None = None
+    version: str | None = None
+    model: str | None = None
+    #: The session this one was forked from, where the log says so.
+    parent: str | None = None
+    #: True for a copy that is known to have come after its original.
+    copied: bool = False
+    #: When its main log was begun: decides which of two sessions owns a response that both hold.
+    born: int | None = None
+    state: str = "working"
+    started_at: int | None = None
+    last_at: int | None = None
+    turns: int = 0
+    steps: int = 0
+    tools: int = 0
+    errors: int = 0
+    events: int = 0

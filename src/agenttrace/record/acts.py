@@ -44,6 +44,8 @@ class StepBegin(Act, frozen=True):
     #: The agent's own number of the step inside its turn, for display.
     n: int | None = None
     model: str | None = None
+    #: True where the log has no line for the beginning: the call began when the line before was written.
+    implied: bool = False
 
 
 class StepEnd(Act, frozen=True):

@@ -1,0 +1,44 @@
+"""Which day a moment belongs to, in the time zone the user counts in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+#: Offsets change on quarter hours only, so one look-up serves all moments of one.
+_QUARTER_HOUR = 900_000_000
+
+
+def zone(name: str) -> tzinfo | None:
+    """The time zone by name; ``local`` (``None``) follows the machine."""
+    if name == "local":
+        return None
+    if name.upper() == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError(f"unknown time zone {name!r}: use a name such as Asia/Shanghai, UTC or local") from error
+
+
+def day_finder(name: str) -> Callable[[int], str]:
+    """A function from microseconds to ``YYYY-MM-DD``."""
+    place = zone(name)
+    days: dict[int, str] = {}
+
+    def day_of(at: int) -> str:
+        quarter = at // _QUARTER_HOUR
+        day = days.get(quarter)
+        if day is None:
+            if len(days) > 100_000:
+                days.clear()
+            try:
+                moment = datetime.fromtimestamp(quarter * _QUARTER_HOUR // 1_000_000, UTC)
+                day = moment.astimezone(place).strftime("%Y-%m-%d")
+            except (OverflowError, OSError, ValueError):
+                day = "1970-01-01"
+            days[quarter] = day
+        return day
+
+    return day_of

@@ -1,0 +1,101 @@
+"""What was said: the full texts of a session, taken from its raw lines when somebody looks.
+
+Spans hold no bodies; storing every argument and result a second time would double the database. One pass over the
+session's compressed lines brings them back, each to the span it belongs to.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from agenttrace.model import Event, Session
+from agenttrace.record.agents import AGENTS
+from agenttrace.record.agents.contract import Agent, Content, Source
+from agenttrace.store.reading import RawLine, SpanView, file_sources, raw_lines
+
+
+class Said(NamedTuple):
+    """A recorded line with what it says."""
+
+    line: RawLine
+    event: Event
+    source: Source
+    path: str
+    contents: list[Content]
+
+
+class Interpreter:
+    """Turns raw lines back into events and texts."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._agents: Mapping[str, Agent] = {agent.name: agent for agent in AGENTS}
+        self._connection = connection
+        self._sources: dict[int, tuple[str, Source | None]] = {}
+
+    def said(self, line: RawLine) -> Said | None:
+        """What a line says; ``None`` where its file's kind is unknown by now."""
+        path, source = self._source(line.file_id)
+        if source is None or source.agent not in self._agents:
+            return None
+        agent = self._agents[source.agent]
+        event = agent.decode(line.raw, source)
+        if not isinstance(event, Event):
+            return None
+        return Said(line, event, source, path, agent.content(event, source))
+
+    def _source(self, file_id: int) -> tuple[str, Source | None]:
+        if file_id not in self._sources:
+            self._sources = {
+                number: (path, _decoded(source)) for number, (path, source) in file_sources(self._connection).items()
+            }
+            self._sources.setdefault(file_id, ("", None))
+        return self._sources[file_id]
+
+
+def _decoded(source: bytes | None) -> Source | None:
+    if source is None:
+        return None
+    try:
+        return msgspec.json.decode(source, type=Source)
+    except msgspec.MsgspecError:
+        return None
+
+
+def session_lines(connection: sqlite3.Connection, session: Session) -> Iterator[Said]:
+    """Everything a session's lines say, in the order of recording."""
+    interpreter = Interpreter(connection)
+    for line in raw_lines(connection, session=session.id):
+        said = interpreter.said(line)
+        if said is not None:
+            yield said
+
+
+def span_contents(
+    connection: sqlite3.Connection, session: Session, spans: Sequence[SpanView]
+) -> dict[bytes, list[Content]]:
+    """The texts of each span, in order; streamed arguments are joined."""
+    calls = {(span.stream, span.attributes.get("call")): span.span_id for span in spans if span.kind == "tool"}
+    found: dict[bytes, list[Content]] = {}
+    for said in session_lines(connection, session):
+        stream = said.event.stream or said.source.stream
+        for content in said.contents:
+            target = calls.get((stream, content.call)) if content.call else None
+            target = target or said.line.span_id
+            if target is not None:
+                _add(found.setdefault(target, []), content)
+    return found
+
+
+def _add(contents: list[Content], content: Content) -> None:
+    if content.kind == "arguments_part":
+        for index in range(len(contents) - 1, -1, -1):
+            if contents[index].kind == "arguments":
+                joined = contents[index].text + content.text
+                contents[index] = Content("arguments", joined, contents[index].call)
+                return
+        content = Content("arguments", content.text, content.call)
+    contents.append(content)

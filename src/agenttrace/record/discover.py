@@ -1,0 +1,145 @@
+"""Which files are there: every place the agents write to, and whatever paths the user adds."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agenttrace.record.agents.contract import Agent
+
+logger = logging.getLogger(__name__)
+
+#: Log files by name, rotated ones (``x.jsonl.1``) and compressed ones included.
+LOG_NAME = re.compile(r"\.jsonl(\.\d+)?(\.zst)?$")
+
+
+@dataclass(frozen=True)
+class Root:
+    """A directory to look through, or a single file."""
+
+    path: Path
+    #: The agent whose home it is; ``None`` for a path the user named, where any format may be.
+    agent: Agent | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A log file as a listing shows it."""
+
+    path: str
+    agent: Agent | None
+    size: int
+    mtime_ns: int
+    device: int
+    inode: int
+
+
+@dataclass
+class Listing:
+    """What one look found, and what could not be looked at."""
+
+    files: list[Found] = field(default_factory=list)
+    #: Directories that could not be read now; the files in them are not gone.
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+
+
+def agent_roots(agents: Sequence[Agent], environ: Mapping[str, str], home: Path) -> list[Root]:
+    """The homes of all agents, whether they exist yet or not."""
+    return [Root(path, agent) for agent in agents for path in agent.homes(environ, home)]
+
+
+def named_roots(paths: Sequence[str]) -> list[Root]:
+    """Paths, directories and patterns from the command line or the settings."""
+    roots: list[Root] = []
+    for path in paths:
+        expanded = os.path.expanduser(path)
+        if not os.path.lexists(expanded) and glob.has_magic(expanded):
+            roots += [Root(Path(match)) for match in sorted(glob.glob(expanded, recursive=True))]
+        else:
+            roots.append(Root(Path(expanded)))
+    return roots
+
+
+def list_files(roots: Sequence[Root], exclude: Sequence[str] = ()) -> Listing:
+    """Every log file under the roots, each inode once, oldest first."""
+    listing = Listing()
+    seen: set[tuple[int, int]] = set()
+    for root in roots:
+        for found in _look(root, listing):
+            if (found.device, found.inode) in seen or _excluded(found.path, exclude):
+                continue
+            seen.add((found.device, found.inode))
+            listing.files.append(found)
+    # Originals before the forks that copy them, as far as times can tell; then by name, so that order is settled.
+    listing.files.sort(key=lambda found: (found.mtime_ns, found.path))
+    return listing
+
+
+def _excluded(path: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
+
+
+def _look(root: Root, listing: Listing) -> Iterator[Found]:
+    top = os.fspath(root.path)
+    try:
+        is_directory = os.path.isdir(top)
+        if not is_directory:
+            if os.path.isfile(top):
+                yield _found(os.path.realpath(top), root.agent, os.stat(top))
+            return
+    except OSError as error:
+        listing.unreadable.append((top, error.strerror or str(error)))
+        return
+    yield from _walk(os.path.realpath(top), root.agent, listing, set())
+
+
+def _walk(top: str, agent: Agent | None, listing: Listing, visited: set[tuple[int, int]]) -> Iterator[Found]:
+    pending = [top]
+    while pending:
+        directory = pending.pop()
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    yield from _entry(entry, agent, pending, visited)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            listing.unreadable.append((directory, error.strerror or str(error)))
+
+
+def _entry(
+    entry: os.DirEntry[str], agent: Agent | None, pending: list[str], visited: set[tuple[int, int]]
+) -> Iterator[Found]:
+    try:
+        if entry.is_dir():
+            if entry.is_symlink():
+                # A link may lead back up; only the first visit of a linked directory counts.
+                stat = entry.stat()
+                if (stat.st_dev, stat.st_ino) in visited:
+                    return
+                visited.add((stat.st_dev, stat.st_ino))
+                pending.append(os.path.realpath(entry.path))
+            else:
+                pending.append(entry.path)
+        elif _is_log(entry, agent) and entry.is_file():
+            path = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+            yield _found(path, agent, entry.stat())
+    except OSError:
+        # It vanished between listing and looking; if it comes back, the next look finds it.
+        return
+
+
+def _is_log(entry: os.DirEntry[str], agent: Agent | None) -> bool:
+    if not LOG_NAME.search(entry.name):
+        return False
+    return agent is None or agent.is_log(Path(entry.path))
+
+
+def _found(path: str, agent: Agent | None, stat: os.stat_result) -> Found:
+    return Found(path, agent, stat.st_size, stat.st_mtime_ns, stat.st_dev, stat.st_ino)

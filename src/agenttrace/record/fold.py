@@ -1,0 +1,368 @@
+"""Acts become spans: turns, the model calls in them, the tools these call.
+
+Folding is a pure function of a stream's events in order: where batches begin and end changes nothing, so a
+recorder killed at any point ends with the same rows as one that never stopped. What must be remembered between
+two batches is a ``StreamState``; it holds open work only, never bodies, and stays small however long a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from agenttrace import ids
+from agenttrace.model import Span, Usage
+from agenttrace.record import acts as a
+
+#: How many model calls and unanswered tool calls a stream remembers, so that late lines find them.
+REMEMBERED_STEPS = 16
+REMEMBERED_CALLS = 512
+PROMPT_PREVIEW = 300
+ERROR_PREVIEW = 500
+
+
+class StreamState(msgspec.Struct):
+    """What one stream of events needs to go on: stored with every batch."""
+
+    turn: Span | None = None
+    #: The agent's own name of that turn.
+    turn_name: str | None = None
+    turns: int = 0
+    steps_in_turn: int = 0
+    step: str | None = None
+    steps: dict[str, Span] = msgspec.field(default_factory=dict)
+    calls: dict[str, Span] = msgspec.field(default_factory=dict)
+    last_call: str | None = None
+    #: ``working``, ``waiting``, ``ended`` or ``interrupted``: what the log says last.
+    state: str = "working"
+    last_at: int = 0
+    model: str | None = None
+    memory: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class UsageFact(msgspec.Struct, frozen=True, gc=False):
+    """Tokens of one response as one line logged them; the ledger decides what counts."""
+
+    response: str
+    usage: Usage
+    model: str
+    at: int
+    estimated: bool
+
+
+class Folder:
+    """Folds the new events of one stream; what changed since the last ``take`` is collected for the writer."""
+
+    def __init__(self, session_id: str, stream: str, agent: str, state: StreamState) -> None:
+        self.session_id = session_id
+        self.stream = stream
+        self.agent = agent
+        self.state = state
+        self.changed: dict[bytes, Span] = {}
+        self.usage: list[UsageFact] = []
+        self.info: list[a.SessionInfo] = []
+        self.spawned: list[a.Spawned] = []
+        self.first_prompt: str | None = None
+        self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
+        self.fed = False
+        self._event_id = b""
+        self._at = 0
+        self._touched: Span | None = None
+        self._handlers: dict[type[a.Act], Callable[[Any], None]] = {
+            a.TurnBegin: self._turn_begin,
+            a.TurnEnd: self._turn_end,
+            a.StepBegin: self._step_begin,
+            a.StepEnd: self._step_end,
+            a.ToolBegin: self._tool_begin,
+            a.ToolArguments: self._tool_arguments,
+            a.ToolEnd: self._tool_end,
+            a.ResponseUsage: self._response_usage,
+            a.Error: self._error,
+            a.Note: self._note,
+            a.Waiting: self._waiting,
+            a.SessionInfo: self._session_info,
+            a.Spawned: self.spawned.append,
+        }
+
+    def feed(self, event_id: bytes, at: int | None, acts: Iterable[a.Act]) -> Span | None:
+        """Apply one event; the span it belongs to comes back."""
+        state = self.state
+        self.fed = True
+        self._event_id = event_id
+        self._at = at if at is not None else state.last_at
+        self._touched = None
+        for act in acts:
+            self._handlers[type(act)](act)
+        if self._at > state.last_at:
+            state.last_at = self._at
+        touched = self._touched
+        if touched is None:
+            touched = (state.steps.get(state.step) if state.step else None) or state.turn
+        return touched
+
+    def taken(self) -> None:
+        """What changed is stored; collect anew."""
+        self.changed, self.usage, self.info = {}, [], []
+        self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
+        self.fed = False
+
+    # -- turns ------------------------------------------------------------------------------------------------
+
+    def _turn_begin(self, act: a.TurnBegin) -> None:
+        state = self.state
+        if state.turn is not None and act.turn is not None and act.turn == state.turn_name:
+            self._reopen_turn(state.turn)
+            return
+        self._leave_turn()
+        turn = self._open_turn(act.origin, index=state.turns)
+        state.turns += 1
+        state.turn_name = act.turn
+        if act.prompt:
+            turn.attributes["prompt"] = act.prompt[:PROMPT_PREVIEW]
+            if self.first_prompt is None and act.origin == "user":
+                self.first_prompt = act.prompt[:PROMPT_PREVIEW]
+
+    def _open_turn(self, origin: str, index: int) -> Span:
+        opener = self._event_id.hex()
+        turn = Span(
+            span_id=ids.span_id(self.session_id, self.stream, "turn", opener),
+            trace_id=ids.trace_id(self.session_id, self.stream, opener),
+            parent_id=None,
+            kind="turn",
+            name=f"invoke_agent {self.agent}",
+            start=self._at,
+            turn_index=index,
+        )
+        if origin != "user":
+            turn.attributes["origin"] = origin
+        state = self.state
+        state.turn, state.turn_name, state.step, state.steps_in_turn = turn, None, None, 0
+        state.state = "working"
+        self.new_turns += 1
+        self._touch(turn)
+        return turn
+
+    def _reopen_turn(self, turn: Span) -> None:
+        turn.status, turn.end = "open", None
+        self.state.state = "working"
+        self._touch(turn)
+
+    def _current_turn(self) -> Span:
+        """The open turn; work outside any turn gets one of its own (-1 where the file starts in mid-turn)."""
+        state = self.state
+        if state.turn is not None and state.turn.status == "open":
+            return state.turn
+        if state.turns == 0 and state.turn is None:
+            return self._open_turn("unknown", index=-1)
+        turn = self._open_turn("unknown", index=state.turns)
+        state.turns += 1
+        return turn
+
+    def _turn_end(self, act: a.TurnEnd) -> None:
+        state = self.state
+        turn = state.turn
+        if turn is None or (act.turn is not None and state.turn_name not in (None, act.turn)):
+            return
+        self._close_open_step("ok" if act.status == "ok" else act.status, self._at)
+        self._give_up_calls(turn)
+        if act.error:
+            turn.attributes["error"] = act.error[:ERROR_PREVIEW]
+        self._close(turn, act.status, self._at)
+        state.state = "interrupted" if act.status == "cancelled" else "waiting"
+
+    def _leave_turn(self) -> None:
+        """Close what the log left open: the agent was killed, or never writes ends."""
+        turn = self.state.turn
+        if turn is None or turn.status != "open":
+            return
+        end = max(self.state.last_at, turn.start)
+        self._close_open_step(None, end)
+        self._give_up_calls(turn)
+        turn.attributes["closed_by"] = "next turn"
+        self._close(turn, "unclosed", end)
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    def _step_begin(self, act: a.StepBegin) -> None:
+        state = self.state
+        known = state.steps.get(act.step) if act.step is not None else None
+        if known is not None:
+            state.step = act.step
+            self._touch(known)
+            return
+        turn = self._current_turn()
+        self._close_open_step("ok", max(state.last_at, turn.start))
+        step = self._new_step(act.step or self._event_id.hex(), act.n, act.model or state.model)
+        if act.implied and turn.start <= state.last_at < step.start:
+            step.start = state.last_at
+
+    def _new_step(self, name: str, n: int | None, model: str | None) -> Span:
+        state = self.state
+        turn = self._current_turn()
+        state.steps_in_turn += 1
+        step = Span(
+            span_id=ids.span_id(self.session_id, self.stream, "step", name),
+            trace_id=turn.trace_id,
+            parent_id=turn.span_id,
+            kind="step",
+            name=f"chat {model}" if model else "chat",
+            start=self._at,
+            model=model,
+            turn_index=turn.turn_index,
+            step_n=n if n is not None else state.steps_in_turn,
+        )
+        state.steps[name] = step
+        if len(state.steps) > REMEMBERED_STEPS:
+            del state.steps[next(iter(state.steps))]
+        state.step = name
+        state.state = "working"
+        self.new_steps += 1
+        self._touch(step)
+        return step
+
+    def _step_end(self, act: a.StepEnd) -> None:
+        step = self._find_step(act.step)
+        if step is None:
+            return
+        if act.finish_reason:
+            step.attributes["finish_reason"] = act.finish_reason
+        if act.error:
+            step.attributes["error"] = act.error[:ERROR_PREVIEW]
+        self._close(step, act.status, self._at)
+
+    def _find_step(self, name: str | None) -> Span | None:
+        name = name if name is not None else self.state.step
+        return self.state.steps.get(name) if name is not None else None
+
+    def _close_open_step(self, status: str | None, end: int) -> None:
+        """``None``: nothing said how it ended; it is complete if its usage came."""
+        step = self._find_step(None)
+        if step is not None and step.status == "open":
+            if status is None:
+                status = "ok" if step.usage is not None else "unclosed"
+            self._close(step, status, end)
+        self.state.step = None
+
+    # -- tools ------------------------------------------------------------------------------------------------
+
+    def _tool_begin(self, act: a.ToolBegin) -> None:
+        state = self.state
+        step = self._find_step(act.step)
+        if step is None:
+            # A call outside any known model call still needs a parent that tells when it was made.
+            step = self._new_step(act.step or self._event_id.hex(), None, state.model)
+        span_id = ids.span_id(self.session_id, self.stream, "tool", step.span_id.hex(), act.call)
+        state.last_call = act.call
+        known = state.calls.get(act.call)
+        if known is not None and known.span_id == span_id:
+            self._touch(known)
+            return
+        call = Span(
+            span_id=span_id,
+            trace_id=step.trace_id,
+            parent_id=step.span_id,
+            kind="tool",
+            name=f"execute_tool {act.name}",
+            start=self._at,
+            turn_index=step.turn_index,
+            step_n=step.step_n,
+            attributes={"call": act.call, "tool": act.name},
+        )
+        if act.subagent:
+            call.attributes["subagent"] = True
+        state.calls[act.call] = call
+        if len(state.calls) > REMEMBERED_CALLS:
+            del state.calls[next(iter(state.calls))]
+        state.state = "working"
+        self.new_tools += 1
+        self._touch(call)
+
+    def _tool_arguments(self, act: a.ToolArguments) -> None:
+        call = self.state.calls.get(act.call or self.state.last_call or "")
+        if call is not None:
+            self._touch(call)
+
+    def _tool_end(self, act: a.ToolEnd) -> None:
+        state = self.state
+        call = state.calls.pop(act.call, None)
+        if call is None:
+            # The call itself is not in the log: the file began in mid-turn, or it was answered already.
+            self._note(a.Note("orphan result"))
+            return
+        if act.duration is not None:
+            call.attributes["duration"] = act.duration
+        if act.error:
+            call.attributes["error"] = act.error[:ERROR_PREVIEW]
+        call.attributes.pop("closed_by", None)
+        self._close(call, act.status, self._at)
+        if state.state == "waiting" and state.turn is not None and state.turn.status == "open":
+            state.state = "working"
+
+    def _give_up_calls(self, turn: Span) -> None:
+        """No answer by the end of the turn; a late one still finds the call."""
+        for call in self.state.calls.values():
+            if call.status == "open" and call.trace_id == turn.trace_id:
+                call.attributes["closed_by"] = "end of turn"
+                self._close(call, "unclosed", max(self.state.last_at, call.start))
+
+    # -- usage, errors, notes ---------------------------------------------------------------------------------
+
+    def _response_usage(self, act: a.ResponseUsage) -> None:
+        step = None if act.detached else self._find_step(act.step)
+        if step is None:
+            current = self.state.step
+            step = self._new_step(act.step or self._event_id.hex(), None, act.model or self.state.model)
+            self._close(step, "ok", self._at)
+            self.state.step = current
+        if act.model and step.model != act.model:
+            step.model, step.name = act.model, f"chat {act.model}"
+        if step.usage is None or act.usage.output_tokens >= step.usage.output_tokens:
+            step.usage, step.response = act.usage, act.response
+            if act.estimated:
+                step.attributes["estimated"] = True
+            else:
+                step.attributes.pop("estimated", None)
+        self._touch(step)
+        model = act.model or step.model or "unknown"
+        self.usage.append(UsageFact(act.response, act.usage, model, self._at, act.estimated))
+
+    def _error(self, act: a.Error) -> None:
+        span = self._find_step(None) if act.scope == "step" else None
+        span = span or self._current_turn()
+        span.attributes["error"] = act.message[:ERROR_PREVIEW]
+        self._close(span, "error", self._at) if span.kind == "step" else self._touch(span)
+
+    def _note(self, act: a.Note) -> None:
+        span = self._find_step(None) or self.state.turn
+        if span is not None:
+            notes = span.attributes.setdefault("notes", {})
+            notes[act.kind] = notes.get(act.kind, 0) + 1
+            self._touch(span)
+
+    def _waiting(self, act: a.Waiting) -> None:
+        self.state.state = "waiting"
+
+    def _session_info(self, act: a.SessionInfo) -> None:
+        self.info.append(act)
+        if act.model:
+            self.state.model = act.model
+        if act.ended:
+            self._leave_turn()
+            self.state.state = "ended"
+
+    # -- bookkeeping ------------------------------------------------------------------------------------------
+
+    def _close(self, span: Span, status: str, end: int) -> None:
+        if status == "error" and span.status != "error":
+            self.new_errors += 1
+        elif status != "error" and span.status == "error":
+            status = "error"
+        span.status = status
+        span.end = max(end, span.start)
+        self._touch(span)
+
+    def _touch(self, span: Span) -> None:
+        self.changed[span.span_id] = span
+        self._touched = span

@@ -1,0 +1,68 @@
+"""One recorder a data directory: the second one says who the first is, and leaves."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+class AlreadyRecordingError(Exception):
+    """Another process records into this data directory."""
+
+
+class RecorderLock:
+    """Held while recording. The system frees it when the process dies, however it dies."""
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / "recorder.lock"
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _lock(self._descriptor)
+        except OSError:
+            owner = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            raise AlreadyRecordingError(
+                f"already recording into {home} (process {owner or 'unknown'}). "
+                "It records everything this one would; stop it first, or set AGENTTRACE_HOME to another directory."
+            ) from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        """Let another recorder start."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> RecorderLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def owner(home: Path) -> int | None:
+    """The process that records into this directory now, if any."""
+    try:
+        descriptor = os.open(home / "recorder.lock", os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        _lock(descriptor)
+    except OSError:
+        text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _lock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,508 @@
+"""Lines become rows: decode, drop what is known, fold the rest, and commit everything of a batch together.
+
+One batch is one transaction: events, spans, sessions, usage, raw lines, stream states and file offsets. Whatever
+happens before the commit never happened; after it, nothing of the batch is read again. What is held in memory is
+only a cache of what the store holds, plus the batch; ``roll_back`` drops both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from array import array
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import msgspec
+import zstandard
+
+from agenttrace.ids import line_key, response_key, session_number
+from agenttrace.model import Event, Session
+from agenttrace.record import acts
+from agenttrace.record.agents.contract import Agent, Source, Unusable
+from agenttrace.record.dedup import SessionIds, Tiers
+from agenttrace.record.fold import Folder, StreamState
+from agenttrace.record.reader import BOM, Chunk
+from agenttrace.record.tracked import FileRow, TrackedFile, row_values
+from agenttrace.store.database import transaction
+from agenttrace.store.ledger import Claim
+from agenttrace.store.writing import Batch, load_session, load_stream, span_row, write_batch
+
+COMPRESSION_LEVEL = 1
+#: Of a quarantined line, this much is kept; the place in the file is always kept.
+QUARANTINE_BYTES = 1 << 20
+#: Sessions whose folding state stays in memory between batches.
+SESSIONS_IN_MEMORY = 500
+#: Blocks a file may have; the block's number is the file's number and the block's place in it.
+_BLOCK_BITS = 20
+
+_FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
+_UPSERT_FILE = (
+    f"INSERT OR REPLACE INTO file_offsets ({', '.join(_FILE_COLUMNS)}) VALUES ({', '.join('?' * len(_FILE_COLUMNS))})"
+)
+_DROP_OLD_PATH = "DELETE FROM file_offsets WHERE file_id = ? AND filepath <> ?"
+
+_encode_state = msgspec.msgpack.Encoder().encode
+_state_decoder = msgspec.msgpack.Decoder(StreamState)
+
+
+class LiveSession:
+    """A session that is being recorded: its row, its known ids, and the folding state of its streams."""
+
+    def __init__(self, session: Session, ids: SessionIds, *, new: bool) -> None:
+        self.session = session
+        self.ids = ids
+        self.new = new
+        self.prefix = f"{session.session_id}:turn:0:step:0:type:".encode("utf-8", "surrogatepass")
+        self.folders: dict[str, Folder] = {}
+        self.touched = False
+
+
+class Pipeline:
+    """Collects a batch and commits it. One at a time may work on a session."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        agents: Mapping[str, Agent],
+        *,
+        day_of: Callable[[int], str],
+        compressor: Executor | None = None,
+        recent_size: int = 10_000,
+    ) -> None:
+        self.connection = connection
+        self.agents = agents
+        self.tiers = Tiers(connection, recent_size)
+        self._day_of = day_of
+        self._compressor = compressor
+        self._sessions: dict[tuple[str, str], LiveSession] = {}
+        self._files: dict[int, TrackedFile] = {}
+        self._batch = Batch()
+        self._blocks: list[tuple[tuple[Any, ...], Future[bytes] | bytes]] = []
+        self._new_ids: list[bytes] = []
+        self._counted: dict[str, int] = {}
+        self.lines = 0
+        self.bytes = 0
+
+    # -- collecting -------------------------------------------------------------------------------------------
+
+    def take(self, file: TrackedFile, chunk: Chunk) -> None:
+        """Add a chunk of a recognised file to the batch."""
+        source = file.source
+        assert source is not None
+        _Intake(self, file, source, chunk).run()
+        file.position = chunk.end
+        self._files[file.row.file_id] = file
+        self.lines += len(chunk.lines)
+
+    def take_link(self, source: Source) -> None:
+        """Remember which tool call a subagent's file carries out, where files beside it say so."""
+        if source.parent_call is not None and source.stream != "main":
+            number = session_number(source.agent, source.session_id)
+            parent = source.parent_stream or "main"
+            self._batch.links.append((number, source.stream, parent, source.parent_call))
+
+    def touch_file(self, file: TrackedFile) -> None:
+        """Have a file's row written with the batch although no line of it was taken."""
+        self._files[file.row.file_id] = file
+
+    def touch_error(self, file: TrackedFile, reason: str) -> None:
+        """Have it stored why a file cannot be read, at once: there may be no batch for a long time."""
+        row = msgspec.structs.replace(file.row, error=reason, last_read_at=time.time())
+        with transaction(self.connection):
+            self.connection.execute(_UPSERT_FILE, row_values(row))
+
+    @property
+    def files(self) -> list[TrackedFile]:
+        """The files of the batch."""
+        return list(self._files.values())
+
+    def quarantine(self, file: TrackedFile, offset: int, raw: bytes, reason: str, salvaged: int = 0) -> bool:
+        """Set a line aside; False if that very line was set aside before."""
+        digest = hashlib.sha256(raw).digest()[:16]
+        return self.quarantine_unread(file, offset, len(raw), digest, reason, raw[:QUARANTINE_BYTES], salvaged)
+
+    def quarantine_unread(
+        self,
+        file: TrackedFile,
+        offset: int,
+        length: int,
+        digest: bytes,
+        reason: str,
+        raw: bytes | None = None,
+        salvaged: int = 0,
+    ) -> bool:
+        """Set a line aside that was not loaded."""
+        file_id = file.row.file_id
+        known = self.connection.execute(
+            "SELECT 1 FROM quarantine WHERE file_id = ? AND offset = ? AND digest = ?", (file_id, offset, digest)
+        ).fetchone()
+        if known is not None:
+            return False
+        data = None if raw is None else zstandard.compress(raw, COMPRESSION_LEVEL)
+        self._batch.quarantine.append(
+            (file_id, file.row.filepath, file.generation, offset, length, digest, reason, salvaged, time.time(), data)
+        )
+        return True
+
+    def live_session(self, agent: str, session_id: str) -> LiveSession:
+        """The session, from memory, from the store, or new."""
+        live = self._sessions.get((agent, session_id))
+        if live is None:
+            number = session_number(agent, session_id)
+            session = load_session(self.connection, number)
+            new = session is None
+            session = session or Session(id=number, agent=agent, session_id=session_id)
+            live = LiveSession(session, self.tiers.session(number, new=new and not self._ids_known(number)), new=new)
+            self._sessions[(agent, session_id)] = live
+        elif not live.touched:
+            # Young end of both caches; L0 may have been thrown away since the last batch.
+            self._sessions[(agent, session_id)] = self._sessions.pop((agent, session_id))
+            live.ids = self.tiers.session(live.session.id, new=False)
+        live.touched = True
+        return live
+
+    def _ids_known(self, number: int) -> bool:
+        """Pruned sessions have ids and no row."""
+        query = "SELECT 1 FROM processed_events WHERE session_id = ? LIMIT 1"
+        return self.connection.execute(query, (number,)).fetchone() is not None
+
+    def folder(self, live: LiveSession, stream: str, source: Source) -> Folder:
+        """The folding state of a stream."""
+        folder = live.folders.get(stream)
+        if folder is None:
+            data = None if live.new else load_stream(self.connection, live.session.id, stream)
+            state = StreamState() if data is None else _state_decoder.decode(data)
+            if state.model is None:
+                state.model = source.model
+            name = source.name or source.agent
+            folder = live.folders[stream] = Folder(live.session.session_id, stream, name, state)
+        return folder
+
+    # -- committing -------------------------------------------------------------------------------------------
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to commit."""
+        return not any(file.dirty for file in self._files.values())
+
+    def commit(self) -> None:
+        """Write the batch in one transaction. On any error everything is as if it had not been read."""
+        try:
+            self._write()
+        except BaseException:
+            self.roll_back()
+            raise
+        self._forget_batch()
+        self._trim()
+
+    def _write(self) -> None:
+        batch = self._batch
+        for live in self._sessions.values():
+            if live.touched:
+                self._collect(live, batch)
+        for place, data in self._blocks:
+            batch.blocks.append((*place, data if isinstance(data, bytes) else data.result()))
+        batch.counters = self._counter_changes()
+        rows = {file_id: file.next_row() for file_id, file in self._files.items()}
+
+        def also(connection: sqlite3.Connection) -> None:
+            connection.executemany(_DROP_OLD_PATH, ((row.file_id, row.filepath) for row in rows.values()))
+            connection.executemany(_UPSERT_FILE, map(row_values, rows.values()))
+
+        write_batch(self.connection, batch, day_of=self._day_of, also=also)
+        for file_id, row in rows.items():
+            self._files[file_id].committed(row)
+
+    def _collect(self, live: LiveSession, batch: Batch) -> None:
+        session = live.session
+        number = session.id
+        for stream, folder in live.folders.items():
+            if not folder.fed:
+                continue
+            batch.spans += [span_row(span, number, stream) for span in folder.changed.values()]
+            batch.claims += [
+                Claim(response_key(fact.response), number, fact.at, fact.model, fact.estimated, fact.usage)
+                for fact in folder.usage
+            ]
+            _summarise(session, folder)
+            batch.streams.append((number, stream, _encode_state(folder.state)))
+        if session.events:
+            batch.sessions.append(session)
+
+    def _counter_changes(self) -> dict[str, int]:
+        totals = {f"dedup_{tier}_hits": hits for tier, hits in self.tiers.hits.items()}
+        totals["dedup_misses"] = self.tiers.misses
+        changes = {name: total - self._counted.get(name, 0) for name, total in totals.items()}
+        self._counted = totals
+        return {name: change for name, change in changes.items() if change}
+
+    def _forget_batch(self) -> None:
+        self.tiers.remember(self._new_ids[-self.tiers.recent_size :])
+        for live in self._sessions.values():
+            if live.touched:
+                live.touched = live.new = False
+                for folder in live.folders.values():
+                    folder.taken()
+        self._batch = Batch()
+        self._blocks, self._new_ids = [], []
+        self._files = {}
+        self.lines = self.bytes = 0
+
+    def _trim(self) -> None:
+        self.tiers.trim_sessions()
+        excess = len(self._sessions) - SESSIONS_IN_MEMORY
+        for key in list(self._sessions)[: max(0, excess)]:
+            del self._sessions[key]
+
+    def roll_back(self) -> None:
+        """Forget the batch and every cache; the store alone knows what is true."""
+        for file in self._files.values():
+            file.roll_back()
+        self.tiers.forget()
+        self._sessions.clear()
+        self._batch = Batch()
+        self._blocks, self._new_ids = [], []
+        self._files = {}
+        self.lines = self.bytes = 0
+
+    # -- used by an intake ------------------------------------------------------------------------------------
+
+    def _add_block(self, file: TrackedFile, block_id: int, lines: list[bytes], offsets: list[int]) -> None:
+        data = b"\n".join(lines)
+        row = (
+            block_id,
+            file.row.file_id,
+            file.generation,
+            len(lines),
+            len(data),
+            time.time(),
+            array("Q", offsets).tobytes(),
+        )
+        self.bytes += len(data)
+        packed = self._compressor.submit(_compress, data) if self._compressor else _compress(data)
+        self._blocks.append((row, packed))
+
+
+def _compress(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(data)
+
+
+def _summarise(session: Session, folder: Folder) -> None:
+    """What a stream's batch means for its session's row."""
+    session.turns += folder.new_turns
+    session.steps += folder.new_steps
+    session.tools += folder.new_tools
+    session.errors += folder.new_errors
+    for info in folder.info:
+        session.project = info.cwd or session.project
+        session.branch = info.branch or session.branch
+        session.version = info.version or session.version
+        session.parent = info.parent or session.parent
+        if folder.stream == "main":
+            session.title = info.title or session.title
+            session.model = info.model or session.model
+    if folder.stream == "main":
+        session.first_prompt = session.first_prompt or folder.first_prompt
+        session.state = folder.state.state
+
+
+class _Intake:
+    """One chunk on its way into the batch."""
+
+    def __init__(self, pipeline: Pipeline, file: TrackedFile, source: Source, chunk: Chunk) -> None:
+        self.pipeline = pipeline
+        self.file = file
+        self.source = source
+        self.chunk = chunk
+        self.agent = pipeline.agents[source.agent]
+        self.live = pipeline.live_session(source.agent, source.session_id)
+        self.kept: list[bytes] = []
+        self.kept_offsets: list[int] = []
+        self.block_id = (file.row.file_id << _BLOCK_BITS) | file.blocks
+        self.now = time.time()
+
+    def run(self) -> None:
+        """Decode all lines, ask once which are known, fold the new ones."""
+        chunk, counts = self.chunk, self.file.counts
+        counts["lines"] += len(chunk.lines)
+        if chunk.oversized is not None:
+            self._oversized(*chunk.oversized)
+        events = self._decode()
+        known = self._known(events)
+        duplicates = sum(self._record(entry, known) for entry in events)
+        counts["duplicate"] += duplicates
+        counts["recorded"] += sum(1 for entry in events if entry[4]) - duplicates
+        self._facts()
+        if self.kept:
+            self.pipeline._add_block(self.file, self.block_id, self.kept, self.kept_offsets)
+            self.file.blocks += 1
+
+    def _decode(self) -> list[tuple[bytes, int, Event, bytes, bool]]:
+        """``(raw, offset, event, id, whole line)`` of each event; what is none is counted or set aside."""
+        events: list[tuple[bytes, int, Event, bytes, bool]] = []
+        decode, source, prefix = self.agent.decode, self.source, self.live.prefix
+        sha256 = hashlib.sha256
+        valid = _is_utf8(self.chunk.lines)
+        for raw, offset in zip(self.chunk.lines, self.chunk.offsets, strict=True):
+            if offset == 0:
+                raw = raw.removeprefix(BOM)
+            if not valid and (reason := _utf8_error(raw)) is not None:
+                self._set_aside(raw, offset, Unusable(reason, harmless=False), events)
+                continue
+            event = decode(raw, source)
+            if type(event) is Event:
+                if event.key is not None and event.session is None:
+                    text = f"{event.type}:key:{event.key}".encode("utf-8", "surrogatepass")
+                    events.append((raw, offset, event, sha256(prefix + text).digest()[:16], True))
+                else:
+                    events.append((raw, offset, event, self._identify(raw, event, 0), True))
+            else:
+                assert isinstance(event, Unusable)
+                self._set_aside(raw, offset, event, events)
+        return events
+
+    def _identify(self, raw: bytes, event: Event, ordinal: int) -> bytes:
+        key = event.key if event.key is not None else line_key(raw, ordinal)
+        text = f"{event.type}:key:{key}".encode("utf-8", "surrogatepass")
+        return hashlib.sha256(self._session_of(event).prefix + text).digest()[:16]
+
+    def _session_of(self, event: Event) -> LiveSession:
+        if event.session is None:
+            return self.live
+        return self.pipeline.live_session(self.source.agent, event.session)
+
+    def _set_aside(
+        self, raw: bytes, offset: int, what: Unusable, events: list[tuple[bytes, int, Event, bytes, bool]]
+    ) -> None:
+        counts = self.file.counts
+        if what.harmless or not raw.strip():
+            counts["ignored"] += 1
+            return
+        fresh = self.pipeline.quarantine(self.file, offset, raw, what.reason, len(what.salvaged))
+        counts["quarantined" if fresh else "duplicate"] += 1
+        for piece in what.salvaged:
+            event = self.agent.decode(piece, self.source)
+            if isinstance(event, Event):
+                events.append((piece, offset, event, self._identify(piece, event, 0), False))
+
+    def _oversized(self, offset: int, length: int, digest: bytes) -> None:
+        counts = self.file.counts
+        counts["lines"] += 1
+        reason = f"line too long ({length:,} bytes)"
+        fresh = self.pipeline.quarantine_unread(self.file, offset, length, digest, reason)
+        counts["quarantined" if fresh else "duplicate"] += 1
+
+    def _known(self, events: list[tuple[bytes, int, Event, bytes, bool]]) -> set[bytes]:
+        """The ids recorded before this chunk. Repeats inside the chunk show when they are recorded."""
+        if not any(entry[2].session for entry in events):
+            return self.pipeline.tiers.known(self.live.ids, [entry[3] for entry in events])
+        by_session: dict[int, list[bytes]] = {}
+        lives: dict[int, LiveSession] = {}
+        for entry in events:
+            live = self._session_of(entry[2])
+            lives[live.session.id] = live
+            by_session.setdefault(live.session.id, []).append(entry[3])
+        known: set[bytes] = set()
+        for number, event_ids in by_session.items():
+            known |= self.pipeline.tiers.known(lives[number].ids, event_ids)
+        return known
+
+    def _record(self, entry: tuple[bytes, int, Event, bytes, bool], known: set[bytes]) -> bool:
+        """Fold one event and keep its line; True if it was known."""
+        raw, offset, event, event_id, _ = entry
+        live = self.live if event.session is None else self._session_of(event)
+        ids = live.ids.ids
+        if event.key is None:
+            fresh_id = self._ordinal_id(raw, offset, event, event_id, known, live)
+            if fresh_id is None:
+                return True
+            event_id = fresh_id
+        elif event_id in known or event_id in ids:
+            return True
+        ids.add(event_id)
+        source, pipeline = self.source, self.pipeline
+        stream = event.stream or source.stream
+        folder = live.folders.get(stream) or pipeline.folder(live, stream, source)
+        span = folder.feed(event_id, event.at, self.agent.acts(event, source, folder.state.memory))
+        if folder.spawned:
+            self._link(folder.spawned, live)
+        pipeline._new_ids.append(event_id)
+        pipeline._batch.events.append(
+            (
+                event_id,
+                live.session.id,
+                -1 if span is None else span.turn_index,
+                0 if span is None else span.step_n,
+                event.type,
+                None if span is None else span.span_id,
+                self.now,
+                self.block_id,
+                len(self.kept),
+            )
+        )
+        live.session.events += 1
+        self.kept.append(raw)
+        self.kept_offsets.append(offset)
+        if event.at is not None:
+            self._times(live.session, event.at, stream)
+        return False
+
+    def _ordinal_id(
+        self, raw: bytes, offset: int, event: Event, event_id: bytes, known: set[bytes], live: LiveSession
+    ) -> bytes | None:
+        """The id of a line that has none of its own; ``None`` if this occurrence of it is recorded."""
+        ids = live.ids.ids
+        seen_before = event_id in known or event_id in ids
+        if not seen_before and self.file.seen_lines is None:
+            return event_id
+        ordinal = self.file.times_seen(raw, offset)
+        if ordinal > 0:
+            event_id = self._identify(raw, event, ordinal)
+            seen_before = event_id in ids or bool(self.pipeline.tiers.known(live.ids, (event_id,)))
+        return None if seen_before else event_id
+
+    def _link(self, spawned: list[acts.Spawned], live: LiveSession) -> None:
+        for act in spawned:
+            self.pipeline._batch.links.append((live.session.id, act.stream, self.source.stream, act.call))
+        spawned.clear()
+
+    @staticmethod
+    def _times(session: Session, at: int, stream: str) -> None:
+        if session.started_at is None or at < session.started_at:
+            session.started_at = at
+        if session.last_at is None or at > session.last_at:
+            session.last_at = at
+        if session.born is None and stream == "main":
+            session.born = at
+
+    def _facts(self) -> None:
+        """What the files beside the log say about the session; the log's own lines go before it."""
+        session, source = self.live.session, self.source
+        session.project = session.project or source.cwd
+        session.parent = session.parent or source.parent_session
+        session.copied = session.copied or source.copied
+        if source.stream == "main":
+            session.title = source.title or session.title
+            session.model = session.model or source.model
+
+
+def _is_utf8(lines: list[bytes]) -> bool:
+    joined = b"\n".join(lines)
+    if joined.isascii():
+        return True
+    try:
+        joined.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _utf8_error(raw: bytes) -> str | None:
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return f"invalid UTF-8 at byte {error.start} of the line"
+    return None

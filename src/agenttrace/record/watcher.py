@@ -1,0 +1,138 @@
+"""The long-running recorder: woken when a file changes, with a slow look around as a safety net.
+
+Everything that can go wrong outside (disk full, store locked, directory read-only) is said once, waited out and
+tried again; nothing is lost meanwhile, because nothing counts as read before it is stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from watchfiles import watch
+
+from agenttrace.record import search_index
+from agenttrace.record.contents import Interpreter
+from agenttrace.record.recorder import Recorder
+from agenttrace.store.database import is_corruption
+
+logger = logging.getLogger(__name__)
+
+#: How long changes may trickle in before they are looked at, and how long a quiet moment is, in milliseconds.
+_DEBOUNCE_MS = 40
+_STEP_MS = 8
+_RETRY_SECONDS = (0.5, 1, 2, 5, 10)
+#: Between two looks at files that ended without a newline.
+_TAIL_SECONDS = 1.0
+
+
+class Watcher:
+    """Follows the recorder's roots until ``stop`` is set."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        stop: threading.Event,
+        *,
+        on_problem: Callable[[str | None], None] = lambda _: None,
+        on_commit: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.recorder = recorder
+        self.stop = stop
+        self._on_problem = on_problem
+        self._on_commit = on_commit
+        self._failures = 0
+        self._watched: tuple[Path, ...] = ()
+        self._next_scan = 0.0
+
+    def run(self) -> None:
+        """Record until told to stop."""
+        self._round(None)
+        while not self.stop.is_set():
+            self._watched = self._existing_roots()
+            if self._watched:
+                self._watch()
+            else:
+                # No agent has written anything yet; its directory may appear any time.
+                self.stop.wait(min(1.0, self.recorder.settings.record.poll_seconds))
+                self._round(None)
+
+    def _watch(self) -> None:
+        interval = self.recorder.settings.record.poll_seconds
+        wake = min(_TAIL_SECONDS, interval)
+        for changes in watch(
+            *self._watched,
+            debounce=_DEBOUNCE_MS,
+            step=_STEP_MS,
+            rust_timeout=int(wake * 1000),
+            yield_on_timeout=True,
+            stop_event=self.stop,
+            watch_filter=None,
+            ignore_permission_denied=True,
+            raise_interrupt=False,
+        ):
+            self._round({path for _, path in changes})
+            if self._existing_roots() != self._watched:
+                return
+
+    def _existing_roots(self) -> tuple[Path, ...]:
+        """Directories to watch: the roots that exist, and for single files the directory they are in."""
+        found = []
+        for root in self.recorder.roots:
+            place = root.path if root.path.is_dir() else root.path.parent
+            if place.is_dir() and place not in found:
+                found.append(place)
+        return tuple(found)
+
+    def _round(self, changed: set[str] | None) -> None:
+        """Look at what changed, record it, index a little; wait out what fails."""
+        recorder = self.recorder
+        try:
+            now = time.monotonic()
+            if changed is None or now >= self._next_scan:
+                recorder.scan()
+                self._next_scan = time.monotonic() + recorder.settings.record.poll_seconds
+            for path in changed or ():
+                recorder.see_path(os.path.realpath(path))
+            recorder.look_at_open()
+            recorder.look_at_unterminated()
+            if recorder.dirty:
+                recorder.drain(stop=self.stop.is_set)
+                self._on_commit()
+            elif not changed:
+                self._index()
+            self._recovered()
+        except sqlite3.Error as error:
+            if is_corruption(error):
+                raise
+            self._wait_out(str(error))
+        except OSError as error:
+            self._wait_out(error.strerror or str(error))
+
+    def _index(self) -> None:
+        """Fill the search index in quiet moments, a portion at a time so that new lines never wait for it."""
+        interpreter = Interpreter(self.recorder.connection)
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline and search_index.index_portion(self.recorder.connection, interpreter):
+            pass
+
+    def _wait_out(self, reason: str) -> None:
+        delay = _RETRY_SECONDS[min(self._failures, len(_RETRY_SECONDS) - 1)]
+        self._failures += 1
+        if self._failures == 1:
+            logger.warning("recording is stopped by: %s; nothing is lost, trying again", reason)
+        self._on_problem(reason)
+        self.recorder.pipeline.roll_back()
+        self.stop.wait(delay)
+        self._next_scan = 0.0
+
+    def _recovered(self) -> None:
+        if self._failures:
+            logger.warning("recording goes on")
+            self._failures = 0
+            self._on_problem(None)

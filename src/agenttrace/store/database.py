@@ -1,0 +1,137 @@
+"""Opening the store: pragmas, migrations, and what to do with a file that SQLite cannot read."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agenttrace.store.schema import MIGRATIONS, PAGE_SIZE
+
+logger = logging.getLogger(__name__)
+
+BUSY_SECONDS = 10.0
+#: Pages in the write-ahead log before it is folded back: few checkpoints while importing, a small file otherwise.
+CHECKPOINT_PAGES = 4_096
+CACHE_KIB = 32 * 1024
+
+
+class StoreError(Exception):
+    """The store cannot be used; the message says why and what to do."""
+
+
+class CorruptStoreError(StoreError):
+    """The store's file is damaged or is no database at all."""
+
+
+class NewerStoreError(StoreError):
+    """The store was written by a newer AgentTrace."""
+
+
+def is_corruption(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that the file itself is damaged, as opposed to busy, full or locked."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return "malformed" in str(error) or "not a database" in str(error)
+    return (code & 0xFF) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open the store, creating or upgrading it unless ``read_only``."""
+    try:
+        return _connect_read_only(path) if read_only else _connect_writer(path)
+    except sqlite3.DatabaseError as error:
+        if is_corruption(error):
+            raise CorruptStoreError(f"{path} is damaged: {error}") from error
+        raise
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        raise StoreError(f"nothing recorded yet ({path} does not exist). Start with: agenttrace record --once")
+    connection = sqlite3.connect(
+        f"file:{_uri_path(path)}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+    )
+    connection.execute("PRAGMA query_only = 1")
+    _check_version(connection, path)
+    return connection
+
+
+def _uri_path(path: Path) -> str:
+    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _connect_writer(path: Path) -> sqlite3.Connection:
+    _create_private(path)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * PAGE_SIZE}")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create_private(path: Path) -> None:
+    """Create the file readable by its owner alone, before SQLite would create it with the umask's mode."""
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    found = _version(connection)
+    if found > len(MIGRATIONS):
+        raise NewerStoreError(
+            f"{path} was written by a newer AgentTrace (schema {found}, this one knows {len(MIGRATIONS)}). "
+            "Upgrade with: pip install --upgrade agenttrace"
+        )
+    if found < len(MIGRATIONS):
+        raise StoreError(f"{path} has an older schema ({found}). Run any recording command once to upgrade it.")
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    if _version(connection) >= len(MIGRATIONS):
+        _check_version(connection, path)
+        return
+    with transaction(connection):
+        # Asked again under the lock: another process may have upgraded the file meanwhile.
+        for script in MIGRATIONS[_version(connection) :]:
+            for statement in _statements(script):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script, because ``executescript`` would commit the transaction that protects it."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything inside is committed together or not at all."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

@@ -1,0 +1,173 @@
+"""Writing a batch: events, spans, sessions, usage, offsets and raw lines in one transaction, or none of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from agenttrace.ids import response_key
+from agenttrace.model import Session, Span
+from agenttrace.store import ledger
+from agenttrace.store.database import transaction
+from agenttrace.store.ledger import Claim
+
+_SESSION_COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
+
+_INSERT_EVENT = """
+INSERT INTO processed_events
+    (event_id, session_id, turn_index, step_n, event_type, span_id, processed_at, block_id, line_n)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+_INSERT_BLOCK = """
+INSERT INTO raw_blocks
+    (block_id, file_id, generation, lines, raw_bytes, stored_at, offsets, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+_INSERT_QUARANTINE = """
+INSERT OR IGNORE INTO quarantine
+    (file_id, filepath, generation, offset, length, digest, reason, salvaged, found_at, raw)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+_UPSERT_SPAN = """
+INSERT INTO spans
+    (span_id, trace_id, parent_id, session_id, stream, kind, name, start, "end", status, model,
+     turn_index, step_n, response, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+     cache_write_1h_tokens, reasoning_tokens, attributes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (span_id) DO UPDATE SET
+    name = excluded.name, start = excluded.start, "end" = excluded."end", status = excluded.status,
+    model = excluded.model, response = excluded.response, input_tokens = excluded.input_tokens,
+    output_tokens = excluded.output_tokens, cache_read_tokens = excluded.cache_read_tokens,
+    cache_write_tokens = excluded.cache_write_tokens, cache_write_1h_tokens = excluded.cache_write_1h_tokens,
+    reasoning_tokens = excluded.reasoning_tokens, attributes = excluded.attributes
+"""
+
+_UPSERT_SESSION = f"""
+INSERT OR REPLACE INTO sessions ({", ".join(_SESSION_COLUMNS)})
+VALUES ({", ".join("?" * len(_SESSION_COLUMNS))})
+"""
+
+_UPSERT_STREAM = "INSERT OR REPLACE INTO streams (session_id, stream, state) VALUES (?, ?, ?)"
+
+_INSERT_LINK = "INSERT OR IGNORE INTO links (session_id, stream, parent_stream, call) VALUES (?, ?, ?, ?)"
+
+_ADD_COUNTER = """
+INSERT INTO counters (name, value) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET value = value + excluded.value
+"""
+
+_encode_attributes = msgspec.json.Encoder().encode
+
+
+class Batch(msgspec.Struct, kw_only=True):
+    """Everything that one transaction records. Rows are tuples in the order of the statements above."""
+
+    events: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
+    blocks: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
+    quarantine: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
+    spans: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
+    sessions: list[Session] = msgspec.field(default_factory=list)
+    streams: list[tuple[int, str, bytes]] = msgspec.field(default_factory=list)
+    links: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
+    claims: list[Claim] = msgspec.field(default_factory=list)
+    counters: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+def span_row(span: Span, session: int, stream: str) -> tuple[Any, ...]:
+    """A span as a row of the statement above."""
+    usage = span.usage
+    tokens = (
+        (None,) * 6
+        if usage is None
+        else (
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+            usage.cache_write_1h_tokens,
+            usage.reasoning_tokens,
+        )
+    )
+    return (
+        span.span_id,
+        span.trace_id,
+        span.parent_id,
+        session,
+        stream,
+        span.kind,
+        span.name,
+        span.start,
+        span.end,
+        span.status,
+        span.model,
+        span.turn_index,
+        span.step_n,
+        response_key(span.response) if span.response else None,
+        *tokens,
+        _encode_attributes(span.attributes).decode() if span.attributes else None,
+    )
+
+
+def write_batch(
+    connection: sqlite3.Connection,
+    batch: Batch,
+    *,
+    day_of: Callable[[int], str],
+    also: Callable[[sqlite3.Connection], None] | None = None,
+) -> None:
+    """Commit a batch; ``also`` runs inside the same transaction (file offsets)."""
+    with transaction(connection):
+        write_rows(connection, batch, day_of=day_of)
+        if also is not None:
+            also(connection)
+
+
+def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable[[int], str]) -> None:
+    """The rows of a batch, inside a transaction of the caller's."""
+    many = connection.executemany
+    many(_INSERT_EVENT, batch.events)
+    many(_INSERT_BLOCK, batch.blocks)
+    many(_INSERT_QUARANTINE, batch.quarantine)
+    many(_UPSERT_SPAN, batch.spans)
+    many(_UPSERT_SESSION, map(msgspec.structs.astuple, batch.sessions))
+    many(_UPSERT_STREAM, batch.streams)
+    many(_INSERT_LINK, batch.links)
+    many(_ADD_COUNTER, batch.counters.items())
+    if batch.claims:
+        ledger.settle(connection, batch.claims, day_of=day_of)
+
+
+def load_session(connection: sqlite3.Connection, number: int) -> Session | None:
+    """A session's row, to go on with."""
+    row = connection.execute(f"SELECT {', '.join(_SESSION_COLUMNS)} FROM sessions WHERE id = ?", (number,)).fetchone()
+    if row is None:
+        return None
+    session = Session(**dict(zip(_SESSION_COLUMNS, row, strict=True)))
+    session.copied = bool(session.copied)
+    return session
+
+
+def load_stream(connection: sqlite3.Connection, number: int, stream: str) -> bytes | None:
+    """What folding remembered of a stream."""
+    row = connection.execute(
+        "SELECT state FROM streams WHERE session_id = ? AND stream = ?", (number, stream)
+    ).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def known_event_ids(connection: sqlite3.Connection, candidates: Iterable[bytes]) -> set[bytes]:
+    """Which of these events are recorded already."""
+    wanted = list(candidates)
+    known: set[bytes] = set()
+    for start in range(0, len(wanted), 1000):
+        part = wanted[start : start + 1000]
+        marks = ",".join("?" * len(part))
+        rows = connection.execute(f"SELECT event_id FROM processed_events WHERE event_id IN ({marks})", part)
+        known.update(row[0] for row in rows)
+    return known
