@@ -65,9 +65,10 @@ class Span(msgspec.Struct, kw_only=True):
     model: str | None = None
     turn_index: int = -1
     step_n: int = 0
-    usage: Usage | None = None
-    #: Names the model response whose usage this is, the same in every copy of the log.
-    response: str | None = None
+    #: Names the model response whose usage belongs here, the same in every copy of the log; the tokens are in the
+    #: usage ledger under this key.
+    response: bytes | None = None
+    response_name: str | None = None
     attributes: dict[str, Any] = msgspec.field(default_factory=dict)
 
 

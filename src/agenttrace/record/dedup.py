@@ -29,9 +29,10 @@ SESSION_IDS_LIMIT = 200_000
 class SessionIds:
     """L0 for one session."""
 
-    __slots__ = ("complete", "ids")
+    __slots__ = ("complete", "ids", "number")
 
-    def __init__(self, *, complete: bool) -> None:
+    def __init__(self, number: int, *, complete: bool) -> None:
+        self.number = number
         self.ids: set[bytes] = set()
         #: True while every id of the session that the store holds is in ``ids``.
         self.complete = complete
@@ -52,7 +53,7 @@ class Tiers:
         """L0 of a session, moved to the young end; ``new``: the store has nothing of it."""
         known = self._sessions.pop(number, None)
         if known is None:
-            known = SessionIds(complete=new)
+            known = SessionIds(number, complete=new)
         self._sessions[number] = known
         return known
 
@@ -73,12 +74,15 @@ class Tiers:
             else:
                 unsure.append(candidate)
         if unsure:
-            stored = known_event_ids(self._connection, unsure)
+            stored = self._stored(session.number, unsure)
             self.hits["l2"] += len(stored)
             self.misses += len(unsure) - len(stored)
             self.remember(stored)
             found |= stored
         return found
+
+    def _stored(self, session: int, candidates: list[bytes]) -> set[bytes]:
+        return known_event_ids(self._connection, session, candidates)
 
     def _refresh(self, candidate: bytes) -> None:
         del self._recent[candidate]
@@ -123,6 +127,14 @@ class Tiers:
         return {f"{tier}_hit_rate": (hits / asked if asked else 0.0) for tier, hits in self.hits.items()}
 
 
+class _TiersOfAllSessions(Tiers):
+    """Tiers whose L2 finds an id in whatever session it was marked."""
+
+    def _stored(self, session: int, candidates: list[bytes]) -> set[bytes]:
+        query = "SELECT 1 FROM processed_events WHERE event_id = ?"
+        return {event_id for event_id in candidates if self._connection.execute(query, (event_id,)).fetchone()}
+
+
 class EventDeduplicator:
     """The specification's deduplicator: one event at a time, ids as 32 hex digits."""
 
@@ -138,12 +150,18 @@ class EventDeduplicator:
         self.ttl_hours = ttl_hours
         self.db_path = str(path)
         self._connection = connect(path)
-        self._tiers = Tiers(self._connection, memory_cache_size)
+        # The recorder always knows an event's session; here an id must be found by itself.
+        self._connection.execute("CREATE INDEX IF NOT EXISTS idx_event_id ON processed_events(event_id)")
+        self._tiers = _TiersOfAllSessions(self._connection, memory_cache_size)
+        self._current = ""
 
     def is_duplicate(self, event_id: str, session_id: str | None = None) -> bool:
-        """Whether the event was marked before, by this process or any other."""
+        """Whether the event was marked before, by this process or any other.
+
+        ``session_id`` names the session whose set (L0) is asked first; without it, the one marked last.
+        """
         candidate = _as_bytes(event_id)
-        session = self._tiers.session(_number(session_id), new=False)
+        session = self._tiers.session(_number(session_id or self._current), new=False)
         return bool(self._tiers.known(session, (candidate,)))
 
     def mark_processed(
@@ -163,11 +181,13 @@ class EventDeduplicator:
                 "INSERT OR IGNORE INTO sessions (id, agent, session_id) VALUES (?, '', ?)", (number, session_id)
             )
             self._connection.execute(
-                "INSERT OR IGNORE INTO processed_events "
+                "INSERT INTO processed_events "
                 "(event_id, session_id, turn_index, step_n, event_type, span_id, processed_at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 "
+                "WHERE NOT EXISTS (SELECT 1 FROM processed_events WHERE event_id = ?1)",
                 (event, number, turn_index, step_n, event_type, span_id, time.time()),
             )
+        self._current = session_id
         self._tiers.session(number, new=False).ids.add(event)
         self._tiers.remember((event,))
         self._tiers.trim_sessions()

@@ -42,14 +42,15 @@ class StreamState(msgspec.Struct):
     memory: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class UsageFact(msgspec.Struct, frozen=True, gc=False):
-    """Tokens of one response as one line logged them; the ledger decides what counts."""
+class UsageFact(msgspec.Struct, gc=False):
+    """Tokens of one response as this batch logged them; the ledger decides what counts."""
 
-    response: str
     usage: Usage
     model: str
     at: int
     estimated: bool
+    #: How often it was logged again.
+    copies: int = 0
 
 
 class Folder:
@@ -61,7 +62,7 @@ class Folder:
         self.agent = agent
         self.state = state
         self.changed: dict[bytes, Span] = {}
-        self.usage: list[UsageFact] = []
+        self.usage: dict[bytes, UsageFact] = {}
         self.info: list[a.SessionInfo] = []
         self.spawned: list[a.Spawned] = []
         self.first_prompt: str | None = None
@@ -104,7 +105,7 @@ class Folder:
 
     def taken(self) -> None:
         """What changed is stored; collect anew."""
-        self.changed, self.usage, self.info = {}, [], []
+        self.changed, self.usage, self.info = {}, {}, []
         self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
         self.fed = False
 
@@ -241,7 +242,7 @@ class Folder:
         step = self._find_step(None)
         if step is not None and step.status == "open":
             if status is None:
-                status = "ok" if step.usage is not None else "unclosed"
+                status = "ok" if step.response is not None else "unclosed"
             self._close(step, status, end)
         self.state.step = None
 
@@ -318,15 +319,18 @@ class Folder:
             self.state.step = current
         if act.model and step.model != act.model:
             step.model, step.name = act.model, f"chat {act.model}"
-        if step.usage is None or act.usage.output_tokens >= step.usage.output_tokens:
-            step.usage, step.response = act.usage, act.response
-            if act.estimated:
-                step.attributes["estimated"] = True
-            else:
-                step.attributes.pop("estimated", None)
+        if step.response is None or step.response_name != act.response:
+            step.response_name, step.response = act.response, ids.response_key(act.response)
         self._touch(step)
         model = act.model or step.model or "unknown"
-        self.usage.append(UsageFact(act.response, act.usage, model, self._at, act.estimated))
+        fact = self.usage.get(step.response)
+        if fact is None:
+            self.usage[step.response] = UsageFact(act.usage, model, self._at, act.estimated)
+            return
+        fact.copies += 1
+        fact.at = min(fact.at, self._at)
+        if act.usage.output_tokens >= fact.usage.output_tokens:
+            fact.usage, fact.model, fact.estimated = act.usage, model, act.estimated
 
     def _error(self, act: a.Error) -> None:
         span = self._find_step(None) if act.scope == "step" else None

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import zstandard
 
-from agenttrace.ids import line_key, response_key, session_number
+from agenttrace.ids import line_key, session_number
 from agenttrace.model import Event, Session
 from agenttrace.record import acts
 from agenttrace.record.agents.contract import Agent, Source, Unusable
@@ -224,8 +224,8 @@ class Pipeline:
                 continue
             batch.spans += [span_row(span, number, stream) for span in folder.changed.values()]
             batch.claims += [
-                Claim(response_key(fact.response), number, fact.at, fact.model, fact.estimated, fact.usage)
-                for fact in folder.usage
+                Claim(key, number, fact.at, fact.model, fact.estimated, fact.copies, fact.usage)
+                for key, fact in folder.usage.items()
             ]
             _summarise(session, folder)
             batch.streams.append((number, stream, _encode_state(folder.state)))
@@ -345,11 +345,10 @@ class _Intake:
         events: list[tuple[bytes, int, Event, bytes, bool]] = []
         decode, source, prefix = self.agent.decode, self.source, self.live.prefix
         sha256 = hashlib.sha256
-        valid = _is_utf8(self.chunk.lines)
         for raw, offset in zip(self.chunk.lines, self.chunk.offsets, strict=True):
             if offset == 0:
                 raw = raw.removeprefix(BOM)
-            if not valid and (reason := _utf8_error(raw)) is not None:
+            if not raw.isascii() and (reason := _utf8_error(raw)) is not None:
                 self._set_aside(raw, offset, Unusable(reason, harmless=False), events)
                 continue
             event = decode(raw, source)
@@ -487,17 +486,6 @@ class _Intake:
         if source.stream == "main":
             session.title = source.title or session.title
             session.model = session.model or source.model
-
-
-def _is_utf8(lines: list[bytes]) -> bool:
-    joined = b"\n".join(lines)
-    if joined.isascii():
-        return True
-    try:
-        joined.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _utf8_error(raw: bytes) -> str | None:

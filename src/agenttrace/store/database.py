@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 BUSY_SECONDS = 10.0
 #: Pages in the write-ahead log before it is folded back: few checkpoints while importing, a small file otherwise.
-CHECKPOINT_PAGES = 4_096
+CHECKPOINT_PAGES = 16_384
 CACHE_KIB = 32 * 1024
 
 

@@ -51,6 +51,8 @@ class Claim(NamedTuple):
     at: int
     model: str
     estimated: bool
+    #: How often the batch logged it beyond the first time.
+    copies: int
     usage: Usage
 
 
@@ -90,7 +92,9 @@ def _merge(known: _Entry | None, claim: Claim, rank: _Rank, day_of: Callable[[in
         usage.reasoning_tokens,
     )
     if known is None:
-        return _Entry(claim.session, claim.at, day_of(claim.at), claim.model, int(claim.estimated), 0, tokens)
+        return _Entry(
+            claim.session, claim.at, day_of(claim.at), claim.model, int(claim.estimated), claim.copies, tokens
+        )
     session, at, day, model, estimated, copies, old_tokens = known
     if tokens[_OUTPUT] >= old_tokens[_OUTPUT]:
         model, estimated = claim.model, int(claim.estimated)
@@ -100,7 +104,7 @@ def _merge(known: _Entry | None, claim: Claim, rank: _Rank, day_of: Callable[[in
         session = claim.session
     if claim.at < at:
         at, day = claim.at, day_of(claim.at)
-    return _Entry(session, at, day, model, estimated, copies + 1, tokens)
+    return _Entry(session, at, day, model, estimated, copies + claim.copies + 1, tokens)
 
 
 class _Rank:

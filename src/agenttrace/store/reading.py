@@ -41,6 +41,8 @@ class SpanView(msgspec.Struct, kw_only=True):
     turn_index: int
     step_n: int
     usage: Usage | None
+    #: True where the log holds no more than a placeholder of the tokens.
+    estimated: bool
     #: False where another session owns this response, so that its tokens count there.
     counted: bool
     attributes: dict[str, Any]
@@ -147,8 +149,8 @@ def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: i
 
 _SPANS = f"""
 SELECT spans.span_id, trace_id, parent_id, stream, kind, name, start, "end", status, spans.model, turn_index,
-    step_n, attributes, {", ".join(f"spans.{name}" for name in USAGE_FIELDS)},
-    responses.session_id IS NULL OR responses.session_id = spans.session_id
+    step_n, attributes, {", ".join(f"responses.{name}" for name in USAGE_FIELDS)},
+    responses.session_id IS NULL OR responses.session_id = spans.session_id, responses.estimated
 FROM spans LEFT JOIN responses USING (response)
 WHERE spans.session_id = ? ORDER BY spans.span_no
 """
@@ -176,6 +178,7 @@ def session_spans(connection: sqlite3.Connection, session: Session) -> list[Span
                 attributes=decode(row[12]) if row[12] else {},
                 usage=None if row[13] is None else _usage(row[13:19]),
                 counted=bool(row[19]),
+                estimated=bool(row[20]),
             )
         )
     _join_subagents(connection, session.id, spans)

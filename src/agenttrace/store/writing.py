@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from agenttrace.ids import response_key
 from agenttrace.model import Session, Span
 from agenttrace.store import ledger
 from agenttrace.store.database import transaction
@@ -37,15 +36,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _UPSERT_SPAN = """
 INSERT INTO spans
     (span_id, trace_id, parent_id, session_id, stream, kind, name, start, "end", status, model,
-     turn_index, step_n, response, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
-     cache_write_1h_tokens, reasoning_tokens, attributes)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (span_id) DO UPDATE SET
+     turn_index, step_n, response, attributes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (session_id, span_id) DO UPDATE SET
     name = excluded.name, start = excluded.start, "end" = excluded."end", status = excluded.status,
-    model = excluded.model, response = excluded.response, input_tokens = excluded.input_tokens,
-    output_tokens = excluded.output_tokens, cache_read_tokens = excluded.cache_read_tokens,
-    cache_write_tokens = excluded.cache_write_tokens, cache_write_1h_tokens = excluded.cache_write_1h_tokens,
-    reasoning_tokens = excluded.reasoning_tokens, attributes = excluded.attributes
+    model = excluded.model, response = excluded.response, attributes = excluded.attributes
 """
 
 _UPSERT_SESSION = f"""
@@ -81,19 +76,6 @@ class Batch(msgspec.Struct, kw_only=True):
 
 def span_row(span: Span, session: int, stream: str) -> tuple[Any, ...]:
     """A span as a row of the statement above."""
-    usage = span.usage
-    tokens = (
-        (None,) * 6
-        if usage is None
-        else (
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cache_read_tokens,
-            usage.cache_write_tokens,
-            usage.cache_write_1h_tokens,
-            usage.reasoning_tokens,
-        )
-    )
     return (
         span.span_id,
         span.trace_id,
@@ -108,8 +90,7 @@ def span_row(span: Span, session: int, stream: str) -> tuple[Any, ...]:
         span.model,
         span.turn_index,
         span.step_n,
-        response_key(span.response) if span.response else None,
-        *tokens,
+        span.response,
         _encode_attributes(span.attributes).decode() if span.attributes else None,
     )
 
@@ -161,13 +142,15 @@ def load_stream(connection: sqlite3.Connection, number: int, stream: str) -> byt
     return None if row is None else bytes(row[0])
 
 
-def known_event_ids(connection: sqlite3.Connection, candidates: Iterable[bytes]) -> set[bytes]:
-    """Which of these events are recorded already."""
+def known_event_ids(connection: sqlite3.Connection, session: int, candidates: Iterable[bytes]) -> set[bytes]:
+    """Which of these events of a session are recorded already."""
     wanted = list(candidates)
     known: set[bytes] = set()
     for start in range(0, len(wanted), 1000):
         part = wanted[start : start + 1000]
         marks = ",".join("?" * len(part))
-        rows = connection.execute(f"SELECT event_id FROM processed_events WHERE event_id IN ({marks})", part)
+        rows = connection.execute(
+            f"SELECT event_id FROM processed_events WHERE session_id = ? AND event_id IN ({marks})", (session, *part)
+        )
         known.update(row[0] for row in rows)
     return known
