@@ -94,8 +94,14 @@ class Folder:
         self._event_id = event_id
         self._at = at if at is not None else state.last_at
         self._touched = None
+        waited = state.state == "waiting"
+        waits = False
         for act in acts:
-            self._handlers[type(act)](act)
+            kind = type(act)
+            waits = waits or kind is a.Waiting
+            self._handlers[kind](act)
+            if waited and not waits and kind is not a.SessionInfo:
+                self._end_wait()
         if self._at > state.last_at:
             state.last_at = self._at
         touched = self._touched
@@ -298,8 +304,6 @@ class Folder:
             call.attributes["error"] = act.error[:ERROR_PREVIEW]
         call.attributes.pop("closed_by", None)
         self._close(call, act.status, self._at)
-        if state.state == "waiting" and state.turn is not None and state.turn.status == "open":
-            state.state = "working"
 
     def _give_up_calls(self, turn: Span) -> None:
         """No answer by the end of the turn; a late one still finds the call."""
@@ -347,6 +351,12 @@ class Folder:
 
     def _waiting(self, act: a.Waiting) -> None:
         self.state.state = "waiting"
+
+    def _end_wait(self) -> None:
+        """Something happened in a turn that waited for the user: they answered."""
+        state = self.state
+        if state.state == "waiting" and state.turn is not None and state.turn.status == "open":
+            state.state = "working"
 
     def _session_info(self, act: a.SessionInfo) -> None:
         self.info.append(act)

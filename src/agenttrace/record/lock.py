@@ -21,22 +21,22 @@ class RecorderLock:
 
     def __init__(self, home: Path) -> None:
         self.path = home / "recorder.lock"
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _lock(self._descriptor)
+            _lock(self.descriptor)
         except OSError:
-            owner = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
-            os.close(self._descriptor)
+            owner = os.pread(self.descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(self.descriptor)
             raise AlreadyRecordingError(
                 f"already recording into {home} (process {owner or 'unknown'}). "
                 "It records everything this one would; stop it first, or set AGENTTRACE_HOME to another directory."
             ) from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
         """Let another recorder start."""
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
     def __enter__(self) -> RecorderLock:
         return self

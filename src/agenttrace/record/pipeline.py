@@ -81,7 +81,6 @@ class Pipeline:
         self._files: dict[int, TrackedFile] = {}
         self._batch = Batch()
         self._blocks: list[tuple[tuple[Any, ...], Future[bytes] | bytes]] = []
-        self._new_ids: list[bytes] = []
         self._counted: dict[str, int] = {}
         self.lines = 0
         self.bytes = 0
@@ -240,14 +239,14 @@ class Pipeline:
         return {name: change for name, change in changes.items() if change}
 
     def _forget_batch(self) -> None:
-        self.tiers.remember(self._new_ids[-self.tiers.recent_size :])
+        self.tiers.remember(row[0] for row in self._batch.events[-self.tiers.recent_size :])
         for live in self._sessions.values():
             if live.touched:
                 live.touched = live.new = False
                 for folder in live.folders.values():
                     folder.taken()
         self._batch = Batch()
-        self._blocks, self._new_ids = [], []
+        self._blocks = []
         self._files = {}
         self.lines = self.bytes = 0
 
@@ -264,7 +263,7 @@ class Pipeline:
         self.tiers.forget()
         self._sessions.clear()
         self._batch = Batch()
-        self._blocks, self._new_ids = [], []
+        self._blocks = []
         self._files = {}
         self.lines = self.bytes = 0
 
@@ -309,6 +308,10 @@ def _summarise(session: Session, folder: Folder) -> None:
         session.state = folder.state.state
 
 
+#: A decoded line: raw bytes, offset, event, id, and whether it is the whole line (not a piece cut out of one).
+_Entry = tuple[bytes, int, Event, bytes, bool]
+
+
 class _Intake:
     """One chunk on its way into the batch."""
 
@@ -322,6 +325,7 @@ class _Intake:
         self.kept: list[bytes] = []
         self.kept_offsets: list[int] = []
         self.block_id = (file.row.file_id << _BLOCK_BITS) | file.blocks
+        self.rows = pipeline._batch.events
         self.now = time.time()
 
     def run(self) -> None:
@@ -332,17 +336,18 @@ class _Intake:
             self._oversized(*chunk.oversized)
         events = self._decode()
         known = self._known(events)
-        duplicates = sum(self._record(entry, known) for entry in events)
-        counts["duplicate"] += duplicates
-        counts["recorded"] += sum(1 for entry in events if entry[4]) - duplicates
+        for entry in events:
+            fresh = self._record(entry, known)
+            if entry[4]:
+                counts["recorded" if fresh else "duplicate"] += 1
         self._facts()
         if self.kept:
             self.pipeline._add_block(self.file, self.block_id, self.kept, self.kept_offsets)
             self.file.blocks += 1
 
-    def _decode(self) -> list[tuple[bytes, int, Event, bytes, bool]]:
+    def _decode(self) -> list[_Entry]:
         """``(raw, offset, event, id, whole line)`` of each event; what is none is counted or set aside."""
-        events: list[tuple[bytes, int, Event, bytes, bool]] = []
+        events: list[_Entry] = []
         decode, source, prefix = self.agent.decode, self.source, self.live.prefix
         sha256 = hashlib.sha256
         for raw, offset in zip(self.chunk.lines, self.chunk.offsets, strict=True):
@@ -373,9 +378,7 @@ class _Intake:
             return self.live
         return self.pipeline.live_session(self.source.agent, event.session)
 
-    def _set_aside(
-        self, raw: bytes, offset: int, what: Unusable, events: list[tuple[bytes, int, Event, bytes, bool]]
-    ) -> None:
+    def _set_aside(self, raw: bytes, offset: int, what: Unusable, events: list[_Entry]) -> None:
         counts = self.file.counts
         if what.harmless or not raw.strip():
             counts["ignored"] += 1
@@ -394,7 +397,7 @@ class _Intake:
         fresh = self.pipeline.quarantine_unread(self.file, offset, length, digest, reason)
         counts["quarantined" if fresh else "duplicate"] += 1
 
-    def _known(self, events: list[tuple[bytes, int, Event, bytes, bool]]) -> set[bytes]:
+    def _known(self, events: list[_Entry]) -> set[bytes]:
         """The ids recorded before this chunk. Repeats inside the chunk show when they are recorded."""
         if not any(entry[2].session for entry in events):
             return self.pipeline.tiers.known(self.live.ids, [entry[3] for entry in events])
@@ -409,45 +412,39 @@ class _Intake:
             known |= self.pipeline.tiers.known(lives[number].ids, event_ids)
         return known
 
-    def _record(self, entry: tuple[bytes, int, Event, bytes, bool], known: set[bytes]) -> bool:
-        """Fold one event and keep its line; True if it was known."""
+    def _record(self, entry: _Entry, known: set[bytes]) -> bool:
+        """Fold one event and keep its line; False if it was known."""
         raw, offset, event, event_id, _ = entry
         live = self.live if event.session is None else self._session_of(event)
         ids = live.ids.ids
         if event.key is None:
             fresh_id = self._ordinal_id(raw, offset, event, event_id, known, live)
             if fresh_id is None:
-                return True
+                return False
             event_id = fresh_id
         elif event_id in known or event_id in ids:
-            return True
+            return False
         ids.add(event_id)
-        source, pipeline = self.source, self.pipeline
+        source, session, at = self.source, live.session, event.at
         stream = event.stream or source.stream
-        folder = live.folders.get(stream) or pipeline.folder(live, stream, source)
-        span = folder.feed(event_id, event.at, self.agent.acts(event, source, folder.state.memory))
+        folder = live.folders.get(stream) or self.pipeline.folder(live, stream, source)
+        span = folder.feed(event_id, at, self.agent.acts(event, source, folder.state.memory))
         if folder.spawned:
             self._link(folder.spawned, live)
-        pipeline._new_ids.append(event_id)
-        pipeline._batch.events.append(
-            (
-                event_id,
-                live.session.id,
-                -1 if span is None else span.turn_index,
-                0 if span is None else span.step_n,
-                event.type,
-                None if span is None else span.span_id,
-                self.now,
-                self.block_id,
-                len(self.kept),
-            )
+        if span is None:
+            place: tuple[int, int, bytes | None] = (-1, 0, None)
+        else:
+            place = (span.turn_index, span.step_n, span.span_id)
+        turn_index, step_n, span_id = place
+        self.rows.append(
+            (event_id, session.id, turn_index, step_n, event.type, span_id, self.now, self.block_id, len(self.kept))
         )
-        live.session.events += 1
+        session.events += 1
         self.kept.append(raw)
         self.kept_offsets.append(offset)
-        if event.at is not None:
-            self._times(live.session, event.at, stream)
-        return False
+        if at is not None:
+            self._times(session, at, stream)
+        return True
 
     def _ordinal_id(
         self, raw: bytes, offset: int, event: Event, event_id: bytes, known: set[bytes], live: LiveSession

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.config import Settings
-from agenttrace.ids import file_number
+from agenttrace.ids import file_number, session_number
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Agent, Source
 from agenttrace.record.calendar import day_finder
@@ -58,6 +58,7 @@ class Recorder:
         paths: Sequence[str] = (),
         agent: str | None = None,
         environ: Mapping[str, str] | None = None,
+        share: tuple[int, int] | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         self.settings = settings
@@ -79,6 +80,7 @@ class Recorder:
         self._homes: dict[str, Agent | None] = {}
         self._rows, self._used_ids = self._load_rows()
         self._rows_by_inode = {(row.device, row.inode): row for row in self._rows.values() if row.inode is not None}
+        self._share = share
         self._on_progress = on_progress
         self._unterminated: dict[int, TrackedFile] = {}
 
@@ -213,6 +215,15 @@ class Recorder:
                         "UPDATE file_offsets SET gone_at = ? WHERE file_id = ?", (file.row.gone_at, file.row.file_id)
                     )
 
+    def backlog(self) -> int:
+        """How many bytes wait to be read."""
+        waiting = 0
+        for found in self.scan().files:
+            file = self.files.get(found.path)
+            if file is not None and file.row.file_id in self.dirty:
+                waiting += max(0, found.size - file.position)
+        return waiting
+
     # -- reading them -----------------------------------------------------------------------------------------
 
     def drain(self, *, fair: bool = True, stop: Callable[[], bool] = lambda: False) -> bool:
@@ -319,11 +330,27 @@ class Recorder:
             return False
         home = self._homes.get(file.path)
         file.source = self._source(Path(file.path), head, home)
+        if not self._is_ours(file.source):
+            file.source = None
+            file.close()
+            return False
         if file.source is None:
             self._refuse(file)
             return False
         self.pipeline.take_link(file.source)
         return True
+
+    def _is_ours(self, source: Source | None) -> bool:
+        """Whether this recorder's share of a parallel import holds the session.
+
+        Files that may hold several sessions, and files nobody knows, all fall to the first share.
+        """
+        if self._share is None:
+            return True
+        index, count = self._share
+        if source is None or source.agent == "agenttrace":
+            return index == 0
+        return session_number(source.agent, source.session_id) % count == index
 
     def _source(self, path: Path, head: bytes, home: Agent | None) -> Source | None:
         order = self.agents if home is None else [home, *(agent for agent in self.agents if agent is not home)]
@@ -333,7 +360,8 @@ class Recorder:
                 return source
         if home is not None:
             # In an agent's own directory a damaged beginning does not make the rest somebody else's.
-            return Source(agent=home.name, session_id=path.stem, directory=str(path.parent))
+            name = path.parent.name if path.stem == "wire" else path.stem
+            return Source(agent=home.name, session_id=name, directory=str(path.parent))
         return None
 
     def _refuse(self, file: TrackedFile) -> None:

@@ -1,0 +1,374 @@
+"""The settings: defaults, then agenttrace.toml, then the environment, then flags, each value with its origin.
+
+The origin is kept because the first question about a surprising setting is always where it came from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, get_args
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from agenttrace.model import Price
+from agenttrace.prices import BadPriceError, parse_price
+
+_MOST = 2**31 - 1
+
+Text = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]+$", description="a string that is not empty")]
+Texts = Annotated[tuple[Text, ...], msgspec.Meta(description='a list of strings, such as ["one", "two"]')]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=_MOST, description=f"a whole number from 1 to {_MOST}")]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=_MOST, description=f"a whole number from 0 to {_MOST}")]
+Workers = Annotated[int, msgspec.Meta(ge=0, le=256, description="a whole number from 0 to 256")]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400, description="a number above 0 and up to 86400")]
+Currency = Annotated[Literal["native", "USD", "CNY"], msgspec.Meta(description='one of "native", "USD" and "CNY"')]
+Rate = Annotated[Decimal, msgspec.Meta(description="a number above 0, such as 7.1")]
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used: where it stands, which it is, what is wrong, how to put it right."""
+
+    def __init__(self, *, where: str, key: str, problem: str, fix: str) -> None:
+        super().__init__(f"{where}: {key} {problem}. {fix}" if key else f"{where} {problem}. {fix}")
+        self.where, self.key, self.problem, self.fix = where, key, problem, fix
+
+
+class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is recorded, and in what portions."""
+
+    #: Files, directories or globs to record besides the agents' own homes.
+    paths: Texts = ()
+    #: The agents to record; empty: all of them.
+    agents: Texts = ()
+    #: Globs of paths that are never read.
+    exclude: Texts = ()
+    batch_lines: Positive = 10_000
+    batch_bytes: Positive = 16 * 1024 * 1024
+    #: A batch of this many lines is written at once while following a live session.
+    live_batch_lines: Positive = 100
+    poll_seconds: Seconds = 5.0
+    #: How long the handle of a rotated file is kept, to read what was still written to it.
+    idle_close_seconds: Seconds = 60.0
+    #: A longer line is quarantined, not loaded.
+    max_line_bytes: Positive = 32 * 1024 * 1024
+    #: Processes for a large first import; 0: as many as there are cores.
+    workers: Workers = 0
+    #: A working session that is silent for this long counts as interrupted.
+    stale_minutes: Positive = 15
+
+
+class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long recorded data is kept."""
+
+    #: 0: for ever.
+    days: Natural = 0
+
+
+class UsageSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How usage and cost are shown."""
+
+    #: Where a day begins: ``local`` or an IANA name such as ``Asia/Shanghai``.
+    timezone: Text = "local"
+    #: ``native``: each cost in the currency its model is priced in.
+    currency: Currency = "native"
+    #: Yuan for one dollar. Without it amounts in different currencies stay apart.
+    exchange_rate: Rate | None = None
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings, never changed after loading."""
+
+    #: The data directory.
+    home: Path
+    record: RecordSettings = RecordSettings()
+    retention: RetentionSettings = RetentionSettings()
+    usage: UsageSettings = UsageSettings()
+    #: The user's own prices; ``Price.model`` is a name, or the beginning of one with ``*`` behind it.
+    prices: tuple[Price, ...] = ()
+    origins: Mapping[str, str] = MappingProxyType({})
+
+    def origin(self, name: str) -> str:
+        """Where a value came from: ``default``, ``file PATH``, ``environment NAME`` or ``flag``."""
+        if name not in self.origins and name not in SETTING_NAMES:
+            raise KeyError(name)
+        return self.origins.get(name, "default")
+
+    def value(self, name: str) -> object:
+        """The value of a setting by its full name, such as ``record.paths``."""
+        found: object = self
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+
+_SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "record": RecordSettings,
+    "retention": RetentionSettings,
+    "usage": UsageSettings,
+}
+_KEYS = {section: struct.__struct_fields__ for section, struct in _SECTIONS.items()}
+_TYPES: dict[str, Any] = {"home": Text} | {
+    f"{section}.{field.name}": field.type
+    for section, struct in _SECTIONS.items()
+    for field in msgspec.structs.fields(struct)
+}
+#: Every setting that has a value of its own; prices come on top, one table for each model.
+SETTING_NAMES = tuple(_TYPES)
+_LISTS_OF_PATHS = ("record.paths", "record.exclude")
+_LISTS = (*_LISTS_OF_PATHS, "record.agents")
+_PRICE_EXAMPLE = 'Write [prices."kimi-k2.5"] and below it currency = "CNY", input = 4 and output = 21.'
+
+
+def load_settings(environ: Mapping[str, str] = os.environ, flags: Mapping[str, Any] | None = None) -> Settings:
+    """Read all settings; ``flags`` maps full names (``record.workers``) to values, ``None``: not given."""
+    given = {name: value for name, value in (flags or {}).items() if value is not None and value != []}
+    file = _config_file(environ, given)
+    table = _read(file)
+    here = Path.cwd()
+    values: dict[str, Any] = {"home": _absolute("~/.agenttrace", here, environ)}
+    origins: dict[str, str] = {}
+    layers = (
+        (_in_file(table, file), file.parent),
+        (_in_environment(environ), here),
+        (_in_flags(given), here),
+    )
+    for layer, base in layers:
+        for name, raw, origin in layer:
+            values[name] = _located(name, _converted(name, raw, origin), base, environ)
+            origins[name] = origin
+    prices = _prices(table, file)
+    origins |= {f"prices.{price.model}": price.source for price in prices}
+    return _assembled(values, prices, origins)
+
+
+def _assembled(values: Mapping[str, Any], prices: tuple[Price, ...], origins: dict[str, str]) -> Settings:
+    parts: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
+    for name, value in values.items():
+        section, _, key = name.rpartition(".")
+        if section:
+            parts[section][key] = value
+    return Settings(
+        home=Path(values["home"]),
+        record=RecordSettings(**parts["record"]),
+        retention=RetentionSettings(**parts["retention"]),
+        usage=UsageSettings(**parts["usage"]),
+        prices=prices,
+        origins=MappingProxyType(origins),
+    )
+
+
+def ensure_home(settings: Settings) -> Path:
+    """Create the data directory, readable by its owner alone, and make sure that it can be used."""
+    home = settings.home
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            home.mkdir(mode=0o700)
+    except OSError as error:
+        raise _unusable(settings, f"cannot be created ({error.strerror})") from error
+    if not home.is_dir():
+        raise _unusable(settings, "is not a directory")
+    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        raise _unusable(settings, "is not writable")
+    return home
+
+
+def _unusable(settings: Settings, problem: str) -> SettingsError:
+    fix = "Put that right, or set AGENTTRACE_HOME to a directory of your own."
+    return SettingsError(where=settings.origin("home"), key="home", problem=f"{settings.home} {problem}", fix=fix)
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting: ``record.paths`` is ``AGENTTRACE_RECORD_PATHS``."""
+    return "AGENTTRACE_" + name.replace(".", "_").upper()
+
+
+def did_you_mean(wrong: str, valid: Iterable[str], prefix: str = "") -> str:
+    """A hint at the nearest valid name, or at all of them when none is near; ``prefix`` is only shown."""
+    names = list(valid)
+    near = difflib.get_close_matches(wrong, names, n=1)
+    return f"Did you mean {prefix}{near[0]}?" if near else f"Valid here: {', '.join(names)}."
+
+
+def _config_file(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Path:
+    named = environ.get("AGENTTRACE_CONFIG", "")
+    if named:
+        path = Path(_absolute(named, Path.cwd(), environ))
+        if not path.exists():
+            raise SettingsError(
+                where="environment AGENTTRACE_CONFIG",
+                key="",
+                problem=f"{path} does not exist",
+                fix="Name an existing file, or remove the variable.",
+            )
+        return path
+    home = str(flags.get("home") or environ.get("AGENTTRACE_HOME") or "~/.agenttrace")
+    return Path(_absolute(home, Path.cwd(), environ)) / "agenttrace.toml"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        problem, fix = f"cannot be read ({error.strerror})", "Make it readable, or name another file."
+    except UnicodeDecodeError:
+        problem, fix = "is not UTF-8 text", "Save it as UTF-8."
+    except ValueError as error:
+        problem, fix = f"is not valid TOML: {error}", "Correct that line."
+    raise SettingsError(where=f"file {file}", key="", problem=problem, fix=fix)
+
+
+def _in_file(table: Mapping[str, Any], file: Path) -> Iterator[tuple[str, Any, str]]:
+    origin = f"file {file}"
+    for name, value in table.items():
+        if name == "prices":
+            continue
+        if name not in _KEYS:
+            _check(name, ["home", *_KEYS, "prices"], origin)
+            yield name, value, origin
+            continue
+        if not isinstance(value, dict):
+            fix = f"Write [{name}] on a line of its own and the settings below it."
+            raise SettingsError(where=origin, key=name, problem="is not a table", fix=fix)
+        for key, entry in value.items():
+            _check(key, _KEYS[name], origin, prefix=f"{name}.")
+            yield f"{name}.{key}", entry, origin
+
+
+def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    names = {variable(name): name for name in SETTING_NAMES}
+    for found, text in environ.items():
+        if found not in names:
+            _check_variable(found)
+        elif text.strip():
+            yield names[found], _listed(names[found], text), f"environment {found}"
+
+
+def _check_variable(found: str) -> None:
+    """A variable in one of our sections that means nothing is a typing error; others are not ours."""
+    if found.startswith("AGENTTRACE_PRICES_"):
+        fix = "Write prices into agenttrace.toml."
+        raise SettingsError(where="environment", key=found, problem="is not a setting", fix=fix)
+    for section, keys in _KEYS.items():
+        prefix = variable(section) + "_"
+        if found.startswith(prefix):
+            _check(found.removeprefix(prefix), [key.upper() for key in keys], "environment", prefix=prefix)
+
+
+def _in_flags(flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    for name, value in flags.items():
+        section, _, key = name.rpartition(".")
+        if section in _KEYS:
+            _check(key, _KEYS[section], "flag", prefix=f"{section}.")
+        else:
+            _check(name, SETTING_NAMES, "flag")
+        yield name, _plain(value), "flag"
+
+
+def _check(name: str, valid: Iterable[str], where: str, prefix: str = "") -> None:
+    if name not in valid:
+        fix = did_you_mean(name, valid, prefix)
+        raise SettingsError(where=where, key=prefix + name, problem="is not a setting", fix=fix)
+
+
+def _listed(name: str, text: str) -> object:
+    """Split the text of a variable where its setting is a list; paths may hold commas, names do not."""
+    if name not in _LISTS:
+        return text.strip()
+    separators = os.pathsep if name in _LISTS_OF_PATHS else f",{os.pathsep}"
+    return [part.strip() for part in re.split(f"[{re.escape(separators)}]", text) if part.strip()]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _converted(name: str, raw: object, origin: str) -> object:
+    kind = _TYPES[name]
+    try:
+        value: object = msgspec.convert(raw, kind, strict=not origin.startswith("environment"))
+    except msgspec.ValidationError:
+        raise _wrong(name, raw, origin, f"Give {_expected(kind)}.") from None
+    if isinstance(value, Decimal) and not (value.is_finite() and value > 0):
+        raise _wrong(name, raw, origin, f"Give {_expected(kind)}.")
+    if name == "usage.timezone" and not _is_timezone(str(value)):
+        raise _wrong(name, raw, origin, 'Give "local" or an IANA name such as "Asia/Shanghai" (needs tzdata).')
+    return value
+
+
+def _wrong(name: str, raw: object, origin: str, fix: str) -> SettingsError:
+    shown = repr(str(raw) if isinstance(raw, Decimal) else raw)
+    return SettingsError(where=origin, key=name, problem=f"is {shown[:100]}", fix=fix)
+
+
+def _expected(kind: object) -> str:
+    metas = (meta for part in (kind, *get_args(kind)) for meta in getattr(part, "__metadata__", ()))
+    return next((meta.description for meta in metas if meta.description), "another value")
+
+
+def _is_timezone(name: str) -> bool:
+    if name == "local":
+        return True
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
+
+
+def _located(name: str, value: object, base: Path, environ: Mapping[str, str]) -> object:
+    """Relative paths start where they were written: beside the file, or in the working directory."""
+    if name == "home":
+        return _absolute(str(value), base, environ)
+    if name == "record.paths" and isinstance(value, tuple):
+        return tuple(_absolute(path, base, environ) for path in value)
+    if name == "record.exclude" and isinstance(value, tuple):
+        return tuple(_expanded(glob, environ) for glob in value)
+    return value
+
+
+def _absolute(path: str, base: Path, environ: Mapping[str, str]) -> str:
+    return os.path.normpath(os.path.join(base, _expanded(path, environ)))
+
+
+def _expanded(path: str, environ: Mapping[str, str]) -> str:
+    if path != "~" and not path.startswith(("~/", "~" + os.sep)):
+        return path
+    return (environ.get("HOME") or str(Path.home())) + path[1:]
+
+
+def _prices(table: Mapping[str, Any], file: Path) -> tuple[Price, ...]:
+    origin = f"file {file}"
+    entries = table.get("prices", {})
+    if not isinstance(entries, dict):
+        raise SettingsError(where=origin, key="prices", problem="is not a table", fix=_PRICE_EXAMPLE)
+    return tuple(_price(model, entry, origin) for model, entry in entries.items())
+
+
+def _price(model: str, entry: object, origin: str) -> Price:
+    key = f'prices."{model}"'
+    if not isinstance(entry, dict):
+        raise SettingsError(where=origin, key=key, problem="is not a table", fix=_PRICE_EXAMPLE)
+    for part, value in entry.items():
+        if isinstance(value, dict):
+            # [prices.kimi-k2.5] is a table "5" inside a table "kimi-k2": the dot splits the name.
+            fix = f'Put the name of the model in quotes: [prices."{model}.{part}"].'
+            raise SettingsError(where=origin, key=f"prices.{model}.{part}", problem="is not a price", fix=fix)
+    try:
+        return parse_price(model, entry, source=origin)
+    except BadPriceError as error:
+        part = f"{key}.{error.key}" if error.key else key
+        raise SettingsError(where=origin, key=part, problem=error.problem, fix=error.fix) from None
