@@ -76,9 +76,17 @@ def list_files(roots: Sequence[Root], exclude: Sequence[str] = ()) -> Listing:
                 continue
             seen.add((found.device, found.inode))
             listing.files.append(found)
-    # Originals before the forks that copy them, as far as times can tell; then by name, so that order is settled.
-    listing.files.sort(key=lambda found: (found.mtime_ns, found.path))
+    listing.files.sort(key=lambda found: (is_companion(found.path), found.mtime_ns, found.path))
     return listing
+
+
+def is_companion(path: str) -> bool:
+    """Whether a file belongs to a session's main log.
+
+    Main logs are read first, because subagents' files replay parts of them: what both hold belongs to the main
+    log. Among those, originals come before the forks that copy them, as far as times can tell, then names settle it.
+    """
+    return f"{os.sep}subagents{os.sep}" in path
 
 
 def _excluded(path: str, patterns: Sequence[str]) -> bool:

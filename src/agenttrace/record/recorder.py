@@ -19,7 +19,7 @@ from agenttrace.ids import file_number, session_number
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Agent, Source
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.discover import LOG_NAME, Found, Listing, Root, agent_roots, list_files, named_roots
+from agenttrace.record.discover import LOG_NAME, Found, Listing, Root, agent_roots, is_companion, list_files, named_roots
 from agenttrace.record.pipeline import Pipeline
 from agenttrace.record.reader import Chunk, stored_path
 from agenttrace.record.tracked import COUNTS, FileRow, TrackedFile
@@ -231,7 +231,7 @@ class Recorder:
 
         False if ``stop`` ended it early; what was read by then is committed.
         """
-        queue = deque(self.dirty.values())
+        queue = deque(sorted(self.dirty.values(), key=lambda file: is_companion(file.path)))
         self.dirty = {}
         while queue:
             if stop():

@@ -11,13 +11,15 @@ import re
 import sqlite3
 from collections.abc import Callable
 
+from agenttrace.record.agents.contract import Content
 from agenttrace.record.contents import Interpreter
 from agenttrace.store.database import transaction
 from agenttrace.store.reading import raw_lines
 
-#: Of one piece of text, this much is indexed: whole conversations, the beginning of huge tool outputs.
+#: Of one piece of text, this much is indexed: conversations nearly whole, of long tool outputs beginning and end.
 INDEXED_CHARACTERS = 8_000
-_PORTION = 2_000
+INDEXED_OF_RESULTS = 1_500
+_PORTION = 5_000
 _CURSOR = "search_event_no"
 _CJK = re.compile("([\u2e80-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff])")
 _TERM = re.compile(r'"([^"]*)"|(\S+)')
@@ -54,14 +56,20 @@ def index_portion(connection: sqlite3.Connection, interpreter: Interpreter) -> i
         last = line.event_no
         said = interpreter.said(line)
         if said is not None and said.contents:
-            text = "\n".join(content.text[:INDEXED_CHARACTERS] for content in said.contents)
-            rows.append((line.event_no, segmented(text)))
+            rows.append((line.event_no, segmented("\n".join(map(_indexed, said.contents)))))
     if count == 0:
         return 0
     with transaction(connection):
         connection.executemany("INSERT INTO search (rowid, text) VALUES (?, ?)", rows)
         connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_CURSOR, str(last)))
     return count
+
+
+def _indexed(content: Content) -> str:
+    text = content.text
+    if content.kind in ("result", "thinking") and len(text) > 2 * INDEXED_OF_RESULTS:
+        return f"{text[:INDEXED_OF_RESULTS]}\n{text[-INDEXED_OF_RESULTS:]}"
+    return text[:INDEXED_CHARACTERS]
 
 
 def index_all(connection: sqlite3.Connection, *, stop: Callable[[], bool] = lambda: False) -> int:

@@ -1,0 +1,150 @@
+"""Reading lines that are not quite what they should be: mended, field by field, or cut out of a torn line.
+
+The fast path of an agent module is one strict msgspec decoder. What is here runs only after that has failed,
+and keeps the promise that one odd field costs that field, not the line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+#: What decoding can raise for bad input: bad JSON or types, bad UTF-8, nesting beyond every limit.
+DECODING_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+#: Attempts at reading an object inside one torn line; real ones need two or three.
+_MAX_ATTEMPTS = 64
+#: Above this a number of epoch time is milliseconds, below it seconds.
+_MILLISECONDS_FROM = 1e11
+#: Beyond this a count of tokens is not a count, and SQLite could not hold it.
+_MAX_COUNT = 2**53
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
+
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_anything = msgspec.json.Decoder()
+_scanner = json.JSONDecoder(strict=False)
+
+
+def microseconds(moment: datetime) -> int:
+    """Integer microseconds since the epoch of a moment with a time zone."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(raw: msgspec.Raw) -> datetime | None:
+    """A time written in any of the usual ways: ISO 8601 with or without a zone, or a number of epoch time."""
+    value = value_of(raw)
+    with suppress(ValueError, OverflowError, OSError):
+        if isinstance(value, str):
+            parsed = datetime.fromisoformat(value.strip())
+            return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / 1000 if value > _MILLISECONDS_FROM else value, UTC)
+    return None
+
+
+def count(value: object) -> int:
+    """A number of tokens; 0 for what cannot be one."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_COUNT:
+        return value
+    return 0
+
+
+def mended(raw: bytes) -> bytes | None:
+    """The same JSON with what strict decoders refuse replaced; ``None`` if it is no JSON at all.
+
+    Agents cut texts in the middle of an emoji and write half a surrogate pair (``\\ud83d``), which makes a
+    strict decoder refuse the whole line. Bytes that are no UTF-8 and raw control characters are met too.
+    """
+    try:
+        value = json.loads(raw.decode("utf-8", "replace"), strict=False, parse_constant=lambda _: None)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return None
+
+
+def value_of(raw: msgspec.Raw) -> object:
+    """The Python value of a part that was kept raw; ``None`` if it is absent or unreadable."""
+    if not raw:
+        return None
+    with suppress(*DECODING_ERRORS):
+        return _mending(_anything.decode, raw)
+    return None
+
+
+class FieldByField(Generic[S]):
+    """Reads an object into a struct; a field of another type than expected keeps its default."""
+
+    def __init__(self, kind: type[S], nested: Mapping[str, Callable[[msgspec.Raw], Any]] | None = None) -> None:
+        self._kind = kind
+        self._fields = [
+            (field.name, field.encode_name, (nested or {}).get(field.name) or _decoder(field.type))
+            for field in msgspec.structs.fields(kind)
+        ]
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> S | None:
+        """The struct, or ``None`` when this is no JSON object."""
+        parts: dict[str, msgspec.Raw] | None = None
+        with suppress(*DECODING_ERRORS):
+            parts = _mending(_parts.decode, raw)
+        if parts is None:
+            return None
+        found = {}
+        for name, encoded, decode in self._fields:
+            part = parts.get(encoded)
+            if part is not None:
+                with suppress(*DECODING_ERRORS):
+                    found[name] = _mending(decode, part)
+        return self._kind(**found)
+
+
+def _mending(decode: Callable[[Any], T], raw: bytes | msgspec.Raw) -> T:
+    """Decode; if the text, not its shape, is at fault, decode it mended."""
+    try:
+        return decode(raw)
+    except msgspec.ValidationError:
+        raise
+    except DECODING_ERRORS:
+        better = mended(bytes(raw))
+        if better is None:
+            raise
+    return decode(better)
+
+
+def _decoder(kind: type[object]) -> Callable[[msgspec.Raw], Any]:
+    return msgspec.json.Decoder(kind).decode
+
+
+def whole_objects(
+    raw: bytes, openings: re.Pattern[str], is_line: Callable[[dict[str, Any]], bool]
+) -> tuple[bytes, ...]:
+    """The objects inside a broken line that are lines by themselves.
+
+    Two processes on one session write into each other's lines: half an object, then a whole one. ``is_line``
+    tells a line from an object that merely stood inside the half that was cut.
+    """
+    text = raw.decode("utf-8", "surrogateescape")
+    found: list[bytes] = []
+    position = 0
+    for _ in range(_MAX_ATTEMPTS):
+        opening = openings.search(text, position)
+        if opening is None:
+            break
+        try:
+            value, position = _scanner.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            position = opening.start() + 1
+            continue
+        if isinstance(value, dict) and is_line(value):
+            found.append(text[opening.start() : position].encode("utf-8", "surrogateescape"))
+    return tuple(found)

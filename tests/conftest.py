@@ -1,0 +1,51 @@
+"""What all tests share: how hard hypothesis searches, and a home that is nobody's real one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("dev", max_examples=100, deadline=None)
+settings.register_profile("ci", max_examples=200, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+#: Where the agents look for their logs, and the directory each is pointed at instead.
+AGENT_HOMES = {
+    "HOME": "",
+    "USERPROFILE": "",
+    "KIMI_SHARE_DIR": ".kimi",
+    "KIMI_CODE_HOME": ".kimi-code",
+    "CLAUDE_CONFIG_DIR": ".claude",
+    "CODEX_HOME": ".codex",
+}
+
+
+def _move_into(root: Path, patch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("AGENTTRACE_")]:
+        patch.delenv(name)
+    for name, directory in AGENT_HOMES.items():
+        patch.setenv(name, str(root / directory))
+    home = root / ".agenttrace"
+    home.mkdir(mode=0o700)
+    patch.setenv("AGENTTRACE_HOME", str(home))
+    return home
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _away_from_real_logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Even a test that asks for nothing never reads the logs of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        _move_into(tmp_path_factory.mktemp("nobody"), patch)
+        yield
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh data directory, and beside it (``home.parent``) homes for the agents, none existing yet."""
+    root = tmp_path / "user"
+    root.mkdir()
+    return _move_into(root, monkeypatch)
