@@ -422,7 +422,10 @@ class _Intake:
             if fresh_id is None:
                 return False
             event_id = fresh_id
-        elif event_id in known or event_id in ids:
+        elif event_id in known:
+            return False
+        elif event_id in ids:
+            self.pipeline.tiers.repeated()
             return False
         ids.add(event_id)
         source, session, at = self.source, live.session, event.at

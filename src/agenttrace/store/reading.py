@@ -212,16 +212,18 @@ def _join_subagents(connection: sqlite3.Connection, number: int, spans: list[Spa
             if parent is not None and parent.stream != span.stream:
                 span.parent_id = parent.span_id
                 parents[span.trace_id] = parent
-                _end_with_call(span, parent)
+    for span in spans:
+        if span.trace_id in parents:
+            _end_with_call(span, parents[span.trace_id])
     for span in spans:
         span.trace_id = _root_trace(span.trace_id, parents)
 
 
-def _end_with_call(turn: SpanView, call: SpanView) -> None:
-    """A subagent whose log stops short was done when its call was answered."""
-    if turn.status == "open" and call.end is not None and call.status in ("ok", "error", "cancelled"):
-        turn.end, turn.status = max(call.end, turn.start), call.status
-        turn.attributes["closed_by"] = "result of its call"
+def _end_with_call(span: SpanView, call: SpanView) -> None:
+    """Work of a subagent whose log stops short was done when its call was answered."""
+    if span.status == "open" and call.end is not None and call.status in ("ok", "error", "cancelled"):
+        span.end, span.status = max(call.end, span.start), call.status
+        span.attributes["closed_by"] = "result of its call"
 
 
 def _root_trace(trace: bytes, parents: dict[bytes, SpanView]) -> bytes:

@@ -27,7 +27,7 @@ from agenttrace.record.agents.claude_lines import (
     unusable,
 )
 from agenttrace.record.agents.contract import Content, Source, Unusable
-from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField, microseconds, moment, value_of
+from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField, mended, microseconds, moment, value_of
 
 NAME = "claude-code"
 
@@ -76,7 +76,18 @@ class _Opening(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tool_call_result: msgspec.Raw = ABSENT
 
 
-_opening = FieldByField(_Opening, {"timestamp": moment})
+_quick_opening = msgspec.json.Decoder(_Opening).decode
+_odd_opening = FieldByField(_Opening, {"timestamp": moment})
+
+
+def _read_opening(raw: bytes) -> _Opening | None:
+    try:
+        return _quick_opening(raw)
+    except DECODING_ERRORS:
+        line = _odd_opening(raw)
+    if line is None and (better := mended(raw)) is not None:
+        line = _odd_opening(better)
+    return line
 
 
 class ClaudeCode:
@@ -104,7 +115,8 @@ class ClaudeCode:
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """A session's main file, or the file of one of its subagents."""
-        lines = [line for raw in head.split(b"\n") if (line := _opening(raw)) is not None]
+        beginning = head.split(b"\n", _OPENING_LINES)[:_OPENING_LINES]
+        lines = [line for raw in beginning if (line := _read_opening(raw)) is not None]
         if not (any(_is_ours(line, path) for line in lines) or (not lines and _CUT_LINE.match(head))):
             return None
         inside = _first(line.session_id for line in lines) or _session_in(head)
