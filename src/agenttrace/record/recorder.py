@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +19,16 @@ from agenttrace.ids import file_number, session_number
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Agent, Source
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.discover import LOG_NAME, Found, Listing, Root, agent_roots, is_companion, list_files, named_roots
+from agenttrace.record.discover import (
+    LOG_NAME,
+    Found,
+    Listing,
+    Root,
+    agent_roots,
+    is_companion,
+    list_files,
+    named_roots,
+)
 from agenttrace.record.pipeline import Pipeline
 from agenttrace.record.reader import Chunk, stored_path
 from agenttrace.record.tracked import COUNTS, FileRow, TrackedFile
@@ -83,6 +92,7 @@ class Recorder:
         self._share = share
         self._on_progress = on_progress
         self._unterminated: dict[int, TrackedFile] = {}
+        self._opened: dict[int, TrackedFile] = {}
 
     # -- which files ------------------------------------------------------------------------------------------
 
@@ -198,7 +208,7 @@ class Recorder:
         rest.size, rest.mtime_ns = file.size, file.mtime_ns
         rest._make_reader()
         self._by_inode[(handle.device, handle.inode)] = rest
-        self.dirty[row.file_id] = rest
+        self._opened[row.file_id] = self.dirty[row.file_id] = rest
 
     def _notice_gone(self, present: set[str], unreadable: list[str]) -> None:
         for path, file in list(self.files.items()):
@@ -272,6 +282,7 @@ class Recorder:
 
     def _advance(self, file: TrackedFile) -> bool:
         """Read the next piece of a file; True if there may be more."""
+        self._opened[file.row.file_id] = file
         try:
             if not file.renew():
                 self._note_restart(file)
@@ -389,24 +400,24 @@ class Recorder:
     def _close_idle(self) -> None:
         """Give back descriptors of files that went quiet; forget moved-away files for good."""
         horizon = time.monotonic() - self.settings.record.idle_close_seconds
-        open_files = [file for file in self._tracked() if file.handle is not None]
-        open_files.sort(key=lambda file: file.last_growth)
-        excess = len(open_files) - OPEN_FILES
-        for index, file in enumerate(open_files):
+        opened = [file for file in self._opened.values() if file.handle is not None]
+        opened.sort(key=lambda file: file.last_growth)
+        excess = len(opened) - OPEN_FILES
+        for index, file in enumerate(opened):
             if file.last_growth < horizon or (index < excess and not file.detached):
-                handle = file.handle
-                assert handle is not None
-                file.close()
-                if file.detached:
-                    self._by_inode.pop((handle.device, handle.inode), None)
+                self._close_file(file)
+        self._opened = {file.row.file_id: file for file in opened if file.handle is not None}
 
-    def _tracked(self) -> Iterable[TrackedFile]:
-        yield from self.files.values()
-        yield from (file for file in self._by_inode.values() if file.detached)
+    def _close_file(self, file: TrackedFile) -> None:
+        handle = file.handle
+        assert handle is not None
+        file.close()
+        if file.detached:
+            self._by_inode.pop((handle.device, handle.inode), None)
 
     def look_at_open(self) -> None:
         """Files whose path is gone or names another file grow unseen by any watch: ask the descriptors."""
-        for file in self._tracked():
+        for file in self._opened.values():
             if file.handle is not None:
                 stat = file.handle.stat()
                 if stat.st_size != file.size or stat.st_mtime_ns != file.mtime_ns:
@@ -432,7 +443,7 @@ class Recorder:
 
     def close(self) -> None:
         """Close files and store."""
-        for file in list(self._tracked()):
+        for file in self._opened.values():
             file.close()
         self._compressor.shutdown()
         with suppress(sqlite3.Error):  # what a checkpoint cannot do now, the next start does

@@ -27,8 +27,12 @@ logger = logging.getLogger(__name__)
 _DEBOUNCE_MS = 40
 _STEP_MS = 8
 _RETRY_SECONDS = (0.5, 1, 2, 5, 10)
-#: Between two looks at files that ended without a newline.
-_TAIL_SECONDS = 1.0
+#: Between two looks at files that no watch reports: moved away, or ended without a newline.
+_WAKE_SECONDS = 0.25
+#: Looking around takes at most one part in this many of the time.
+_SCAN_SHARE = 250
+#: Between two portions of search indexing while lines keep coming.
+_INDEX_SECONDS = 5.0
 
 
 class Watcher:
@@ -48,7 +52,7 @@ class Watcher:
         self._on_commit = on_commit
         self._failures = 0
         self._watched: tuple[Path, ...] = ()
-        self._next_scan = 0.0
+        self._next_scan = self._next_index = 0.0
 
     def run(self) -> None:
         """Record until told to stop."""
@@ -64,7 +68,7 @@ class Watcher:
 
     def _watch(self) -> None:
         interval = self.recorder.settings.record.poll_seconds
-        wake = min(_TAIL_SECONDS, interval)
+        wake = min(_WAKE_SECONDS, interval)
         for changes in watch(
             *self._watched,
             debounce=_DEBOUNCE_MS,
@@ -93,10 +97,8 @@ class Watcher:
         """Look at what changed, record it, index a little; wait out what fails."""
         recorder = self.recorder
         try:
-            now = time.monotonic()
-            if changed is None or now >= self._next_scan:
-                recorder.scan()
-                self._next_scan = time.monotonic() + recorder.settings.record.poll_seconds
+            if changed is None or time.monotonic() >= self._next_scan:
+                self._scan()
             for path in changed or ():
                 recorder.see_path(os.path.realpath(path))
             recorder.look_at_open()
@@ -104,7 +106,7 @@ class Watcher:
             if recorder.dirty:
                 recorder.drain(stop=self.stop.is_set)
                 self._on_commit()
-            elif not changed:
+            if not changed or time.monotonic() >= self._next_index:
                 self._index()
             self._recovered()
         except sqlite3.Error as error:
@@ -114,10 +116,19 @@ class Watcher:
         except OSError as error:
             self._wait_out(error.strerror or str(error))
 
+    def _scan(self) -> None:
+        """The safety net; where there are so many files that a look takes long, it looks less often."""
+        began = time.monotonic()
+        self.recorder.scan()
+        taken = time.monotonic() - began
+        pause = max(self.recorder.settings.record.poll_seconds, taken * _SCAN_SHARE)
+        self._next_scan = began + taken + pause
+
     def _index(self) -> None:
-        """Fill the search index in quiet moments, a portion at a time so that new lines never wait for it."""
+        """Fill the search index in quiet moments, a portion at a time so that new lines hardly wait for it."""
+        self._next_index = time.monotonic() + _INDEX_SECONDS
         interpreter = Interpreter(self.recorder.connection)
-        deadline = time.monotonic() + 0.5
+        deadline = time.monotonic() + 0.1
         while time.monotonic() < deadline and search_index.index_portion(self.recorder.connection, interpreter):
             pass
 
