@@ -28,7 +28,7 @@ class Root:
     agent: Agent | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """A log file as a listing shows it."""
 

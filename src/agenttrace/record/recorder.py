@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 #: Descriptors kept open at most; files idle longest give theirs back first.
 OPEN_FILES = 256
+ACTIVE_SECONDS = 10.0
 _HEAD_LIMIT = 65_536
 _FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
 
@@ -416,9 +417,13 @@ class Recorder:
             self._by_inode.pop((handle.device, handle.inode), None)
 
     def look_at_open(self) -> None:
-        """Files whose path is gone or names another file grow unseen by any watch: ask the descriptors."""
+        """Files whose path is gone or names another file grow unseen by any watch: ask the descriptors.
+
+        Of the others only those at work are asked, in case a notification was missed; the slow look finds the rest.
+        """
+        recently = time.monotonic() - ACTIVE_SECONDS
         for file in self._opened.values():
-            if file.handle is not None:
+            if file.handle is not None and (file.last_growth > recently or file.detached):
                 stat = file.handle.stat()
                 if stat.st_size != file.size or stat.st_mtime_ns != file.mtime_ns:
                     self.dirty[file.row.file_id] = file

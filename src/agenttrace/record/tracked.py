@@ -58,6 +58,26 @@ class FileRow(msgspec.Struct, kw_only=True):
 class TrackedFile:
     """One file. ``row`` is what the store holds; the other fields are ahead of it until the next commit."""
 
+    #: There may be ten thousand of them.
+    __slots__ = (
+        "_max_line_bytes",
+        "_reader",
+        "blocks",
+        "counts",
+        "detached",
+        "generation",
+        "handle",
+        "last_growth",
+        "lost_bytes",
+        "mtime_ns",
+        "path",
+        "position",
+        "row",
+        "seen_lines",
+        "size",
+        "source",
+    )
+
     def __init__(self, path: str, row: FileRow, max_line_bytes: int) -> None:
         self.path = path
         self.row = row

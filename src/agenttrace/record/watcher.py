@@ -6,6 +6,7 @@ tried again; nothing is lost meanwhile, because nothing counts as read before it
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sqlite3
@@ -53,6 +54,7 @@ class Watcher:
         self._failures = 0
         self._watched: tuple[Path, ...] = ()
         self._next_scan = self._next_index = 0.0
+        self._rested = False
 
     def run(self) -> None:
         """Record until told to stop."""
@@ -129,8 +131,18 @@ class Watcher:
         self._next_index = time.monotonic() + _INDEX_SECONDS
         interpreter = Interpreter(self.recorder.connection)
         deadline = time.monotonic() + 0.1
-        while time.monotonic() < deadline and search_index.index_portion(self.recorder.connection, interpreter):
-            pass
+        while time.monotonic() < deadline:
+            if search_index.index_portion(self.recorder.connection, interpreter) == 0:
+                self._rest()
+                return
+            self._rested = False
+
+    def _rest(self) -> None:
+        """All is done: give back the memory that a burst of work took."""
+        if not self._rested:
+            self._rested = True
+            self.recorder.connection.execute("PRAGMA shrink_memory")
+            gc.collect()
 
     def _wait_out(self, reason: str) -> None:
         delay = _RETRY_SECONDS[min(self._failures, len(_RETRY_SECONDS) - 1)]

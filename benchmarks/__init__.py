@@ -1,0 +1,3 @@
+"""Measurements of AgentTrace beside peers and beside the machine's limit."""
+
+from __future__ import annotations

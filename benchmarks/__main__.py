@@ -1,0 +1,211 @@
+"""``python -m benchmarks [import|lines|latency|idle|queries|dedup|all] [--mb N] [--json]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import limits, ours, peers, queries
+from benchmarks.generate import cached_claude, generate_lines
+from benchmarks.truth import Truth
+
+DATA = Path(__file__).parent / "data"
+#: Of this run alone, so that two runs at a time do not clear away each other's files.
+WORK = DATA / f"work-{os.getpid()}"
+PEERS = DATA / "peers"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of a table: who, what it measured, and how that compares with the base."""
+
+    who: str
+    figures: dict[str, str]
+    #: The main figure divided by that of the base (ours, where programs are compared).
+    ratio: float | None = None
+    note: str = ""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A finished measurement."""
+
+    title: str
+    rows: list[Row]
+    #: What the ratio is a multiple of.
+    base: str = "ours"
+
+
+def measure_import(megabytes: float) -> Result:
+    """Import a tree of Claude Code sessions: ours, ours with the search index, agentsview."""
+    tree, truth = cached_claude(DATA, megabytes)
+    plain = ours.import_tree(tree, WORK / "ours", index=False)
+    indexed = ours.import_tree(tree, WORK / "ours", index=True)
+    rows = [_import_row("agenttrace record --no-index", plain, truth, indexed.cost.cpu_seconds)]
+    rows.append(_import_row("agenttrace record", indexed, truth, indexed.cost.cpu_seconds))
+    try:
+        theirs = peers.agentsview(PEERS, tree, WORK / "agentsview")
+        name = f"agentsview {peers.AGENTSVIEW_VERSION} sync"
+        rows.append(_import_row(name, theirs, truth, indexed.cost.cpu_seconds))
+    except peers.AbsentError as error:
+        rows.append(Row("agentsview sync", {}, note=str(error)))
+    return Result(f"Import of {truth.bytes / 1e6:.0f} MB, {truth.files} files, {truth.lines} lines", rows)
+
+
+def _import_row(who: str, done: peers.Imported, truth: Truth, base: float) -> Row:
+    figures = {
+        "CPU s": f"{done.cost.cpu_seconds:.1f}",
+        "CPU s/GB": f"{done.cost.cpu_seconds / truth.bytes * 1e9:.1f}",
+        "wall s": f"{done.cost.wall_seconds:.1f}",
+        "peak MB": f"{done.cost.peak_mb:.0f}",
+        "store / logs": f"{done.stored_bytes / truth.bytes:.2f}",
+        "tokens exact": "yes" if done.agrees(truth) else "NO",
+    }
+    return Row(who, figures, done.cost.cpu_seconds / base)
+
+
+def measure_lines(megabytes: float) -> Result:
+    """CPU for each gigabyte of 2 KB lines: ours, rsyslog, and the machine's limits."""
+    path = DATA / f"lines-{megabytes:g}mb.jsonl"
+    if not path.exists():
+        generate_lines(path, megabytes)
+    with path.open("rb") as file:
+        count = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 22), b""))
+    gigabytes = path.stat().st_size / 1e9
+    cost, summary = ours.record_once(path, WORK / "ours", index=False)
+    assert summary.recorded == count, summary
+    base = cost.cpu_seconds
+    rows = [_line_row("agenttrace record --no-index", base, gigabytes, base)]
+    for parse, name in ((True, "rsyslog imfile, JSON parsed"), (False, "rsyslog imfile, plain")):
+        try:
+            theirs = peers.rsyslog(PEERS, path, count, WORK / "rsyslog", parse=parse)
+            rows.append(_line_row(name, theirs.cpu_seconds, gigabytes, base))
+        except peers.AbsentError as error:
+            rows.append(Row(name, {}, note=str(error)))
+    for name, limit in limits.LIMITS.items():
+        spent = limits.cpu_seconds(limit, path, WORK)
+        rows.append(_line_row(f"limit: {name}", spent, gigabytes, base))
+    rows += [Row(name, {"CPU s/GB": value}, note="not run here") for name, value in peers.QUOTED.items()]
+    return Result(f"{path.stat().st_size / 1e6:.0f} MB of 2 KB JSON lines", rows)
+
+
+def _line_row(who: str, spent: float, gigabytes: float, base: float) -> Row:
+    figures = {"CPU s": f"{spent:.2f}", "CPU s/GB": f"{spent / gigabytes:.1f}"}
+    return Row(who, figures, spent / base)
+
+
+def measure_latency(_: float) -> Result:
+    """From the end of a write to the committed row."""
+    taken = [seconds * 1000 for seconds in ours.latency(WORK / "latency")]
+    points = {"p50 ms": 0.5, "p90 ms": 0.9, "p99 ms": 0.99}
+    figures = {name: f"{taken[int(len(taken) * share)]:.1f}" for name, share in points.items()}
+    rows = [Row("agenttrace record", figures | {"max ms": f"{taken[-1]:.1f}"})]
+    return Result(f"Latency of {len(taken)} lines, one at a time", rows)
+
+
+def measure_idle(_: float) -> Result:
+    """Ten thousand files in which nothing happens."""
+    found = ours.idle(WORK / "idle")
+    figures = {
+        "CPU %": f"{found.cpu_share * 100:.2f}",
+        "RSS MB": f"{found.rss_mb:.0f}",
+        "restart s": f"{found.restart_seconds:.2f}",
+    }
+    return Result("Following 10,000 quiet files for 30 s", [Row("agenttrace record", figures)])
+
+
+def measure_queries(_: float, spans: int = 1_000_000) -> Result:
+    """Questions to a store of a million spans."""
+    connection = queries.build(DATA / f"spans-{spans}", WORK / "queries", spans)
+    stored = connection.execute("SELECT count(*) FROM spans").fetchone()[0]
+    rows = [
+        Row(
+            each.question,
+            {"median ms": f"{each.median_ms:.2f}", "worst ms": f"{each.worst_ms:.2f}", "rows": str(each.rows)},
+        )
+        for each in queries.measure(connection)
+    ]
+    connection.close()
+    return Result(f"Questions to a store of {stored} spans", rows)
+
+
+def measure_dedup(megabytes: float) -> Result:
+    """Read everything again: nothing new at the same place, and a copy of the tree at another place."""
+    tree, truth = cached_claude(DATA, megabytes)
+    work, copy = WORK / "dedup", WORK / "copy"
+    first, _ = ours.record_once(tree / "projects", work, index=False)
+    again, unchanged = ours.record_once(tree / "projects", work, index=False, fresh=False)
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(tree / "projects", copy / "projects")
+    replay, copied = ours.record_once(copy / "projects", work, index=False, fresh=False)
+    shutil.rmtree(copy)
+    base = first.cpu_seconds
+    rows = [Row("first import", {"CPU s": f"{base:.1f}", "new": str(truth.lines), "known": "0"}, 1.0)]
+    for name, cost, summary in (("second run", again, unchanged), ("copy of all files", replay, copied)):
+        figures = {"CPU s": f"{cost.cpu_seconds:.1f}", "new": str(summary.recorded), "known": str(summary.duplicate)}
+        rows.append(Row(name, figures, cost.cpu_seconds / base))
+    return Result(f"Reading {truth.bytes / 1e6:.0f} MB again", rows, base="the first import")
+
+
+MEASUREMENTS: dict[str, Callable[[float], Result]] = {
+    "import": measure_import,
+    "lines": measure_lines,
+    "latency": measure_latency,
+    "idle": measure_idle,
+    "queries": measure_queries,
+    "dedup": measure_dedup,
+}
+
+
+def show(result: Result, console: Console) -> None:
+    """Print a table."""
+    names = list(dict.fromkeys(name for row in result.rows for name in row.figures))
+    table = Table(title=result.title, title_justify="left")
+    table.add_column("")
+    for name in names:
+        table.add_column(name, justify="right")
+    compared = any(row.ratio is not None for row in result.rows)
+    if compared:
+        table.add_column(f"times {result.base}", justify="right")
+    for row in result.rows:
+        cells = [row.figures.get(name, "") for name in names]
+        ratio = [f"{row.ratio:.2f}" if row.ratio is not None else row.note] if compared else []
+        table.add_row(row.who, *cells, *ratio)
+    console.print(table)
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("what", nargs="?", default="all", choices=[*MEASUREMENTS, "all"])
+    parser.add_argument("--mb", type=float, default=400, help="size of generated logs (default: 400)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    given = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    chosen = MEASUREMENTS if given.what == "all" else {given.what: MEASUREMENTS[given.what]}
+    try:
+        measure_all(chosen, given.mb, as_json=given.json)
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+
+
+def measure_all(chosen: dict[str, Callable[[float], Result]], megabytes: float, *, as_json: bool) -> None:
+    """One after the other, so that they do not disturb each other."""
+    console = Console()
+    results = {}
+    for name, measurement in chosen.items():
+        results[name] = measurement(megabytes)
+        if not as_json:
+            show(results[name], console if console.is_terminal else Console(width=120))
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
+
+
+if __name__ == "__main__":
+    main()
