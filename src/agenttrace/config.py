@@ -53,8 +53,8 @@ class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
     exclude: Texts = ()
     batch_lines: Positive = 10_000
     batch_bytes: Positive = 16 * 1024 * 1024
-    #: A batch of this many lines is written at once while following a live session.
-    live_batch_lines: Positive = 100
+    #: What was read is written after this long at the latest.
+    batch_seconds: Seconds = 0.5
     poll_seconds: Seconds = 5.0
     #: How long the handle of a rotated file is kept, to read what was still written to it.
     idle_close_seconds: Seconds = 60.0

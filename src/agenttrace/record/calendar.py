@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -20,6 +21,11 @@ def zone(name: str) -> tzinfo | None:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise ValueError(f"unknown time zone {name!r}: use a name such as Asia/Shanghai, UTC or local") from error
+
+
+def zone_name(name: str) -> str:
+    """What the days of a store were counted in: for ``local``, the machine's zone by its names and offset."""
+    return name if name != "local" else f"local {'/'.join(time.tzname)} {-time.timezone}"
 
 
 def day_finder(name: str) -> Callable[[int], str]:

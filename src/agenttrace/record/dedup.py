@@ -10,6 +10,7 @@ Ids live as long as the data they guard; a time limit would bring duplicates bac
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterable
@@ -19,11 +20,13 @@ from typing import Any
 
 from agenttrace.config import load_settings
 from agenttrace.ids import session_number
+from agenttrace.record.offsets import still_there
 from agenttrace.store.database import connect, transaction
 from agenttrace.store.writing import known_event_ids
 
 #: Ids that all L0 sets may hold together; the set of the session that was idle longest goes first.
 SESSION_IDS_LIMIT = 200_000
+_HEX_ID = re.compile("[0-9a-f]{32}")
 
 
 class SessionIds:
@@ -75,11 +78,17 @@ class Tiers:
                 unsure.append(candidate)
         if unsure:
             stored = self._stored(session.number, unsure)
-            self.hits["l2"] += len(stored)
-            self.misses += len(unsure) - len(stored)
+            hits = sum(candidate in stored for candidate in unsure)
+            self.hits["l2"] += hits
+            self.misses += len(unsure) - hits
             self.remember(stored)
             found |= stored
         return found
+
+    def repeated(self) -> None:
+        """An id that was new when its chunk was looked up, met a second time in that chunk."""
+        self.misses -= 1
+        self.hits["l0"] += 1
 
     def _stored(self, session: int, candidates: list[bytes]) -> set[bytes]:
         return known_event_ids(self._connection, session, candidates)
@@ -227,18 +236,22 @@ class EventDeduplicator:
 
 
 def cleanup_expired(connection: sqlite3.Connection, cutoff: float) -> int:
-    """Remove the ids of pruned sessions none of whose files is left."""
+    """Remove the ids of what was pruned from sessions none of whose files is left.
+
+    A session that went on after it was pruned has data again; the ids of that data stay.
+    """
     rows = connection.execute(
         "SELECT pruned.session_id, file_offsets.filepath FROM pruned "
         "LEFT JOIN file_offsets USING (file_id) WHERE pruned_at < ?",
         (cutoff,),
     ).fetchall()
-    kept = {number for number, path in rows if path is not None and os.path.lexists(path)}
+    kept = {number for number, path in rows if path is not None and still_there(path)}
     gone = sorted({number for number, _ in rows} - kept)
     with transaction(connection):
         removed = sum(
             connection.execute(
-                "DELETE FROM processed_events WHERE session_id = ? AND processed_at < ?", (number, cutoff)
+                "DELETE FROM processed_events WHERE session_id = ? AND block_id IS NULL AND processed_at < ?",
+                (number, cutoff),
             ).rowcount
             for number in gone
         )
@@ -251,8 +264,7 @@ def _number(session_id: str | None) -> int:
 
 
 def _as_bytes(event_id: str) -> bytes:
-    """32 hex digits as 16 bytes; any other id as it is, so that callers may bring their own."""
-    try:
-        return bytes.fromhex(event_id) if len(event_id) == 32 else event_id.encode()
-    except ValueError:
-        return event_id.encode()
+    """32 hex digits as 16 bytes; any other id as it is, so that callers may bring their own, and marked as such."""
+    if _HEX_ID.fullmatch(event_id):
+        return bytes.fromhex(event_id)
+    return b"=" + event_id.encode("utf-8", "surrogatepass")

@@ -72,7 +72,7 @@ def list_files(roots: Sequence[Root], exclude: Sequence[str] = ()) -> Listing:
     seen: set[tuple[int, int]] = set()
     for root in roots:
         for found in _look(root, listing):
-            if (found.device, found.inode) in seen or _excluded(found.path, exclude):
+            if (found.device, found.inode) in seen or is_excluded(found.path, exclude):
                 continue
             seen.add((found.device, found.inode))
             listing.files.append(found)
@@ -89,7 +89,8 @@ def is_companion(path: str) -> bool:
     return f"{os.sep}subagents{os.sep}" in path
 
 
-def _excluded(path: str, patterns: Sequence[str]) -> bool:
+def is_excluded(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path is one that the settings say never to read."""
     return any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
 
 

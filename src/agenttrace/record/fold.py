@@ -15,10 +15,13 @@ import msgspec
 from agenttrace import ids
 from agenttrace.model import Span, Usage
 from agenttrace.record import acts as a
+from agenttrace.store.ledger import UNKNOWN_MODEL, named_model, weight
 
 #: How many model calls and unanswered tool calls a stream remembers, so that late lines find them.
 REMEMBERED_STEPS = 16
 REMEMBERED_CALLS = 512
+#: Calls that are over are remembered by their id alone, so that one which is logged again does not open anew.
+REMEMBERED_PAST_CALLS = 64
 PROMPT_PREVIEW = 300
 ERROR_PREVIEW = 500
 
@@ -34,6 +37,7 @@ class StreamState(msgspec.Struct):
     step: str | None = None
     steps: dict[str, Span] = msgspec.field(default_factory=dict)
     calls: dict[str, Span] = msgspec.field(default_factory=dict)
+    past_calls: list[bytes] = msgspec.field(default_factory=list)
     last_call: str | None = None
     #: ``working``, ``waiting``, ``ended`` or ``interrupted``: what the log says last.
     state: str = "working"
@@ -69,6 +73,7 @@ class Folder:
         self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
         self.fed = False
         self._event_id = b""
+        self._unnamed = {"turn": 0, "step": 0}
         self._at = 0
         self._touched: Span | None = None
         self._handlers: dict[type[a.Act], Callable[[Any], None]] = {
@@ -92,6 +97,7 @@ class Folder:
         state = self.state
         self.fed = True
         self._event_id = event_id
+        self._unnamed["turn"] = self._unnamed["step"] = 0
         self._at = at if at is not None else state.last_at
         self._touched = None
         waited = state.state == "waiting"
@@ -122,7 +128,7 @@ class Folder:
         if state.turn is not None and act.turn is not None and act.turn == state.turn_name:
             self._reopen_turn(state.turn)
             return
-        self._leave_turn()
+        self._leave_turn("next turn")
         turn = self._open_turn(act.origin, index=state.turns)
         state.turns += 1
         state.turn_name = act.turn
@@ -132,7 +138,7 @@ class Folder:
                 self.first_prompt = act.prompt[:PROMPT_PREVIEW]
 
     def _open_turn(self, origin: str, index: int) -> Span:
-        opener = self._event_id.hex()
+        opener = self._fresh_name("turn")
         turn = Span(
             span_id=ids.span_id(self.session_id, self.stream, "turn", opener),
             trace_id=ids.trace_id(self.session_id, self.stream, opener),
@@ -152,6 +158,9 @@ class Folder:
         return turn
 
     def _reopen_turn(self, turn: Span) -> None:
+        if turn.status == "error":
+            self.new_errors -= 1
+        turn.attributes.pop("closed_by", None)
         turn.status, turn.end = "open", None
         self.state.state = "working"
         self._touch(turn)
@@ -172,23 +181,21 @@ class Folder:
         turn = state.turn
         if turn is None or (act.turn is not None and state.turn_name not in (None, act.turn)):
             return
-        self._close_open_step("ok" if act.status == "ok" else act.status, self._at)
-        self._give_up_calls(turn)
+        self._close_steps(act.status, self._at)
+        self._give_up_calls()
         if act.error:
             turn.attributes["error"] = act.error[:ERROR_PREVIEW]
         self._close(turn, act.status, self._at)
         state.state = "interrupted" if act.status == "cancelled" else "waiting"
 
-    def _leave_turn(self) -> None:
+    def _leave_turn(self, why: str) -> None:
         """Close what the log left open: the agent was killed, or never writes ends."""
+        self._close_steps(None, self.state.last_at)
+        self._give_up_calls()
         turn = self.state.turn
-        if turn is None or turn.status != "open":
-            return
-        end = max(self.state.last_at, turn.start)
-        self._close_open_step(None, end)
-        self._give_up_calls(turn)
-        turn.attributes["closed_by"] = "next turn"
-        self._close(turn, "unclosed", end)
+        if turn is not None and turn.status == "open":
+            turn.attributes["closed_by"] = why
+            self._close(turn, "unclosed", self.state.last_at)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -196,17 +203,20 @@ class Folder:
         state = self.state
         known = state.steps.get(act.step) if act.step is not None else None
         if known is not None:
+            assert act.step is not None
+            state.steps[act.step] = state.steps.pop(act.step)
             state.step = act.step
             self._touch(known)
             return
         turn = self._current_turn()
         self._close_open_step("ok", max(state.last_at, turn.start))
-        step = self._new_step(act.step or self._event_id.hex(), act.n, act.model or state.model)
+        step = self._new_step(act.step, act.n, act.model or state.model)
         if act.implied and turn.start <= state.last_at < step.start:
             step.start = state.last_at
 
-    def _new_step(self, name: str, n: int | None, model: str | None) -> Span:
+    def _new_step(self, name: str | None, n: int | None, model: str | None) -> Span:
         state = self.state
+        name = name or self._fresh_name("step")
         turn = self._current_turn()
         state.steps_in_turn += 1
         step = Span(
@@ -221,11 +231,10 @@ class Folder:
             step_n=n if n is not None else state.steps_in_turn,
         )
         state.steps[name] = step
-        if len(state.steps) > REMEMBERED_STEPS:
-            del state.steps[next(iter(state.steps))]
         state.step = name
         state.state = "working"
         self.new_steps += 1
+        self._forget_oldest(state.steps, REMEMBERED_STEPS)
         self._touch(step)
         return step
 
@@ -247,10 +256,15 @@ class Folder:
         """``None``: nothing said how it ended; it is complete if its usage came."""
         step = self._find_step(None)
         if step is not None and step.status == "open":
-            if status is None:
-                status = "ok" if step.response is not None else "unclosed"
-            self._close(step, status, end)
+            self._close(step, status or _ended_as(step), end)
         self.state.step = None
+
+    def _close_steps(self, status: str | None, end: int) -> None:
+        """The open step, and those that were left for another without a word: that one's fate is not theirs."""
+        self._close_open_step(status, end)
+        for step in self.state.steps.values():
+            if step.status == "open":
+                self._close(step, "ok" if status is not None else _ended_as(step), end)
 
     # -- tools ------------------------------------------------------------------------------------------------
 
@@ -259,12 +273,15 @@ class Folder:
         step = self._find_step(act.step)
         if step is None:
             # A call outside any known model call still needs a parent that tells when it was made.
-            step = self._new_step(act.step or self._event_id.hex(), None, state.model)
+            step = self._new_step(act.step, None, state.model)
         span_id = ids.span_id(self.session_id, self.stream, "tool", step.span_id.hex(), act.call)
         state.last_call = act.call
         known = state.calls.get(act.call)
         if known is not None and known.span_id == span_id:
             self._touch(known)
+            return
+        if span_id in state.past_calls:
+            self._touch(step)
             return
         call = Span(
             span_id=span_id,
@@ -279,12 +296,21 @@ class Folder:
         )
         if act.subagent:
             call.attributes["subagent"] = True
-        state.calls[act.call] = call
-        if len(state.calls) > REMEMBERED_CALLS:
-            del state.calls[next(iter(state.calls))]
+        self._replace_call(act.call, call)
         state.state = "working"
         self.new_tools += 1
         self._touch(call)
+
+    def _replace_call(self, name: str, call: Span) -> None:
+        """Remember a call; one of the same name, in an earlier step, can no longer be answered."""
+        calls = self.state.calls
+        before = calls.pop(name, None)
+        if before is not None:
+            self._remember_past(before)
+            if before.status == "open":
+                self._give_up(before, "next call of that name")
+        calls[name] = call
+        self._forget_oldest(calls, REMEMBERED_CALLS)
 
     def _tool_arguments(self, act: a.ToolArguments) -> None:
         call = self.state.calls.get(act.call or self.state.last_call or "")
@@ -302,39 +328,47 @@ class Folder:
             call.attributes["duration"] = act.duration
         if act.error:
             call.attributes["error"] = act.error[:ERROR_PREVIEW]
-        call.attributes.pop("closed_by", None)
         self._close(call, act.status, self._at)
+        self._remember_past(call)
 
-    def _give_up_calls(self, turn: Span) -> None:
+    def _remember_past(self, call: Span) -> None:
+        self.state.past_calls = [*self.state.past_calls[1 - REMEMBERED_PAST_CALLS :], call.span_id]
+
+    def _give_up_calls(self) -> None:
         """No answer by the end of the turn; a late one still finds the call."""
         for call in self.state.calls.values():
-            if call.status == "open" and call.trace_id == turn.trace_id:
-                call.attributes["closed_by"] = "end of turn"
-                self._close(call, "unclosed", max(self.state.last_at, call.start))
+            if call.status == "open":
+                self._give_up(call, "end of turn")
+
+    def _give_up(self, span: Span, why: str) -> None:
+        span.attributes["closed_by"] = why
+        self._close(span, "unclosed", self.state.last_at)
 
     # -- usage, errors, notes ---------------------------------------------------------------------------------
 
     def _response_usage(self, act: a.ResponseUsage) -> None:
-        step = None if act.detached else self._find_step(act.step)
+        step = None if act.detached and act.step is None else self._find_step(act.step)
         if step is None:
             current = self.state.step
-            step = self._new_step(act.step or self._event_id.hex(), None, act.model or self.state.model)
+            step = self._new_step(act.step, None, act.model or self.state.model)
             self._close(step, "ok", self._at)
             self.state.step = current
-        if act.model and step.model != act.model:
+        if act.model and act.model != step.model and act.model != UNKNOWN_MODEL:
             step.model, step.name = act.model, f"chat {act.model}"
         if step.response is None or step.response_name != act.response:
             step.response_name, step.response = act.response, ids.response_key(act.response)
         self._touch(step)
-        model = act.model or step.model or "unknown"
+        model = act.model or step.model or UNKNOWN_MODEL
         fact = self.usage.get(step.response)
         if fact is None:
             self.usage[step.response] = UsageFact(act.usage, model, self._at, act.estimated)
             return
         fact.copies += 1
         fact.at = min(fact.at, self._at)
-        if act.usage.output_tokens >= fact.usage.output_tokens:
-            fact.usage, fact.model, fact.estimated = act.usage, model, act.estimated
+        heavier = weight(act.usage, act.estimated) > weight(fact.usage, fact.estimated)
+        fact.model = named_model(model, fact.model, heavier=heavier)
+        if heavier:
+            fact.usage, fact.estimated = act.usage, act.estimated
 
     def _error(self, act: a.Error) -> None:
         span = self._find_step(None) if act.scope == "step" else None
@@ -363,16 +397,32 @@ class Folder:
         if act.model:
             self.state.model = act.model
         if act.ended:
-            self._leave_turn()
+            self._leave_turn("end of session")
             self.state.state = "ended"
 
     # -- bookkeeping ------------------------------------------------------------------------------------------
+
+    def _fresh_name(self, kind: str) -> str:
+        """What names a span that the agent did not name: its event, and its place among several in one event."""
+        self._unnamed[kind] += 1
+        place = self._unnamed[kind]
+        return self._event_id.hex() if place == 1 else f"{self._event_id.hex()}.{place}"
+
+    def _forget_oldest(self, spans: dict[str, Span], limit: int) -> None:
+        """Keep what is remembered small. Nothing that comes later can close a forgotten span: now it is closed."""
+        while len(spans) > limit:
+            oldest = next(name for name in spans if spans is not self.state.steps or name != self.state.step)
+            span = spans.pop(oldest)
+            if span.status == "open":
+                self._close(span, _ended_as(span), self.state.last_at)
 
     def _close(self, span: Span, status: str, end: int) -> None:
         if status == "error" and span.status != "error":
             self.new_errors += 1
         elif status != "error" and span.status == "error":
             status = "error"
+        if status != "unclosed":
+            span.attributes.pop("closed_by", None)
         span.status = status
         span.end = max(end, span.start)
         self._touch(span)
@@ -380,3 +430,8 @@ class Folder:
     def _touch(self, span: Span) -> None:
         self.changed[span.span_id] = span
         self._touched = span
+
+
+def _ended_as(span: Span) -> str:
+    """How a span ended of which nothing more is said: a model call was complete if its usage came."""
+    return "ok" if span.response is not None else "unclosed"

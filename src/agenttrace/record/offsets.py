@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from agenttrace.record import fingerprint as fp
 from agenttrace.store.database import connect, transaction
 
 logger = logging.getLogger(__name__)
+
+#: How a byte of a name that is not UTF-8 is written in the store.
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 
 _UPSERT = """
 INSERT INTO file_offsets (filepath, offset, inode, fingerprint, file_size, last_read_at, read_count)
@@ -98,10 +102,15 @@ class PersistentOffsetStore:
         return reused
 
     def cleanup_old_records(self, max_age_hours: int = 168) -> int:
-        """Forget files not read for that long. Should one return, its known events are dropped by their ids."""
+        """Forget files not read for that long. Should one return, its known events are dropped by their ids.
+
+        A file of which lines are stored keeps its row for as long: the row says what those lines mean.
+        """
         cutoff = time.time() - max_age_hours * 3600
         with self._lock, transaction(self._connection):
-            cursor = self._connection.execute("DELETE FROM file_offsets WHERE last_read_at < ?", (cutoff,))
+            cursor = self._connection.execute(
+                "DELETE FROM file_offsets WHERE last_read_at < ? AND blocks = 0", (cutoff,)
+            )
         return cursor.rowcount
 
     def close(self) -> None:
@@ -113,6 +122,19 @@ class PersistentOffsetStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def still_there(stored: str) -> bool:
+    """Whether a file is on disk, by its path as the store holds it; what cannot be looked at is not gone."""
+    for path in {os.fsencode(stored), _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), stored.encode())}:
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            continue
+        except OSError:
+            return True
+        return True
+    return False
 
 
 def _head_of(filepath: str) -> bytes | None:

@@ -36,7 +36,7 @@ QUARANTINE_BYTES = 1 << 20
 #: Sessions whose folding state stays in memory between batches.
 SESSIONS_IN_MEMORY = 500
 #: Blocks a file may have; the block's number is the file's number and the block's place in it.
-_BLOCK_BITS = 20
+BLOCK_BITS = 20
 
 _FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
 _UPSERT_FILE = (
@@ -84,6 +84,7 @@ class Pipeline:
         self._counted: dict[str, int] = {}
         self.lines = 0
         self.bytes = 0
+        self._began = 0.0
 
     # -- collecting -------------------------------------------------------------------------------------------
 
@@ -91,10 +92,15 @@ class Pipeline:
         """Add a chunk of a recognised file to the batch."""
         source = file.source
         assert source is not None
+        self._began = self._began or time.monotonic()
         _Intake(self, file, source, chunk).run()
         file.position = chunk.end
         self._files[file.row.file_id] = file
         self.lines += len(chunk.lines)
+
+    def age(self) -> float:
+        """Seconds since the batch was begun."""
+        return time.monotonic() - self._began if self._began else 0.0
 
     def take_link(self, source: Source) -> None:
         """Remember which tool call a subagent's file carries out, where files beside it say so."""
@@ -249,6 +255,7 @@ class Pipeline:
         self._blocks = []
         self._files = {}
         self.lines = self.bytes = 0
+        self._began = 0.0
 
     def _trim(self) -> None:
         self.tiers.trim_sessions()
@@ -266,6 +273,7 @@ class Pipeline:
         self._blocks = []
         self._files = {}
         self.lines = self.bytes = 0
+        self._began = 0.0
 
     # -- used by an intake ------------------------------------------------------------------------------------
 
@@ -324,7 +332,7 @@ class _Intake:
         self.live = pipeline.live_session(source.agent, source.session_id)
         self.kept: list[bytes] = []
         self.kept_offsets: list[int] = []
-        self.block_id = (file.row.file_id << _BLOCK_BITS) | file.blocks
+        self.block_id = (file.row.file_id << BLOCK_BITS) | file.blocks
         self.rows = pipeline._batch.events
         self.now = time.time()
 

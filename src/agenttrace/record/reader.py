@@ -7,9 +7,11 @@ read and read from the start, where the events' ids tell what is known.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
+import stat as modes
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
@@ -20,11 +22,14 @@ import msgspec
 import zstandard
 
 from agenttrace.record import fingerprint as fp
+from agenttrace.record.agents.contract import Source
 from agenttrace.record.offsets import PersistentOffsetStore
 
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
+#: Descriptors kept open at most; files idle longest give theirs back first.
+OPEN_FILES = 256
 BOM = b"\xef\xbb\xbf"
 
 
@@ -39,6 +44,8 @@ class Chunk:
     end: int
     #: ``(offset, length, digest)`` of a line that was too long to be loaded; it ends at ``end``.
     oversized: tuple[int, int, bytes] | None = None
+    #: The bytes the lines were cut from, up to ``end``; empty where they were not loaded.
+    data: bytes = b""
 
 
 def split_lines(data: bytes, offset: int) -> tuple[list[bytes], list[int]]:
@@ -55,8 +62,12 @@ class OpenFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOCTTY", 0))
+        # Should a pipe stand here meanwhile, opening it must not wait for somebody to write.
+        self.descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         stat = os.fstat(self.descriptor)
+        if not modes.S_ISREG(stat.st_mode):
+            os.close(self.descriptor)
+            raise OSError(errno.EINVAL, "not a regular file", path)
         self.device, self.inode = stat.st_dev, stat.st_ino
 
     def stat(self) -> os.stat_result:
@@ -74,7 +85,8 @@ class LineReader:
     def __init__(self, descriptor: int, max_line_bytes: int) -> None:
         self._descriptor = descriptor
         self._max_line_bytes = max_line_bytes
-        #: The line at ``_start`` has no newline before ``_scanned``.
+        #: The line at ``_start`` has no newline before ``_scanned``. NULs behind it do not count as scanned: a program
+        #: that reserves space for its log writes over them.
         self._start = self._scanned = -1
 
     def read(self, offset: int, size: int) -> Chunk | None:
@@ -86,48 +98,71 @@ class LineReader:
         data = os.pread(self._descriptor, min(CHUNK_BYTES, size - offset), offset)
         end = data.rfind(b"\n") + 1
         if end:
-            lines, offsets = split_lines(data[:end], offset)
-            return Chunk(lines, offsets, offset + end)
-        if not data:
-            return None
-        self._start, self._scanned = offset, offset + len(data)
-        return self._read_long(offset, size) if self._scanned < size else None
+            self._start = -1
+            data = data[:end]
+            lines, offsets = split_lines(data, offset)
+            return Chunk(lines, offsets, offset + end, data=data)
+        self._start, self._scanned = offset, offset + len(data.rstrip(b"\0"))
+        return self._read_long(offset, size) if offset + len(data) < size else None
 
     def _read_long(self, offset: int, size: int) -> Chunk | None:
         """Look for the end of a line longer than a chunk, loading it only if it is short enough."""
-        while self._scanned < size:
-            data = os.pread(self._descriptor, min(CHUNK_BYTES, size - self._scanned), self._scanned)
+        position = self._scanned
+        while position < size:
+            data = os.pread(self._descriptor, min(CHUNK_BYTES, size - position), position)
             if not data:
                 return None
             newline = data.find(b"\n")
             if newline >= 0:
-                return self._finish_long(offset, self._scanned + newline)
-            self._scanned += len(data)
+                return self._finish_long(offset, position + newline)
+            if solid := len(data.rstrip(b"\0")):
+                self._scanned = position + solid
+            position += len(data)
         return None
 
-    def _finish_long(self, offset: int, end: int) -> Chunk:
+    def _finish_long(self, offset: int, end: int) -> Chunk | None:
+        """The line from ``offset`` to ``end``; ``None`` if what was scanned was changed behind our back."""
         length = end - offset
         self._start = -1
         if length > self._max_line_bytes:
-            return Chunk([], [], end + 1, (offset, length, self._digest_of(offset, end)))
-        line = os.pread(self._descriptor, length, offset)
-        return Chunk([line], [offset], end + 1)
+            digest = self._digest_of(offset, end)
+            return None if digest is None else Chunk([], [], end + 1, (offset, length, digest))
+        data = os.pread(self._descriptor, length + 1, offset)
+        if data.find(b"\n") != length:
+            return None
+        return Chunk([data[:-1]], [offset], end + 1, data=data)
 
-    def _digest_of(self, start: int, end: int) -> bytes:
+    def _digest_of(self, start: int, end: int) -> bytes | None:
         digest = hashlib.sha256()
         while start < end:
             data = os.pread(self._descriptor, min(CHUNK_BYTES, end - start), start)
-            if not data:
-                break
+            if not data or b"\n" in data:
+                return None
             digest.update(data)
             start += len(data)
         return digest.digest()[:16]
+
+    def solid_end(self, size: int) -> int:
+        """Where the bytes end that somebody wrote, as far as is known: reserved space is not content."""
+        return size if self._start < 0 else min(size, self._scanned)
 
     def unterminated(self, offset: int, size: int) -> bytes | None:
         """The last line, without its newline, if it is short enough to be looked at."""
         if not 0 < size - offset <= self._max_line_bytes:
             return None
         return os.pread(self._descriptor, size - offset, offset)
+
+
+class _FromStart:
+    """The bytes behind a descriptor, whose own position stays where it is."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._offset = descriptor, 0
+
+    def read(self, size: int) -> bytes:
+        data = os.pread(self._descriptor, size, self._offset)
+        self._offset += len(data)
+        return data
 
 
 class ZstdReader:
@@ -157,20 +192,19 @@ class ZstdReader:
         return Chunk(lines, offsets, self._position)
 
     def _rewind(self, offset: int) -> None:
-        os.lseek(self._descriptor, 0, os.SEEK_SET)
-        source = os.fdopen(os.dup(self._descriptor), "rb")
-        self._stream = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+        self._stream = zstandard.ZstdDecompressor().stream_reader(
+            _FromStart(self._descriptor),  # type: ignore[arg-type]  # all that is ever called of it is read()
+            read_across_frames=True,
+            closefd=False,
+        )
         self._buffer, self._position = b"", offset
         skip = offset
-        while skip > 0:
-            data = self._stream.read(min(CHUNK_BYTES, skip))
-            if not data:
-                break
+        while skip > 0 and (data := self._next(min(CHUNK_BYTES, skip))):
             skip -= len(data)
 
-    def _next(self) -> bytes:
+    def _next(self, size: int = CHUNK_BYTES) -> bytes:
         try:
-            return bytes(self._stream.read(CHUNK_BYTES))
+            return bytes(self._stream.read(size))
         except zstandard.ZstdError as error:
             # Still being written, or cut off: what was decompressed so far stands.
             logger.warning("%s: %s", "compressed log ends early", error)
@@ -195,6 +229,10 @@ class ZstdReader:
         length += len(head)
         self._position = offset + length + 1
         return Chunk([], [], self._position, (offset, length, digest.digest()[:16]))
+
+    def solid_end(self, size: int) -> int:
+        """The end: nobody reserves space for a compressed file."""
+        return size
 
     def unterminated(self, offset: int, size: int) -> bytes | None:
         """Nothing: a compressed file has no half-written line."""
@@ -231,6 +269,7 @@ class IncrementalJSONLReader:
         #: Lines that were no JSON object: ``(offset, reason)``.
         self.bad_lines: list[tuple[int, str]] = []
         self._max_line_bytes = max_line_bytes
+        self._identity: str | None = None
         self._restore_offset()
 
     def _restore_offset(self) -> None:
@@ -248,7 +287,7 @@ class IncrementalJSONLReader:
         elif known.fingerprint and not fp.same_head(known.fingerprint, head):
             logger.warning("File replaced, starting from the beginning: %s", self.filepath)
         else:
-            self.current_offset = known.offset
+            self.current_offset, self._identity = known.offset, known.fingerprint
 
     def read_new_records(self) -> Iterator[JSONLRecord]:
         """Yield the records of all new complete lines; the offset is saved when they are used up."""
@@ -265,8 +304,8 @@ class IncrementalJSONLReader:
 
     def _records(self, file: OpenFile) -> Iterator[JSONLRecord]:
         size = file.stat().st_size
-        if size < self.current_offset:
-            logger.warning("File truncated, starting from the beginning: %s", self.filepath)
+        if size < self.current_offset or not self._is_same(file):
+            logger.warning("File truncated or replaced, starting from the beginning: %s", self.filepath)
             self.current_offset = 0
         reader = LineReader(file.descriptor, self._max_line_bytes)
         while (chunk := reader.read(self.current_offset, size)) is not None:
@@ -279,6 +318,9 @@ class IncrementalJSONLReader:
                 if record is not None:
                     yield record
             self.current_offset = chunk.end
+
+    def _is_same(self, file: OpenFile) -> bool:
+        return not self._identity or fp.same_head(self._identity, fp.read_head(file.descriptor))
 
     def _parse(self, line: bytes, offset: int) -> JSONLRecord | None:
         text = line.removeprefix(BOM) if offset == 0 else line
@@ -295,15 +337,32 @@ class IncrementalJSONLReader:
         return JSONLRecord(data, offset, line)
 
     def _save(self, file: OpenFile) -> None:
+        self._identity = fp.identity(fp.read_head(file.descriptor)[: self.current_offset])
         self.offset_store.save_offset(
-            self.filepath,
-            self.current_offset,
-            file.stat().st_size,
-            file.inode,
-            fp.identity(fp.read_head(file.descriptor)),
+            self.filepath, self.current_offset, file.stat().st_size, file.inode, self._identity
         )
+
+
+def open_limit() -> int:
+    """How many files may stay open: a quarter of what the system allows, so that the rest of the program can work."""
+    try:
+        import resource
+    except ImportError:
+        return OPEN_FILES
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES if allowed == resource.RLIM_INFINITY else max(8, min(OPEN_FILES, allowed // 4))
 
 
 def stored_path(path: str | Path) -> str:
     """A path as the store can hold it: names that are not UTF-8 are shown with escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def storable(source: Source) -> Source:
+    """A source as the store can hold it: what was taken from a path may not be UTF-8."""
+    texts = {
+        name: stored_path(value)
+        for name, value in msgspec.structs.asdict(source).items()
+        if isinstance(value, str) and not value.isascii()
+    }
+    return msgspec.structs.replace(source, **texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import stat
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from agenttrace.config import Settings
-from agenttrace.ids import file_number, session_number
+from agenttrace.config import Settings, SettingsError, did_you_mean
+from agenttrace.ids import session_number
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Agent, Source
-from agenttrace.record.calendar import day_finder
+from agenttrace.record.calendar import day_finder, zone_name
 from agenttrace.record.discover import (
     LOG_NAME,
     Found,
@@ -26,21 +27,22 @@ from agenttrace.record.discover import (
     Root,
     agent_roots,
     is_companion,
+    is_excluded,
     list_files,
     named_roots,
 )
 from agenttrace.record.pipeline import Pipeline
-from agenttrace.record.reader import Chunk, stored_path
-from agenttrace.record.tracked import COUNTS, FileRow, TrackedFile
+from agenttrace.record.reader import BOM, Chunk, open_limit, storable
+from agenttrace.record.tracked import COUNTS, TrackedFile
+from agenttrace.record.watchlist import Watchlist
 from agenttrace.store.database import connect, transaction
+from agenttrace.store.writing import keep_days
 
 logger = logging.getLogger(__name__)
 
-#: Descriptors kept open at most; files idle longest give theirs back first.
-OPEN_FILES = 256
+#: A file that grew within this time is at work.
 ACTIVE_SECONDS = 10.0
 _HEAD_LIMIT = 65_536
-_FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -76,155 +78,83 @@ class Recorder:
         self.roots = _roots(settings, self.agents, paths, os.environ if environ is None else environ)
         self.connection = connect(settings.home / "agenttrace.db")
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
+        day_of = day_finder(settings.usage.timezone)
+        keep_days(self.connection, zone_name(settings.usage.timezone), day_of)
         self.pipeline = Pipeline(
             self.connection,
             {agent.name: agent for agent in self.agents},
-            day_of=day_finder(settings.usage.timezone),
+            day_of=day_of,
             compressor=self._compressor,
         )
-        self.files: dict[str, TrackedFile] = {}
+        self._watchlist = Watchlist(self.connection, settings.record.max_line_bytes, self._keep_open)
+        self.files = self._watchlist.files
         self.dirty: dict[int, TrackedFile] = {}
         self.summary = Summary()
         self.sessions: set[tuple[str, str]] = set()
-        self._by_inode: dict[tuple[int, int], TrackedFile] = {}
-        self._homes: dict[str, Agent | None] = {}
-        self._rows, self._used_ids = self._load_rows()
-        self._rows_by_inode = {(row.device, row.inode): row for row in self._rows.values() if row.inode is not None}
         self._share = share
+        self._fair = True
         self._on_progress = on_progress
         self._unterminated: dict[int, TrackedFile] = {}
         self._opened: dict[int, TrackedFile] = {}
+        self._open_limit = open_limit()
 
     # -- which files ------------------------------------------------------------------------------------------
-
-    def _load_rows(self) -> tuple[dict[str, FileRow], set[int]]:
-        cursor = self.connection.execute(f"SELECT {', '.join(_FILE_COLUMNS)} FROM file_offsets")
-        rows = {}
-        for values in cursor:
-            try:
-                row = msgspec.convert(dict(zip(_FILE_COLUMNS, values, strict=True)), FileRow)
-            except msgspec.ValidationError as error:
-                # Garbage in the table costs a second reading of that file, nothing else.
-                logger.warning("offset of %r is unusable (%s): the file is read again", values[0], error)
-                continue
-            rows[row.filepath] = row
-        return rows, {row.file_id for row in rows.values()}
 
     def scan(self) -> Listing:
         """Look at all roots: new, grown, moved and vanished files."""
         listing = list_files(self.roots, self.settings.record.exclude)
         for found in listing.files:
             self.see(found)
-        self._notice_gone({found.path for found in listing.files}, [path for path, _ in listing.unreadable])
+        present = {found.path for found in listing.files}
+        for file in self._watchlist.missing(present, [path for path, _ in listing.unreadable]):
+            if file.handle is None:
+                self._let_go(file)
+            else:
+                self.dirty[file.row.file_id] = file
         return listing
 
     def see_path(self, path: str) -> None:
         """Look at one path that something happened to."""
         if path in self.files:
-            agent = self._homes[path]
+            agent = self.files[path].home
         else:
             root = next((root for root in self.roots if _covers(root, path)), None)
-            if root is None:
+            if root is None or is_excluded(path, self.settings.record.exclude):
                 return
             agent = root.agent
         try:
-            stat = os.stat(path)
+            found = os.stat(path)
         except OSError:
             if path in self.files:
                 self.dirty[self.files[path].row.file_id] = self.files[path]
             return
-        self.see(Found(path, agent, stat.st_size, stat.st_mtime_ns, stat.st_dev, stat.st_ino))
+        if stat.S_ISREG(found.st_mode):
+            self.see(Found(path, agent, found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino))
 
     def see(self, found: Found) -> None:
         """Take note of a file as it is now."""
-        place = (found.device, found.inode)
-        file = self.files.get(found.path)
-        if file is None:
-            file = self._adopt(found)
-            if file is None:
-                return
-        elif file.handle is not None and (file.handle.device, file.handle.inode) != place:
-            self._detach(file)
-        self._by_inode[place] = file
-        if self._has_news(file, found):
+        known = len(self.files)
+        file = self._watchlist.see(found)
+        self.summary.files += max(0, len(self.files) - known)
+        if (file.size, file.mtime_ns) != (found.size, found.mtime_ns) or file.unread:
             self.dirty[file.row.file_id] = file
 
-    @staticmethod
-    def _has_news(file: TrackedFile, found: Found) -> bool:
-        row = file.row
-        same = (row.inode, file.size, file.mtime_ns) == (found.inode, found.size, found.mtime_ns)
-        return not same or (found.size != file.position and not file.compressed)
+    def _keep_open(self, file: TrackedFile) -> None:
+        """Somebody may still write to a file that no path leads to."""
+        self._opened[file.row.file_id] = self.dirty[file.row.file_id] = file
 
-    def _adopt(self, found: Found) -> TrackedFile | None:
-        """Start tracking a path: a file moved here, one known from an earlier run, or a new one."""
-        moved = self._by_inode.get((found.device, found.inode))
-        if moved is not None:
-            if not moved.detached and _names(moved.path, found):
-                return None  # a hard link to a file that is read under its other name
-            self.files.pop(moved.path, None)
-            moved.path, moved.detached = found.path, False
-            self.files[found.path] = moved
-            self._homes[found.path] = found.agent
-            self.dirty[moved.row.file_id] = moved
-            return moved
-        row = self._row_for(found)
-        file = TrackedFile(found.path, row, self.settings.record.max_line_bytes)
-        self.files[found.path] = file
-        self._homes[found.path] = found.agent
-        self.summary.files += 1
-        return file
-
-    def _row_for(self, found: Found) -> FileRow:
-        key = stored_path(found.path)
-        row = self._rows.pop(key, None)
-        if row is None:
-            # Renamed while nobody watched: the inode leads to the row, head and tail are checked on opening.
-            old = self._rows_by_inode.get((found.device, found.inode))
-            if old is not None and old.filepath in self._rows and not os.path.lexists(old.filepath):
-                row = self._rows.pop(old.filepath)
-                row.filepath = key
-        if row is None:
-            row = FileRow(filepath=key, file_id=self._new_file_id(key))
-        elif row.file_id == 0:
-            row.file_id = self._new_file_id(key)
-        return row
-
-    def _new_file_id(self, key: str) -> int:
-        attempt = 0
-        while (number := file_number(key, attempt)) in self._used_ids:
-            attempt += 1
-        self._used_ids.add(number)
-        return number
-
-    def _detach(self, file: TrackedFile) -> None:
-        """Another file stands at the path: what is still written to the old one is read through its handle."""
-        handle = file.handle
-        assert handle is not None
-        key = f"{file.row.filepath} (moved away, inode {handle.inode})"
-        row = FileRow(filepath=key, file_id=self._new_file_id(key))
-        rest = TrackedFile(file.path, row, self.settings.record.max_line_bytes)
-        rest.handle, file.handle = handle, None
-        rest.detached, rest.source = True, file.source
-        rest.position = row.offset = file.position
-        rest.size, rest.mtime_ns = file.size, file.mtime_ns
-        rest._make_reader()
-        self._by_inode[(handle.device, handle.inode)] = rest
-        self._opened[row.file_id] = self.dirty[row.file_id] = rest
-
-    def _notice_gone(self, present: set[str], unreadable: list[str]) -> None:
-        for path, file in list(self.files.items()):
-            if path in present or any(path.startswith(directory + os.sep) for directory in unreadable):
-                continue
-            if os.path.lexists(path):
-                continue
-            if file.handle is not None:
-                self.dirty[file.row.file_id] = file
-            elif file.row.gone_at is None and file.row.inode is not None:
-                file.row.gone_at = time.time()
-                with transaction(self.connection):
-                    self.connection.execute(
-                        "UPDATE file_offsets SET gone_at = ? WHERE file_id = ?", (file.row.gone_at, file.row.file_id)
-                    )
+    def _let_go(self, file: TrackedFile) -> None:
+        """A file is gone; what was seen of it and never read is gone with it, and counted."""
+        lost = file.unread_bytes()
+        file.row.lost_bytes += lost
+        self._watchlist.let_go(file)
+        self._unterminated.pop(file.row.file_id, None)
+        if lost:
+            self.pipeline.touch_error(file, f"gone with {lost} unread bytes")
+        with transaction(self.connection):
+            self.connection.execute(
+                "UPDATE file_offsets SET gone_at = ? WHERE file_id = ?", (file.row.gone_at, file.row.file_id)
+            )
 
     def backlog(self) -> int:
         """How many bytes wait to be read."""
@@ -242,6 +172,7 @@ class Recorder:
 
         False if ``stop`` ended it early; what was read by then is committed.
         """
+        self._fair = fair
         queue = deque(sorted(self.dirty.values(), key=lambda file: is_companion(file.path)))
         self.dirty = {}
         while queue:
@@ -253,13 +184,19 @@ class Recorder:
                 queue.append(file) if fair else queue.appendleft(file)
             if self._batch_full():
                 self._commit_or_requeue()
+            if len(self._opened) >= 2 * self._open_limit:
+                self._commit_or_requeue()
+                self._close_idle()
         self._commit_or_requeue()
         self._close_idle()
         return not queue
 
     def _batch_full(self) -> bool:
-        record = self.settings.record
-        return self.pipeline.lines >= record.batch_lines or self.pipeline.bytes >= record.batch_bytes
+        """By lines, by bytes, or by time; an import that nobody watches goes by size alone."""
+        record, pipeline = self.settings.record, self.pipeline
+        if pipeline.lines >= record.batch_lines or pipeline.bytes >= record.batch_bytes:
+            return True
+        return self._fair and pipeline.age() >= record.batch_seconds
 
     def _commit_or_requeue(self) -> None:
         touched = self.pipeline.files
@@ -309,6 +246,7 @@ class Recorder:
     def _take(self, file: TrackedFile, chunk: Chunk) -> None:
         before = file.position
         self.pipeline.take(file, chunk)
+        file.passed(chunk)
         self._unterminated.pop(file.row.file_id, None)
         self.summary.bytes += chunk.end - before
         assert file.source is not None
@@ -318,16 +256,15 @@ class Recorder:
 
     def _unterminated_chunk(self, file: TrackedFile) -> Chunk | None:
         """A last line without newline, taken once it is whole and the file quiet; never a half."""
-        if file.pending():
+        if not file.pending():
+            return None
+        if not file.is_quiet():
             self._unterminated[file.row.file_id] = file
-        line = file.unterminated()
-        if line is None or not line.rstrip().endswith(b"}"):
             return None
-        try:
-            msgspec.json.decode(line, type=dict)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return None
-        return Chunk([line], [file.position], file.size)
+        # Looked at once; should the line go on, the file has changed.
+        self._unterminated.pop(file.row.file_id, None)
+        chunk = file.unterminated()
+        return chunk if chunk is not None and _is_whole(chunk.lines[0]) else None
 
     def look_at_unterminated(self) -> None:
         """Files that ended without a newline may be quiet by now."""
@@ -336,12 +273,13 @@ class Recorder:
     def _recognise(self, file: TrackedFile) -> bool:
         """Find out what the file is; True once its lines can be read."""
         head = file.head()
-        if not head or (b"\n" not in head and len(head) < _HEAD_LIMIT and not file.unterminated()):
-            if head:
-                self._unterminated[file.row.file_id] = file
+        if b"\n" not in head and len(head) < _HEAD_LIMIT and self._unterminated_chunk(file) is None:
             return False
-        home = self._homes.get(file.path)
-        file.source = self._source(Path(file.path), head, home)
+        source = self._source(Path(file.path), head, file.home)
+        if source is not None and file.position:
+            # Nobody knew it when it was shorter; now all its lines are wanted.
+            file.start_over()
+        file.source = source and storable(source)
         if not self._is_ours(file.source):
             file.source = None
             file.close()
@@ -382,7 +320,9 @@ class Recorder:
         start = file.position
         while (chunk := file.read()) is not None:
             lines += len(chunk.lines)
-            file.position = chunk.end
+            file.passed(chunk)
+        if not lines:
+            return
         known = self.pipeline.quarantine(file, start, file.head()[:4096], "format not recognised")
         file.counts["lines"] += lines
         file.counts["quarantined" if known else "duplicate"] += lines
@@ -390,7 +330,9 @@ class Recorder:
 
     def _cannot_read(self, file: TrackedFile, error: OSError) -> None:
         """Gone, forbidden, or failing: said once, tried again with the next look."""
-        file.close()
+        if not file.detached:
+            file.close()
+        self._unterminated.pop(file.row.file_id, None)
         reason = error.strerror or str(error)
         if isinstance(error, FileNotFoundError) or file.row.error == reason:
             return
@@ -402,19 +344,15 @@ class Recorder:
         """Give back descriptors of files that went quiet; forget moved-away files for good."""
         horizon = time.monotonic() - self.settings.record.idle_close_seconds
         opened = [file for file in self._opened.values() if file.handle is not None]
-        opened.sort(key=lambda file: file.last_growth)
-        excess = len(opened) - OPEN_FILES
+        # Those that a path leads to go first: they can be opened again.
+        opened.sort(key=lambda file: (file.detached, file.last_growth))
+        excess = len(opened) - self._open_limit
         for index, file in enumerate(opened):
-            if file.last_growth < horizon or (index < excess and not file.detached):
-                self._close_file(file)
+            if file.last_growth < horizon or index < excess:
+                file.close()
+                if file.detached:
+                    self._let_go(file)
         self._opened = {file.row.file_id: file for file in opened if file.handle is not None}
-
-    def _close_file(self, file: TrackedFile) -> None:
-        handle = file.handle
-        assert handle is not None
-        file.close()
-        if file.detached:
-            self._by_inode.pop((handle.device, handle.inode), None)
 
     def look_at_open(self) -> None:
         """Files whose path is gone or names another file grow unseen by any watch: ask the descriptors.
@@ -424,8 +362,8 @@ class Recorder:
         recently = time.monotonic() - ACTIVE_SECONDS
         for file in self._opened.values():
             if file.handle is not None and (file.last_growth > recently or file.detached):
-                stat = file.handle.stat()
-                if stat.st_size != file.size or stat.st_mtime_ns != file.mtime_ns:
+                now = file.handle.stat()
+                if (now.st_size, now.st_mtime_ns) != (file.size, file.mtime_ns) or file.unread:
                     self.dirty[file.row.file_id] = file
 
     # -- ending -----------------------------------------------------------------------------------------------
@@ -457,6 +395,15 @@ class Recorder:
 
 
 def _chosen_agents(settings: Settings, only: str | None) -> list[Agent]:
+    known = [agent.name for agent in AGENTS]
+    for name in settings.record.agents:
+        if name not in known:
+            raise SettingsError(
+                where=settings.origin("record.agents"),
+                key="record.agents",
+                problem=f"names an agent that is not known: {name!r}",
+                fix=did_you_mean(name, known),
+            )
     names = [only] if only else settings.record.agents
     return [agent for agent in AGENTS if not names or agent.name in names]
 
@@ -477,10 +424,12 @@ def _covers(root: Root, path: str) -> bool:
     return LOG_NAME.search(path) is not None and (root.agent is None or root.agent.is_log(Path(path)))
 
 
-def _names(path: str, found: Found) -> bool:
-    """Whether ``path`` is still a name of the file that was found."""
-    try:
-        stat = os.stat(path)
-    except OSError:
+def _is_whole(line: bytes) -> bool:
+    """Whether a line that lacks its newline lacks nothing else."""
+    if not line.rstrip().endswith(b"}"):
         return False
-    return (stat.st_dev, stat.st_ino) == (found.device, found.inode)
+    try:
+        msgspec.json.decode(line.removeprefix(BOM), type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
+    return True

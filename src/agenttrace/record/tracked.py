@@ -1,9 +1,10 @@
 """A file under watch: where reading stands, and whether it is still the file that was read.
 
-Identity is checked before every read, by head and tail: the first KiB must hash as before, and so must the KiB just
-before the offset. Head alone misses a log rewritten with the same first lines; the inode alone misses an atomic
-rewrite (new inode, same file) and a reused inode (same number, other file). Any doubt means reading from the start:
-known events are dropped by their ids, so doubt costs time and never data.
+That is checked before and after every read, by a ``Mark`` of the bytes that were read: they must stand in the file as
+they did. The mark is taken from those bytes and never from the file afterwards, which may have become another one
+meanwhile. The inode decides nothing here: it misses an atomic rewrite (new inode, same file) and a reused number
+(same inode, other file). Any doubt means reading from the start: known events are dropped by their ids, so doubt
+costs time and never data.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from typing import Any
 import msgspec
 
 from agenttrace.record import fingerprint as fp
-from agenttrace.record.agents.contract import Source
-from agenttrace.record.reader import CHUNK_BYTES, Chunk, LineReader, OpenFile, ZstdReader, stored_path
+from agenttrace.record.agents.contract import Agent, Source
+from agenttrace.record.reader import BOM, CHUNK_BYTES, Chunk, LineReader, OpenFile, ZstdReader, stored_path
 
 logger = logging.getLogger(__name__)
 
 #: A complete last line without its newline is taken once the file has been quiet for this long.
 QUIET_SECONDS = 1.0
+#: Clocks of file systems tick this slowly at worst: a file changed twice within a tick may look unchanged.
+TICK_SECONDS = 2.0
 COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
 
 
@@ -60,17 +63,24 @@ class TrackedFile:
 
     #: There may be ten thousand of them.
     __slots__ = (
+        "_fresh",
+        "_fruitless",
+        "_mark",
         "_max_line_bytes",
+        "_noticed",
+        "_noticed_before",
         "_reader",
         "blocks",
         "counts",
         "detached",
         "generation",
         "handle",
+        "home",
         "last_growth",
         "lost_bytes",
         "mtime_ns",
         "path",
+        "place",
         "position",
         "row",
         "seen_lines",
@@ -78,9 +88,11 @@ class TrackedFile:
         "source",
     )
 
-    def __init__(self, path: str, row: FileRow, max_line_bytes: int) -> None:
+    def __init__(self, path: str, row: FileRow, max_line_bytes: int, home: Agent | None = None) -> None:
         self.path = path
         self.row = row
+        #: The agent in whose directory it was found.
+        self.home = home
         self.source: Source | None = _decode_source(row.source)
         self.position = row.offset
         self.blocks = row.blocks
@@ -89,12 +101,22 @@ class TrackedFile:
         self.lost_bytes = 0
         self.size = row.file_size
         self.mtime_ns = row.mtime_ns
+        #: Device and inode, as the last look found them.
+        self.place: tuple[int, int] | None = None
+        #: Size and time at the last look and at the one before: what goes before it is read is counted as lost.
+        self._noticed: tuple[int, int | None] = (0, None)
+        self._noticed_before: tuple[int, int | None] = (0, None)
         self.handle: OpenFile | None = None
         #: True once the path names another file: what is left is read through the handle alone.
         self.detached = False
         self.last_growth = time.monotonic()
         #: How often each line stood before ``position``; built when a line without an id turns up again.
         self.seen_lines: dict[int, int] | None = None
+        self._mark: fp.Mark | None = None
+        #: Changed so shortly before the last look that a further change might not show.
+        self._fresh = False
+        #: Position, size and time at which there was no complete line to read.
+        self._fruitless: tuple[int, int, int | None] | None = None
         self._reader: LineReader | ZstdReader | None = None
         self._max_line_bytes = max_line_bytes
 
@@ -110,8 +132,7 @@ class TrackedFile:
         if self.handle is None:
             self.handle = OpenFile(self.path)
             self._make_reader()
-            if self.row.inode is not None:
-                self._verify()
+            self._verify()
         return self.handle
 
     def _make_reader(self) -> None:
@@ -124,6 +145,24 @@ class TrackedFile:
         if self.handle is not None:
             self.handle.close()
             self.handle = self._reader = None
+        if not self.dirty:
+            # The store knows it too; ten thousand quiet files should not weigh anything.
+            self._mark = self.seen_lines = None
+
+    def hand_over(self, rest: TrackedFile) -> None:
+        """The file was saved anew and goes on from there; ``rest`` reads what is still written to the old one."""
+        rest.handle, self.handle, self._reader = self.handle, None, None
+        rest.path, rest.home, rest.source, rest.place = self.path, self.home, self.source, self.place
+        rest.position = rest.row.offset = self.position
+        rest.size, rest.mtime_ns, rest._noticed = self.size, self.mtime_ns, self._noticed
+        rest._mark, rest.detached = self._mark, True
+        rest._make_reader()
+        self.size, self._noticed, self._noticed_before = self.position, (0, None), (0, None)
+
+    def notice(self, size: int, mtime_ns: int) -> None:
+        """A look at the path found the file like this."""
+        if (size, mtime_ns) != self._noticed:
+            self._noticed_before, self._noticed = self._noticed, (size, mtime_ns)
 
     def renew(self) -> bool:
         """Look at the open file: notice growth, truncation, replacement in place. True: something to read."""
@@ -132,45 +171,84 @@ class TrackedFile:
         changed = stat.st_size != self.size or stat.st_mtime_ns != self.mtime_ns
         if changed:
             self.last_growth = time.monotonic()
-            if stat.st_size < self.position and not self.compressed:
-                self.restart("truncated")
-            else:
-                self._verify()
+        if changed or self._fresh:
+            if self._verify() and stat.st_size < self.size:
+                self._cut(stat.st_size)
+            if stat.st_size <= self.size:
+                self._make_reader()  # what was scanned may be other bytes by now
             self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
+            self._fresh = abs(time.time() - stat.st_mtime) < TICK_SECONDS
+            self._fruitless = None
         return self.size > self.position or (self.compressed and changed)
 
-    def _verify(self) -> None:
-        """Start over unless head and tail are as they were."""
+    def _verify(self) -> bool:
+        """Start over unless what was read is as it was."""
+        if self.position == 0 or self._is_as_it_was():
+            return True
+        assert self.handle is not None
+        self.restart("truncated" if self.handle.stat().st_size < self.position else "replaced")
+        return False
+
+    def _is_as_it_was(self) -> bool:
         assert self.handle is not None
         descriptor, row = self.handle.descriptor, self.row
-        if self.position == 0 or row.fingerprint is None:
-            return
         if self.compressed:
-            if (row.inode, row.file_size, row.mtime_ns) != _signature(os.fstat(descriptor)):
-                self.restart("replaced")
-            return
-        if os.fstat(descriptor).st_size < self.position:
-            self.restart("truncated")
-        elif not fp.same_head(row.fingerprint, fp.read_head(descriptor)):
-            self.restart("replaced")
-        elif row.tail_hash is not None and fp.tail_hash(descriptor, row.offset) != row.tail_hash:
-            self.restart("rewritten")
+            stat = os.fstat(descriptor)
+            return (self.size, self.mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+        mark = self._mark
+        if mark is not None and mark.end == self.position:
+            return fp.read_mark(descriptor, mark.end, mark.line) == mark
+        if self.position != row.offset:
+            return False
+        self._mark = fp.stored_mark(descriptor, row.offset, row.fingerprint, row.tail_hash)
+        return self._mark is not None
+
+    def fits(self, path: str) -> bool:
+        """Whether the file at ``path`` can be this one: it begins with what was read of it."""
+        other = TrackedFile(path, self.row, self._max_line_bytes)
+        other.position, other.size, other.mtime_ns, other._mark = self.position, self.size, self.mtime_ns, self._mark
+        try:
+            other.handle = OpenFile(path)
+        except OSError:
+            return False
+        try:
+            return other.position == 0 or other._is_as_it_was()
+        finally:
+            other.handle.close()
 
     def restart(self, why: str) -> None:
         """Read from the first byte again; bytes that were seen and never read are counted as lost."""
-        lost = max(0, self.size - self.position) if why == "truncated" else 0
+        lost = self.unread_bytes()
         logger.info("%s was %s: reading it from the start (%d unread bytes lost)", self.path, why, lost)
         self.lost_bytes += lost
+        self._noticed_before = (0, None)
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Read all of it again."""
         self.generation += 1
         self.position = 0
-        self.source = None
-        self.seen_lines = None
+        self.source = self._mark = self.seen_lines = self._fruitless = None
         self._make_reader()
 
-    def replaced_at_path(self) -> bool:
-        """Whether the path names another file than the open one. Raises ``OSError`` when the path is gone."""
-        stat = os.stat(self.path)
-        return self.handle is not None and (stat.st_dev, stat.st_ino) != (self.handle.device, self.handle.inode)
+    def _cut(self, size: int) -> None:
+        """The file lost its end, and nothing that was read."""
+        lost = max(0, self.position + self.unread_bytes() - size)
+        logger.info("%s was cut off: %d unread bytes lost", self.path, lost)
+        self.lost_bytes += lost
+        self._noticed_before = (0, None)
+
+    def unread_bytes(self) -> int:
+        """How many bytes were seen and not read, before the file became what it is now."""
+        if self.compressed:
+            return 0
+        noticed = self._noticed
+        if self.handle is not None:
+            stat = self.handle.stat()
+            if noticed == (stat.st_size, stat.st_mtime_ns):
+                noticed = self._noticed_before
+        seen = self.size if self._reader is None else self._reader.solid_end(self.size)
+        return max(0, seen - self.position, noticed[0] - self.position)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -188,31 +266,53 @@ class TrackedFile:
         """The next complete lines, or ``None``. A chunk from a file that changed meanwhile is not handed out."""
         self.open()
         assert self._reader is not None
-        assert self.handle is not None
         chunk = self._reader.read(self.position, self.size)
-        if chunk is None or self.compressed:
+        if chunk is None:
+            self._fruitless = (self.position, self.size, self.mtime_ns)
+            return None
+        if self.compressed:
             return chunk
-        if self.row.fingerprint and not fp.same_head(self.row.fingerprint, fp.read_head(self.handle.descriptor)):
-            self.restart("replaced")
+        if not self._verify():
             return None
         if chunk.lines and not chunk.lines[0] and self._inside_line():
             # The newline of a line that was taken before it came.
-            return Chunk(chunk.lines[1:], chunk.offsets[1:], chunk.end, chunk.oversized)
+            return Chunk(chunk.lines[1:], chunk.offsets[1:], chunk.end, chunk.oversized, chunk.data)
         return chunk
 
     def _inside_line(self) -> bool:
-        assert self.handle is not None
-        return self.position > 0 and os.pread(self.handle.descriptor, 1, self.position - 1) != b"\n"
+        return self._mark is not None and not self._mark.tail.endswith(b"\n")
 
-    def unterminated(self) -> bytes | None:
-        """The last line without its newline, once the file is quiet."""
+    def passed(self, chunk: Chunk) -> None:
+        """Reading goes on behind this chunk."""
+        self.position = chunk.end
+        if self.compressed or self.handle is None:
+            return
+        if chunk.oversized is not None:
+            self._mark = fp.read_mark(self.handle.descriptor, chunk.end, chunk.oversized[0])
+        else:
+            line = chunk.offsets[-1] if chunk.offsets else chunk.end
+            self._mark = (self._mark or fp.NOTHING_READ).grown(chunk.data, line)
+
+    @property
+    def unread(self) -> bool:
+        """Whether there may be lines that nobody has looked for yet."""
+        looked = (self.position, self.size, self.mtime_ns) == self._fruitless
+        return self._fresh or (self.size > self.position and not looked and not self.compressed)
+
+    def is_quiet(self) -> bool:
+        """Whether nobody has written for a while."""
+        if self.mtime_ns is not None and time.time() - self.mtime_ns / 1e9 >= QUIET_SECONDS:
+            return True
+        return time.monotonic() - self.last_growth >= QUIET_SECONDS
+
+    def unterminated(self) -> Chunk | None:
+        """The last line without its newline."""
         self.open()
         assert self._reader is not None
-        if self.size <= self.position or self.mtime_ns is None:
+        line = self._reader.unterminated(self.position, self.size)
+        if line is None or len(line) != self.size - self.position or b"\n" in line:
             return None
-        if time.time() - self.mtime_ns / 1e9 < QUIET_SECONDS and time.monotonic() - self.last_growth < QUIET_SECONDS:
-            return None
-        return self._reader.unterminated(self.position, self.size)
+        return Chunk([line], [self.position], self.size, data=line)
 
     def pending(self) -> int:
         """1 if a line has begun and not ended."""
@@ -244,7 +344,7 @@ class TrackedFile:
         while position < end and (chunk := reader.read(position, min(end, position + CHUNK_BYTES * 64))):
             for line, offset in zip(chunk.lines, chunk.offsets, strict=True):
                 if offset < end:
-                    yield line
+                    yield line if offset else line.removeprefix(BOM)
             position = chunk.end
 
     # -- what the store keeps ---------------------------------------------------------------------------------
@@ -268,11 +368,14 @@ class TrackedFile:
             **{name: getattr(self.row, name) + count for name, count in self.counts.items()},
         )
         if self.handle is not None:
-            descriptor = self.handle.descriptor
-            head = fp.read_head(descriptor)[: self.position]
             row.device, row.inode = self.handle.device, self.handle.inode
-            row.fingerprint, row.head_length = fp.identity(head), len(head)
-            row.tail_hash = None if self.compressed else fp.tail_hash(descriptor, self.position)
+        if self.compressed:
+            row.fingerprint = fp.identity(b"")  # size and time tell whether it changed
+        elif self._mark is not None and self._mark.end == self.position:
+            row.fingerprint, row.tail_hash = self._mark.identity, self._mark.ending
+            row.head_length = len(self._mark.head)
+        elif (self.position, self.generation) != (self.row.offset, self.row.generation):
+            row.fingerprint = row.tail_hash = None
         return row
 
     def committed(self, row: FileRow) -> None:
@@ -288,8 +391,9 @@ class TrackedFile:
         self.source = _decode_source(self.row.source)
         self.counts = dict.fromkeys(COUNTS, 0)
         self.lost_bytes = 0
-        self.seen_lines = None
-        self.close()
+        self.seen_lines = self._mark = self._fruitless = None
+        # What no path leads to any more must stay open; the rest is opened and checked again.
+        self.size, self.mtime_ns = self.row.file_size, self.row.mtime_ns
 
     @property
     def dirty(self) -> bool:
@@ -300,10 +404,6 @@ class TrackedFile:
             or self.lost_bytes > 0
             or any(self.counts.values())
         )
-
-
-def _signature(stat: os.stat_result) -> tuple[int, int, int]:
-    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 def _decode_source(data: bytes | None) -> Source | None:

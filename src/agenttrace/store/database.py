@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agenttrace.store.schema import MIGRATIONS, PAGE_SIZE
@@ -55,8 +56,12 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"file:{_uri_path(path)}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None
     )
-    connection.execute("PRAGMA query_only = 1")
-    _check_version(connection, path)
+    try:
+        connection.execute("PRAGMA query_only = 1")
+        _check_version(connection, path)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -69,7 +74,7 @@ def _connect_writer(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_write_ahead_log(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * PAGE_SIZE}")
@@ -79,6 +84,20 @@ def _connect_writer(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Several processes may create the store at once; for this one statement SQLite does not wait by itself."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _create_private(path: Path) -> None:
@@ -108,7 +127,10 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         return
     with transaction(connection):
         # Asked again under the lock: another process may have upgraded the file meanwhile.
-        for script in MIGRATIONS[_version(connection) :]:
+        found = _version(connection)
+        if found <= 0 and connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None:
+            raise CorruptStoreError(f"{path} is damaged: it holds tables, but not the number of their version")
+        for script in MIGRATIONS[found:]:
             for statement in _statements(script):
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
@@ -130,8 +152,10 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            # A full disk may fail this as well; SQLite then rolls back by itself, and the first error is the cause.
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")

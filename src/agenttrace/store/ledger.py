@@ -2,17 +2,20 @@
 
 Agents log the usage of one response several times, growing while it streams, and copy whole histories into
 forks. Every mention is a claim. Claims of one response are merged by the largest output, whole record; the owner
-is the session that is no known copy and was begun first. Because both rules compare, not count, the outcome does
-not depend on the order in which files are read.
+is the session that is no known copy and was begun first. Both rules compare by a total order, so the outcome does
+not depend on the order in which files are read; a session of which more becomes known is compared anew.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
 
-from agenttrace.model import Usage
+from agenttrace.model import Session, Usage
+
+Wanted = TypeVar("Wanted")
 
 _FIELDS = (
     "input_tokens",
@@ -23,7 +26,11 @@ _FIELDS = (
     "reasoning_tokens",
 )
 _TOKENS = ", ".join(_FIELDS)
+#: What a copy says that does not name the model; any name is better.
+UNKNOWN_MODEL = "unknown"
 _OUTPUT = 1
+#: The first fields are disjoint; those after them are parts of them.
+_DISJOINT = 4
 _LATEST = 2**62
 
 _UPSERT_RESPONSE = f"""
@@ -68,22 +75,24 @@ class _Entry(NamedTuple):
     tokens: tuple[int, ...]
 
 
-def settle(connection: sqlite3.Connection, claims: list[Claim], *, day_of: Callable[[int], str]) -> None:
-    """Enter a batch of claims and keep the roll-up equal to the ledger."""
-    before = _load(connection, {claim.response for claim in claims})
-    rank = _Rank(connection)
-    after = dict(before)
-    for claim in claims:
-        after[claim.response] = _merge(after.get(claim.response), claim, rank, day_of)
-    connection.executemany(
-        _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in after.items())
-    )
-    _apply(connection, before.values(), after.values())
+def weight(usage: Usage, estimated: bool) -> tuple[object, ...]:
+    """By what mentions of one response are compared: the largest output wins, the rest settles draws."""
+    return _weight(_tokens(usage), estimated)
 
 
-def _merge(known: _Entry | None, claim: Claim, rank: _Rank, day_of: Callable[[int], str]) -> _Entry:
-    usage = claim.usage
-    tokens: tuple[int, ...] = (
+def _weight(tokens: tuple[int, ...], estimated: bool) -> tuple[object, ...]:
+    return tokens[_OUTPUT], not estimated, sum(tokens[:_DISJOINT]), tokens
+
+
+def named_model(new: str, old: str, *, heavier: bool) -> str:
+    """The model of two mentions of one response; some copies do not name it, and any name is better than none."""
+    if UNKNOWN_MODEL in (new, old):
+        return old if new == UNKNOWN_MODEL else new
+    return new if heavier else old
+
+
+def _tokens(usage: Usage) -> tuple[int, ...]:
+    return (
         usage.input_tokens,
         usage.output_tokens,
         usage.cache_read_tokens,
@@ -91,13 +100,74 @@ def _merge(known: _Entry | None, claim: Claim, rank: _Rank, day_of: Callable[[in
         usage.cache_write_1h_tokens,
         usage.reasoning_tokens,
     )
+
+
+def moved_sessions(connection: sqlite3.Connection, sessions: Iterable[Session]) -> dict[int, bool]:
+    """Sessions of which more is known than the store has, so that they rank anew; True: they rank lower.
+
+    A subagent's log is often read before the main log that tells when the session began.
+    """
+    now = {session.id: _rank_of(session.copied, session.born) for session in sessions}
+    moved: dict[int, bool] = {}
+    for part in _portions(list(now)):
+        query = f"SELECT id, copied, born FROM sessions WHERE id IN ({','.join('?' * len(part))})"
+        for number, copied, born in connection.execute(query, part):
+            before = _rank_of(copied, born)
+            if before != now[number]:
+                moved[number] = now[number] > before
+    return moved
+
+
+def settle(
+    connection: sqlite3.Connection,
+    claims: Sequence[Claim],
+    *,
+    day_of: Callable[[int], str],
+    moved: Mapping[int, bool] = MappingProxyType({}),
+) -> None:
+    """Enter a batch of claims and keep the roll-up equal to the ledger; ``moved`` sessions are stored by now."""
+    contested = _held_by(connection, moved)
+    before = _load(connection, {claim.response for claim in claims} | contested.keys())
+    rank = _Rank(connection)
+    after = dict(before)
+    for claim in claims:
+        after[claim.response] = _merge(after.get(claim.response), claim, rank, day_of)
+    for response, holders in contested.items():
+        if response in after:
+            owner = min((after[response].session, *holders), key=rank)
+            after[response] = after[response]._replace(session=owner)
+    connection.executemany(
+        _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in after.items())
+    )
+    _apply(connection, before.values(), after.values())
+
+
+def _held_by(connection: sqlite3.Connection, moved: Mapping[int, bool]) -> dict[bytes, set[int]]:
+    """The responses of these sessions, with the sessions that may own them now."""
+    held: dict[bytes, set[int]] = {}
+    for session in moved:
+        query = "SELECT response FROM spans WHERE session_id = ? AND response IS NOT NULL"
+        for (response,) in connection.execute(query, (session,)):
+            held.setdefault(response, set()).add(session)
+    if any(moved.values()):
+        # Whoever ranks lower may lose to a session that is not among them. Rare enough for one look at all spans.
+        for response, session in connection.execute("SELECT response, session_id FROM spans WHERE response NOTNULL"):
+            if response in held:
+                held[response].add(session)
+    return held
+
+
+def _merge(known: _Entry | None, claim: Claim, rank: _Rank, day_of: Callable[[int], str]) -> _Entry:
+    tokens = _tokens(claim.usage)
     if known is None:
         return _Entry(
             claim.session, claim.at, day_of(claim.at), claim.model, int(claim.estimated), claim.copies, tokens
         )
     session, at, day, model, estimated, copies, old_tokens = known
-    if tokens[_OUTPUT] >= old_tokens[_OUTPUT]:
-        model, estimated = claim.model, int(claim.estimated)
+    heavier = (_weight(tokens, claim.estimated), claim.model) > (_weight(old_tokens, bool(estimated)), model)
+    model = named_model(claim.model, model, heavier=heavier)
+    if heavier:
+        estimated = int(claim.estimated)
     else:
         tokens = old_tokens
     if claim.session != session and rank(claim.session) < rank(session):
@@ -112,21 +182,23 @@ class _Rank:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._known: dict[int, tuple[int, int]] = {}
+        self._known: dict[int, tuple[int, int, int]] = {}
 
-    def __call__(self, session: int) -> tuple[int, int]:
+    def __call__(self, session: int) -> tuple[int, int, int]:
         if session not in self._known:
             row = self._connection.execute("SELECT copied, born FROM sessions WHERE id = ?", (session,)).fetchone()
-            copied, born = row or (1, None)
-            self._known[session] = (copied, _LATEST if born is None else born)
+            # The number settles draws: whichever file was read first must not.
+            self._known[session] = (*_rank_of(*(row or (True, None))), session)
         return self._known[session]
 
 
+def _rank_of(copied: int | bool, born: int | None) -> tuple[int, int]:
+    return int(copied), _LATEST if born is None else born
+
+
 def _load(connection: sqlite3.Connection, responses: set[bytes]) -> dict[bytes, _Entry]:
-    wanted = list(responses)
     found: dict[bytes, _Entry] = {}
-    for start in range(0, len(wanted), 500):
-        part = wanted[start : start + 500]
+    for part in _portions(list(responses)):
         rows = connection.execute(
             f"SELECT response, session_id, at, day, model, estimated, copies, {_TOKENS} "
             f"FROM responses WHERE response IN ({','.join('?' * len(part))})",
@@ -136,6 +208,12 @@ def _load(connection: sqlite3.Connection, responses: set[bytes]) -> dict[bytes, 
             response, session, at, day, model, estimated, copies, *tokens = row
             found[response] = _Entry(session, at, day, model, estimated, copies, tuple(tokens))
     return found
+
+
+def _portions(wanted: list[Wanted]) -> Iterator[list[Wanted]]:
+    """As many as one statement may bind."""
+    for start in range(0, len(wanted), 500):
+        yield wanted[start : start + 500]
 
 
 def _apply(connection: sqlite3.Connection, before: Iterable[_Entry], after: Iterable[_Entry]) -> None:

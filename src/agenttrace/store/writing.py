@@ -39,8 +39,8 @@ INSERT INTO spans
      turn_index, step_n, response, attributes)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (session_id, span_id) DO UPDATE SET
-    name = excluded.name, start = excluded.start, "end" = excluded."end", status = excluded.status,
-    model = excluded.model, response = excluded.response, attributes = excluded.attributes
+    name = excluded.name, start = min(start, excluded.start), "end" = excluded."end", status = excluded.status,
+    model = excluded.model, response = coalesce(excluded.response, response), attributes = excluded.attributes
 """
 
 _UPSERT_SESSION = f"""
@@ -116,12 +116,24 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     many(_INSERT_BLOCK, batch.blocks)
     many(_INSERT_QUARANTINE, batch.quarantine)
     many(_UPSERT_SPAN, batch.spans)
+    moved = ledger.moved_sessions(connection, batch.sessions)
     many(_UPSERT_SESSION, map(msgspec.structs.astuple, batch.sessions))
     many(_UPSERT_STREAM, batch.streams)
     many(_INSERT_LINK, batch.links)
     many(_ADD_COUNTER, batch.counters.items())
-    if batch.claims:
-        ledger.settle(connection, batch.claims, day_of=day_of)
+    if batch.claims or moved:
+        ledger.settle(connection, batch.claims, day_of=day_of, moved=moved)
+
+
+def keep_days(connection: sqlite3.Connection, zone: str, day_of: Callable[[int], str]) -> None:
+    """Count all days anew when the time zone they are counted in has changed."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'usage_zone'").fetchone()
+    if row is not None and row[0] == zone:
+        return
+    with transaction(connection):
+        if row is not None:
+            ledger.rebuild_rollup(connection, day_of=day_of)
+        connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('usage_zone', ?)", (zone,))
 
 
 def load_session(connection: sqlite3.Connection, number: int) -> Session | None:
