@@ -33,6 +33,7 @@ def segmented(text: str) -> str:
 def match_expression(text: str) -> str:
     """What a user typed as an FTS5 expression: all words, quoted phrases, ``word*`` for a beginning."""
     terms = []
+    text = text.encode("utf-8", "replace").decode().replace("\0", " ")
     for phrase, word in _TERM.findall(text):
         prefix = word.endswith("*") and len(word) > 1
         words = segmented((phrase or word).rstrip("*") if prefix else phrase or word).replace('"', " ").split()
