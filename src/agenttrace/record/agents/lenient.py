@@ -1,7 +1,8 @@
 """Reading lines that are not quite what they should be: mended, field by field, or cut out of a torn line.
 
 The fast path of an agent module is one strict msgspec decoder. What is here runs only after that has failed,
-and keeps the promise that one odd field costs that field, not the line.
+and keeps the promise that one odd field costs that field, not the line. Values of any shape and the small files
+beside a log are read here too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -24,6 +26,8 @@ _MAX_ATTEMPTS = 64
 _MILLISECONDS_FROM = 1e11
 #: Beyond this a count of tokens is not a count, and SQLite could not hold it.
 _MAX_COUNT = 2**53
+#: No companion file of any use is larger.
+_COMPANION_SIZE = 4 << 20
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -60,6 +64,11 @@ def count(value: object) -> int:
     return 0
 
 
+def as_text(value: object) -> str | None:
+    """The value if it is a text with something in it."""
+    return value if isinstance(value, str) and value else None
+
+
 def mended(raw: bytes) -> bytes | None:
     """The same JSON with what strict decoders refuse replaced; ``None`` if it is no JSON at all.
 
@@ -80,6 +89,24 @@ def value_of(raw: msgspec.Raw) -> object:
     with suppress(*DECODING_ERRORS):
         return _mending(_anything.decode, raw)
     return None
+
+
+def read_as(kind: type[S], raw: bytes | msgspec.Raw) -> S:
+    """The object as a struct; one of defaults where the text has another shape."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except DECODING_ERRORS:
+        return kind()
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A companion file's object; empty where there is none to be had."""
+    try:
+        with path.open("rb") as file:
+            value = value_of(msgspec.Raw(file.read(_COMPANION_SIZE)))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 class FieldByField(Generic[S]):
