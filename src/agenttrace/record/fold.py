@@ -127,15 +127,14 @@ class Folder:
         state = self.state
         if state.turn is not None and act.turn is not None and act.turn == state.turn_name:
             self._reopen_turn(state.turn)
-            return
-        self._leave_turn("next turn")
-        turn = self._open_turn(act.origin, index=state.turns)
-        state.turns += 1
-        state.turn_name = act.turn
-        if act.prompt:
-            turn.attributes["prompt"] = act.prompt[:PROMPT_PREVIEW]
-            if self.first_prompt is None and act.origin == "user":
-                self.first_prompt = act.prompt[:PROMPT_PREVIEW]
+        else:
+            self._leave_turn("next turn")
+            self._open_turn(act.origin, index=state.turns)
+            state.turns += 1
+            state.turn_name = act.turn
+        if act.prompt and state.turn is not None:
+            state.turn.attributes.setdefault("prompt", act.prompt[:PROMPT_PREVIEW])
+            self.first_prompt = self.first_prompt or act.prompt[:PROMPT_PREVIEW]
 
     def _open_turn(self, origin: str, index: int) -> Span:
         opener = self._fresh_name("turn")

@@ -2,8 +2,8 @@
 
 Agents log the usage of one response several times, growing while it streams, and copy whole histories into
 forks. Every mention is a claim. Claims of one response are merged by the largest output, whole record; the owner
-is the session that is no known copy and was begun first. Both rules compare by a total order, so the outcome does
-not depend on the order in which files are read; a session of which more becomes known is compared anew.
+is the session that is no known copy and was begun first. Both rules compare and never count, so the outcome does not
+depend on the order in which files are read, but for draws; a session of which more becomes known is compared anew.
 """
 
 from __future__ import annotations
@@ -76,12 +76,15 @@ class _Entry(NamedTuple):
 
 
 def weight(usage: Usage, estimated: bool) -> tuple[object, ...]:
-    """By what mentions of one response are compared: the largest output wins, the rest settles draws."""
+    """By what mentions of one response are compared: the largest output wins, the rest settles draws.
+
+    Of two that agree on the output, the one with fewer tokens in all is taken: rather too few than invented.
+    """
     return _weight(_tokens(usage), estimated)
 
 
 def _weight(tokens: tuple[int, ...], estimated: bool) -> tuple[object, ...]:
-    return tokens[_OUTPUT], not estimated, sum(tokens[:_DISJOINT]), tokens
+    return tokens[_OUTPUT], not estimated, -sum(tokens[:_DISJOINT]), tokens
 
 
 def named_model(new: str, old: str, *, heavier: bool) -> str:
@@ -178,17 +181,19 @@ def _merge(known: _Entry | None, claim: Claim, rank: _Rank, day_of: Callable[[in
 
 
 class _Rank:
-    """Who had a response first: no known copy before a copy, then the log that was begun earlier."""
+    """Who had a response first: no known copy before a copy, then the log that was begun earlier.
+
+    A draw (a copy that nothing tells from its original) leaves the response with whoever was recorded first.
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._known: dict[int, tuple[int, int, int]] = {}
+        self._known: dict[int, tuple[int, int]] = {}
 
-    def __call__(self, session: int) -> tuple[int, int, int]:
+    def __call__(self, session: int) -> tuple[int, int]:
         if session not in self._known:
             row = self._connection.execute("SELECT copied, born FROM sessions WHERE id = ?", (session,)).fetchone()
-            # The number settles draws: whichever file was read first must not.
-            self._known[session] = (*_rank_of(*(row or (True, None))), session)
+            self._known[session] = _rank_of(*(row or (True, None)))
         return self._known[session]
 
 

@@ -17,8 +17,8 @@ its parent's counts but without the records that alone hold their ids: turns old
 shown, their tokens left to the parent.
 
 ``memory`` holds, for this module: ``total``, the latest breakdown of the thread; ``outer``, the same while
-a ``review`` has its own; ``repeats``, the total that may come again after it; ``records``; ``prompt``, ``turn_id`` and ``item``, the scopes; ``step``, the open
-one.
+a ``review`` has its own; ``repeats``, the total that may come again after it; ``records``; ``prompt``,
+``turn_id`` and ``item``, the scopes; ``step``, the open one.
 """
 
 from __future__ import annotations
