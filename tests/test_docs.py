@@ -1,0 +1,68 @@
+"""The documentation says what is: its links lead somewhere, its commands exist, both READMEs are in step."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+_LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+_COMMAND = re.compile(r"`agenttrace ([a-z][^`]*)`")
+
+
+def commands(path: Path) -> set[str]:
+    """The agenttrace commands a document names in its running text."""
+    return set(_COMMAND.findall(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    """Every relative link of a document names a file of the project."""
+    targets = [link for link in _LINK.findall(path.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in targets if not (path.parent / link).exists()] == []
+
+
+def test_both_readmes_are_in_step() -> None:
+    """The Chinese README has the sections, the links and the commands of the English one."""
+    english, chinese = (path.read_text(encoding="utf-8") for path in DOCUMENTS[:2])
+    assert len(re.findall(r"^## ", english, re.MULTILINE)) == len(re.findall(r"^## ", chinese, re.MULTILINE))
+    theirs = set(_LINK.findall(chinese)) - {"README.md"}
+    assert set(_LINK.findall(english)) - {"README.zh-CN.md"} == theirs
+    names = [{command.split()[0] for command in commands(path)} for path in DOCUMENTS[:2]]
+    assert names[0] == names[1]
+
+
+def _named_commands() -> list[str]:
+    found = {" ".join(_words(command)) for path in DOCUMENTS for command in commands(path)}
+    return sorted(found)
+
+
+def _words(command: str) -> list[str]:
+    """The command and, where there is one, its subcommand."""
+    words = [word for word in shlex.split(command.replace("…", ""), posix=True) if re.fullmatch(r"[a-z-]+", word)]
+    return words[:2] if words[0] in ("quarantine", "service") else words[:1]
+
+
+@pytest.mark.parametrize("command", _named_commands())
+def test_commands_exist(command: str) -> None:
+    """Every command the documentation names has a help page."""
+    run = subprocess.run(
+        [sys.executable, "-m", "agenttrace.cli.main", *command.split(), "--help"], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_two_commands_are_there() -> None:
+    """The README's two commands are targets of the Makefile, and CI runs the tests by the second."""
+    makefile, readme = (ROOT / "Makefile").read_text(), (ROOT / "README.md").read_text()
+    for target in ("up", "test"):
+        assert f"$ make {target}" in readme
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
