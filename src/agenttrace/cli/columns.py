@@ -1,0 +1,120 @@
+"""Tables that fit: columns give way in a settled order instead of all of them becoming unreadable.
+
+Drawn here and not by Rich's tables, which shrink every column alike and take a second for ten thousand rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agenttrace.cli import output
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column and how it gives way when the terminal is narrow."""
+
+    name: str
+    right: bool = False
+    #: Texts are cut down to this width; 0: never cut.
+    least: int = 0
+    #: Of a path the end says most: cut its beginning.
+    keep_end: bool = False
+    #: Columns with the highest number are left out first; 0: never left out.
+    optional: int = 0
+
+
+def print_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], *, footer: Sequence[str | Text] = ()
+) -> None:
+    """Print rows under their headers, and a footer set apart."""
+    console = output.stdout()
+    for line in table_lines(columns, rows, footer=footer, width=console.width):
+        console.print(line, soft_wrap=True)
+
+
+def table_lines(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str | Text]],
+    *,
+    footer: Sequence[str | Text] = (),
+    width: int,
+) -> Iterator[Text]:
+    """The lines of a table no wider than ``width``, if its columns can be made to fit."""
+    from rich.text import Text
+
+    cells = [[_text(cell) for cell in row] for row in (*rows, *([footer] if footer else []))]
+    natural = [
+        max(len(column.name), *(row[index].cell_len for row in cells), 0) for index, column in enumerate(columns)
+    ]
+    shown = _chosen(columns, natural, width)
+    widths = _fitted(columns, natural, shown, width)
+    yield _line([Text(columns[index].name, style="bold") for index in shown], columns, shown, widths)
+    yield Text("─" * (sum(widths) + _GAP * (len(shown) - 1)), style="dim")
+    for number, row in enumerate(cells):
+        if footer and number == len(cells) - 1:
+            yield Text("─" * (sum(widths) + _GAP * (len(shown) - 1)), style="dim")
+        yield _line([row[index] for index in shown], columns, shown, widths)
+
+
+def _text(cell: str | Text) -> Text:
+    return output.styled(cell) if isinstance(cell, str) else cell.copy()
+
+
+def _least(column: Column, natural: int) -> int:
+    return min(natural, column.least) if column.least else natural
+
+
+def _chosen(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
+    """Which columns stay."""
+    shown = list(range(len(columns)))
+    while True:
+        needed = sum(_least(columns[index], natural[index]) for index in shown) + _GAP * (len(shown) - 1)
+        optional = [index for index in shown if columns[index].optional]
+        if needed <= width or not optional:
+            return shown
+        shown.remove(max(optional, key=lambda index: columns[index].optional))
+
+
+def _fitted(columns: Sequence[Column], natural: Sequence[int], shown: Sequence[int], width: int) -> list[int]:
+    """The widths of the columns that stay; the widest text is cut first."""
+    widths = {index: natural[index] for index in shown}
+    excess = sum(widths.values()) + _GAP * (len(shown) - 1) - width
+    while excess > 0:
+        flexible = [index for index in shown if widths[index] > _least(columns[index], natural[index])]
+        if not flexible:
+            break
+        ordered = sorted(flexible, key=lambda index: widths[index], reverse=True)
+        widest = ordered[0]
+        floor = _least(columns[widest], natural[widest])
+        next_width = widths[ordered[1]] if len(ordered) > 1 else floor
+        cut = min(excess, max(1, widths[widest] - max(floor, next_width)))
+        widths[widest] -= cut
+        excess -= cut
+    return [widths[index] for index in shown]
+
+
+def _line(cells: list[Text], columns: Sequence[Column], shown: Sequence[int], widths: Sequence[int]) -> Text:
+    from rich.text import Text
+
+    line = Text()
+    for place, (cell, index, width) in enumerate(zip(cells, shown, widths, strict=True)):
+        if cell.cell_len > width and columns[index].keep_end:
+            cell = Text("…", style=cell.style) + cell[len(cell) - width + 1 :]
+        if cell.cell_len > width:
+            cell.truncate(width, overflow="ellipsis")
+        space = " " * (width - cell.cell_len)
+        last = place == len(cells) - 1
+        if columns[index].right:
+            line.append(space)
+        line.append_text(cell)
+        if not last:
+            line.append(("" if columns[index].right else space) + " " * _GAP)
+    return line

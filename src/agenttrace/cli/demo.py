@@ -1,0 +1,134 @@
+"""``agenttrace demo``: made-up sessions of every agent, written live and recorded, away from your own data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agenttrace.cli import figures, money, opening, output
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace demo                       half a minute, or until Ctrl-C
+
+  agenttrace demo --seconds 5 --keep    leaves the data for you to explore
+
+Nothing of yours is read or changed: the demo has a home of its own.
+"""
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=0.0, help="How long the agents work; 0: until Ctrl-C.")] = 30.0,
+    speed: Annotated[float, typer.Option(min=0.01, help="How fast they work.")] = 2.0,
+    days: Annotated[int, typer.Option(min=0, max=365, help="Days of history to begin with.")] = 14,
+    seed: Annotated[int, typer.Option(help="The same number tells the same stories.")] = 0,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's home at the end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+) -> None:
+    """See AgentTrace at work on made-up sessions of every agent."""
+    from agenttrace.demo.writer import environment, past
+
+    home = Path(tempfile.mkdtemp(prefix="agenttrace-demo-"))
+    variables = {"HOME": str(home), "AGENTTRACE_HOME": str(home / ".agenttrace"), **environment(home)}
+    try:
+        os.environ.update(variables)
+        (home / ".agenttrace").mkdir(mode=0o700)
+        past(home, days=days, seed=seed)
+        settings = opening.settings()
+        _run(settings, home, seconds=seconds, speed=speed, seed=seed, quiet=as_json)
+        if as_json:
+            output.print_json(_fields(settings, variables if keep else None))
+        else:
+            _closing_words(settings, variables, keep=keep)
+    finally:
+        if not keep:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _run(settings: Settings, home: Path, *, seconds: float, speed: float, seed: int, quiet: bool) -> None:
+    from agenttrace.cli.record import import_now, recording
+    from agenttrace.cli.tail import recorder_thread
+    from agenttrace.demo.writer import play
+
+    with recording(settings) as (lock, stop):
+        if not quiet:
+            output.say(f"Six agents at work in {home}; their logs are recorded as they are written.", "bold")
+        import_now(settings, lock, stop, quiet=quiet, index=False)
+        writer = threading.Thread(target=play, args=(home,), kwargs={"speed": speed, "seed": seed, "stop": stop})
+        with recorder_thread(settings, stop):
+            writer.start()
+            _watch(settings, stop, time.monotonic() + seconds if seconds else float("inf"), quiet=quiet)
+            stop.set()
+            writer.join()
+        # What was written in the last instant, and the search index.
+        import_now(settings, lock, threading.Event(), quiet=True)
+
+
+def _watch(settings: Settings, stop: threading.Event, deadline: float, *, quiet: bool) -> None:
+    """The live tail of the demo's store."""
+    from agenttrace.cli.events import Listener
+    from agenttrace.cli.tail import Printer, newest
+
+    with opening.reading(settings) as connection:
+        listener, printer = Listener(connection), Printer(as_json=False, everything=False)
+        last = newest(connection)
+        while not stop.is_set() and time.monotonic() < deadline:
+            fresh = listener.after(last, None)
+            if not fresh:
+                stop.wait(0.1)
+                continue
+            last = fresh[-1]
+            if not quiet:
+                for heard in listener.hear(fresh):
+                    printer.show(heard)
+
+
+def _fields(settings: Settings, variables: dict[str, str] | None) -> dict[str, Any]:
+    from agenttrace.store.reading import usage_rows
+
+    with opening.reading(settings) as connection:
+        rows = usage_rows(connection, by="agent")
+        sessions, events = connection.execute("SELECT count(*), sum(events) FROM sessions").fetchone()
+    cashier = money.cashier(settings)
+    return {
+        "home": None if variables is None else variables["HOME"],
+        "environment": variables,
+        "sessions": sessions,
+        "events": events,
+        "total": cashier.bill(rows).fields(),
+        "rows": [{"agent": agent, **bill.fields()} for agent, bill in cashier.by_group(rows).items()],
+    }
+
+
+def _closing_words(settings: Settings, variables: dict[str, str], *, keep: bool) -> None:
+    from agenttrace.store.reading import usage_rows
+
+    with opening.reading(settings) as connection:
+        rows = usage_rows(connection, by="agent")
+    bills = money.cashier(settings).by_group(rows)
+    output.say()
+    output.say("What they used:", "bold")
+    for agent, bill in bills.items():
+        output.say(
+            f"  {opening.agent_title(agent):<18} {figures.counted(bill.requests, 'request'):>14}  "
+            f"{figures.tokens(bill.tokens['output_tokens']):>8} tokens out  {money.cost_text(bill)}"
+        )
+    output.say()
+    if not keep:
+        output.say("The demo's home is removed. Keep it to explore: agenttrace demo --keep")
+        return
+    output.say("Explore it (it stays until you delete it):", "bold")
+    home = variables["AGENTTRACE_HOME"]
+    for command in ("sessions", "usage --by model", "search retry", "status"):
+        output.say(f"  AGENTTRACE_HOME={home} agenttrace {command}")

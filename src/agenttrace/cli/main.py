@@ -1,0 +1,22 @@
+"""Where the program begins: the prompt's one line at once, everything else through the commands."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run a command; expected failures are one line and an exit code."""
+    if sys.argv[1:] == ["statusline"]:
+        # The shell waits for this one at every prompt: no option parsing, no tables.
+        from agenttrace.cli.prompt import print_line
+
+        print_line()
+        return
+    from agenttrace.cli.program import run
+
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

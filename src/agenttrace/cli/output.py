@@ -1,0 +1,131 @@
+"""What every command prints with: consoles, JSON, and text from logs made safe for a terminal."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+#: Escape sequences: CSI, OSC and other strings (an open one ends with its line), and the short ones.
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]"
+)
+#: Control characters, marks that turn the direction of writing around, and halves of surrogate pairs.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+_PIPE_WIDTH = 240
+
+
+def safe(text: str) -> str:
+    """The text without anything a terminal would act upon; tabs and line ends stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSAFE.sub("", _SEQUENCE.sub("", text.replace("\r\n", "\n")))
+
+
+def one_line(text: str, limit: int = 0) -> str:
+    """Safe text on one line, cut to ``limit`` characters where one is given."""
+    line = " ".join(safe(text).split())
+    return line[: limit - 1].rstrip() + "…" if limit and len(line) > limit else line
+
+
+@functools.cache
+def stdout() -> Console:
+    """The console for results."""
+    from rich.console import Console
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        # A pipe has no edge: nothing needs to be cut for it.
+        console.width = _PIPE_WIDTH
+    return console
+
+
+@functools.cache
+def stderr() -> Console:
+    """The console for progress and complaints."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, emoji=False, markup=False)
+
+
+def is_terminal() -> bool:
+    """Whether a person watches: progress and live lines make sense."""
+    return stderr().is_terminal and stdout().is_terminal
+
+
+def styled(text: str, style: str = "") -> Text:
+    """Text from a log, safe and never read as markup."""
+    from rich.text import Text
+
+    return Text(safe(text), style=style)
+
+
+def say(text: str = "", style: str = "") -> None:
+    """Print a line of our own to stdout, wrapped by the terminal and not by us."""
+    stdout().print(styled(text, style), soft_wrap=True)
+
+
+def note(text: str, style: str = "dim") -> None:
+    """Print a line beside the results, to stderr."""
+    stderr().print(styled(text, style), soft_wrap=True)
+
+
+def put(line: Text) -> None:
+    """Print one line to stdout: cut at the terminal's edge, whole everywhere else."""
+    console = stdout()
+    if console.is_terminal:
+        console.print(line, no_wrap=True, overflow="ellipsis")
+    elif console.color_system is None:
+        # Ten thousand lines into a pipe need no rendering.
+        print(line.plain)
+    else:
+        console.print(line, soft_wrap=True)
+
+
+def complain(problem: str, fix: str = "") -> None:
+    """One clear line about what went wrong, and one about what to do."""
+    from rich.text import Text
+
+    stderr().print(Text.assemble(("error: ", "bold red"), safe(problem)), soft_wrap=True)
+    if fix:
+        stderr().print(Text.assemble(("fix:   ", "bold green"), safe(fix)), soft_wrap=True)
+
+
+def print_json(value: Any, *, one_line: bool = False) -> None:  # noqa: ANN401 - whatever JSON can hold
+    """Print a value as JSON, indented, or as one line of a stream."""
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        # Paths with bytes that are no UTF-8 carry half surrogates; they are shown as \udcXX.
+        data = json.dumps(msgspec.to_builtins(value)).encode("ascii")
+    if not one_line:
+        data = msgspec.json.format(data, indent=2)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data + b"\n")
+    sys.stdout.buffer.flush()
+
+
+class _ToTerminal(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        note(f"{record.levelname.lower()}: {record.getMessage()}", "yellow")
+
+
+def show_warnings() -> None:
+    """Let the engine's warnings appear as lines on stderr."""
+    logger = logging.getLogger("agenttrace")
+    if not logger.handlers:
+        logger.addHandler(_ToTerminal(logging.WARNING))
+        logger.propagate = False

@@ -1,0 +1,122 @@
+"""All commands of ``agenttrace``, what its help teaches, and how failures are told."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from agenttrace.cli import (
+    demo,
+    doctor,
+    errors,
+    output,
+    prune,
+    quarantine,
+    record,
+    search,
+    service,
+    sessions,
+    show,
+    status,
+    statusline,
+    tail,
+    up,
+    usage,
+)
+
+EPILOG = """
+[bold]First steps[/bold]
+
+  agenttrace up          find the logs of this machine and keep recording
+
+  agenttrace sessions    what was worked on, and what waits for you
+
+  agenttrace show ID     one session: turns, model calls, tools
+
+  agenttrace usage       tokens and cost by day
+
+Every command has --json and its own --help with examples. Data is in ~/.agenttrace, or where AGENTTRACE_HOME says;
+the logs themselves are only read. Exit codes: 0 fine, 1 failed or not found, 2 wrong usage.
+"""
+
+
+def unwrapped(text: str) -> str:
+    """Paragraphs on one line each: the terminal wraps them, not the source code."""
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(text).strip("\n"))
+    return "\n\n".join(re.sub(r"(?<=\S)\s*\n\s*", " ", paragraph) for paragraph in paragraphs)
+
+
+def _examples(text: str) -> str:
+    paragraphs = text.strip("\n").split("\n\n")
+    return "\n\n".join(part if part.startswith(" ") else unwrapped(part) for part in paragraphs)
+
+
+app = typer.Typer(
+    name="agenttrace",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_examples(EPILOG),
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"agenttrace {version('agenttrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def agenttrace(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Record what AI agents did and what it cost, from the session logs they already write."""
+
+
+def _add(panel: str, name: str, function: Callable[..., None], epilog: str) -> None:
+    text = unwrapped(function.__doc__ or "")
+    app.command(name, help=text, epilog=_examples(epilog), rich_help_panel=panel)(function)
+
+
+def _add_group(panel: str, name: str, group: typer.Typer, text: str, epilog: str) -> None:
+    app.add_typer(group, name=name, help=text, epilog=_examples(epilog), rich_help_panel=panel)
+
+
+_START, _LOOK, _CARE = "Start", "Look", "Care"
+
+_add(_START, "up", up.up, up.EPILOG)
+_add(_START, "record", record.record, record.EPILOG)
+_add(_START, "demo", demo.demo, demo.EPILOG)
+_add_group(_START, "service", service.app, "Have recording start with the machine.", service.EPILOG)
+_add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
+_add(_LOOK, "show", show.show, show.EPILOG)
+_add(_LOOK, "usage", usage.usage, usage.EPILOG)
+_add(_LOOK, "tail", tail.tail, tail.EPILOG)
+_add(_LOOK, "search", search.search, search.EPILOG)
+_add(_LOOK, "statusline", statusline.statusline, statusline.EPILOG)
+_add(_CARE, "status", status.status, status.EPILOG)
+_add(_CARE, "doctor", doctor.doctor, doctor.EPILOG)
+_add_group(_CARE, "quarantine", quarantine.app, "Lines that could not be understood.", quarantine.EPILOG)
+_add(_CARE, "prune", prune.prune, prune.EPILOG)
+
+
+def run() -> int:
+    """Run the command that the arguments name; its exit code comes back."""
+    try:
+        app(prog_name="agenttrace")
+    except Exception as error:
+        told = errors.explained(error)
+        if told is None:
+            raise
+        output.complain(told.problem, told.fix)
+        return told.code
+    return 0

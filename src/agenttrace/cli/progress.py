@@ -1,0 +1,175 @@
+"""What is shown while recording: a bar for an import, one line kept up to date while following."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from agenttrace.cli import figures, output
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.progress import Progress, TaskID
+
+    from agenttrace.record.recorder import Recorder
+
+#: The least time between two looks into the store for the live line, in seconds.
+_REFRESH_SECONDS = 1.0
+
+
+class ImportProgress:
+    """A bar with bytes, MB/s and time left, then one for the search index; silent when not enabled."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self.enabled = enabled
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> ImportProgress:
+        if self.enabled:
+            self._progress = _bar()
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def expect(self, total: int) -> None:
+        """Begin the import's bar."""
+        if self._progress is not None and total:
+            self._task = self._progress.add_task("Importing", total=total, unit="bytes")
+
+    def advance(self, count: int) -> None:
+        """So many bytes more were read."""
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task, count)
+
+    def index(self, connection: sqlite3.Connection, stop: threading.Event) -> None:
+        """Fill the search index."""
+        from agenttrace.record import search_index
+        from agenttrace.record.contents import Interpreter
+
+        interpreter = Interpreter(connection)
+        waiting = search_index.backlog(connection)
+        task = None
+        if self._progress is not None and waiting:
+            task = self._progress.add_task("Indexing", total=waiting, unit="events")
+        while not stop.is_set() and (count := search_index.index_portion(connection, interpreter)):
+            if self._progress is not None and task is not None:
+                self._progress.advance(task, count)
+        if self._progress is not None and task is not None and not stop.is_set():
+            self._progress.update(task, completed=waiting)
+
+
+def _bar() -> Progress:
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Amount(ProgressColumn):
+        """Done of total, and how fast."""
+
+        def render(self, task: Task) -> Text:
+            shown = figures.size if task.fields["unit"] == "bytes" else lambda number: figures.tokens(round(number))
+            speed = task.finished_speed or task.speed
+            rate = f"  {shown(speed)}/s" if speed else ""
+            return Text(f"{shown(task.completed)} of {shown(task.total or 0)}{rate}")
+
+    return Progress(
+        TextColumn("{task.description:<10}"),
+        BarColumn(bar_width=None),
+        Amount(),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        console=output.stderr(),
+    )
+
+
+class LiveStatus:
+    """One line at the bottom of the terminal: how much is recorded, who works, what is wrong."""
+
+    def __init__(self, recorder: Recorder, *, enabled: bool) -> None:
+        self.enabled = enabled
+        self._recorder = recorder
+        self._working = self._waiting = 0
+        self._next_look = 0.0
+        self._last_commit: float | None = None
+        self._problem: str | None = None
+        self._live: object | None = None
+
+    def __enter__(self) -> LiveStatus:
+        if self.enabled:
+            from rich.live import Live
+
+            live = Live(console=output.stderr(), get_renderable=self._line, refresh_per_second=2, transient=True)
+            self._look()
+            live.start()
+            self._live = live
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()  # type: ignore[attr-defined]
+
+    def update(self) -> None:
+        """A batch was committed."""
+        self._last_commit = time.monotonic()
+        if self.enabled and self._last_commit >= self._next_look:
+            self._look()
+
+    def _look(self) -> None:
+        stale_minutes = self._recorder.settings.record.stale_minutes
+        self._working, self._waiting = active_counts(self._recorder.connection, stale_minutes)
+        self._next_look = time.monotonic() + _REFRESH_SECONDS
+
+    def problem(self, reason: str | None) -> None:
+        """Recording is held up, or goes on again."""
+        if not self.enabled and reason is not None and self._problem is None:
+            # What is wrong was just said by the engine's own warning.
+            output.note(f"fix: {what_to_do(reason)}", "yellow")
+        self._problem = reason
+
+    def _line(self) -> RenderableType:
+        from rich.text import Text
+
+        if self._problem is not None:
+            return Text.assemble(
+                ("● held up: ", "bold red"), output.safe(self._problem), f" – {what_to_do(self._problem)}"
+            )
+        summary = self._recorder.summary
+        quiet = "" if self._last_commit is None else f" · last {figures.ago(time.monotonic() - self._last_commit)}"
+        return Text.assemble(
+            ("● recording", "bold green"),
+            f" · {figures.counted(len(self._recorder.files), 'file')}",
+            f" · {figures.counted(summary.recorded, 'new event')}{quiet}",
+            f" · {self._working} working, {self._waiting} waiting for you",
+        )
+
+
+def active_counts(connection: sqlite3.Connection, stale_minutes: int) -> tuple[int, int]:
+    """Sessions that work now, and sessions of the last day that wait for the user."""
+    now = time.time()
+    row = connection.execute(
+        "SELECT coalesce(sum(state = 'working' AND last_at >= ?), 0), coalesce(sum(state = 'waiting'), 0) "
+        "FROM sessions WHERE agent <> '' AND last_at >= ?",
+        (int((now - stale_minutes * 60) * 1e6), int((now - 86_400) * 1e6)),
+    ).fetchone()
+    return int(row[0]), int(row[1])
+
+
+def what_to_do(reason: str) -> str:
+    """How to help a recorder that cannot go on by itself."""
+    low = reason.lower()
+    if "full" in low or "no space" in low:
+        return "free some disk space; recording goes on by itself."
+    if "readonly" in low or "read-only" in low or "permission" in low:
+        return "make the data directory writable; recording goes on by itself."
+    if "locked" in low or "busy" in low:
+        return "another program holds the store; recording goes on when it lets go."
+    return "nothing is lost; it is tried again."

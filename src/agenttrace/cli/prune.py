@@ -1,0 +1,118 @@
+"""``agenttrace prune``: retention, where what was said goes and what it cost stays."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agenttrace.cli import figures, opening, output
+from agenttrace.cli.errors import CommandError, UsageError
+from agenttrace.cli.times import parse_span
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from agenttrace.config import Settings
+    from agenttrace.store.pruning import Pruned
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace prune --older-than 90d --dry-run    what would go
+
+  agenttrace prune --older-than 90d              asks before it removes
+
+  agenttrace prune --older-than 52w --yes --vacuum
+
+Tokens and cost of pruned sessions stay in agenttrace usage. Reading the same log files again does not bring them
+back. Without --older-than the setting retention.days decides.
+"""
+
+
+def prune(
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="SPAN", help="Sessions silent for longer: 90d, 12w.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    vacuum: Annotated[bool, typer.Option("--vacuum", help="Make the database file smaller afterwards.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove what old sessions said; their tokens and cost stay."""
+    from agenttrace.store import pruning
+
+    settings = opening.settings()
+    cutoff = time.time() - _seconds(settings, older_than)
+    with opening.reading(settings) as connection:
+        planned = pruning.measure(connection, cutoff)
+    if dry_run or not planned.sessions:
+        _report(planned, cutoff, done=False, as_json=as_json)
+        return
+    if not yes:
+        _ask(planned, cutoff)
+    removed = _prune(settings, cutoff, quiet=as_json, vacuum=vacuum)
+    _report(removed, cutoff, done=True, as_json=as_json)
+
+
+def _seconds(settings: Settings, older_than: str | None) -> float:
+    if older_than is not None:
+        return parse_span(older_than).total_seconds()
+    if settings.retention.days == 0:
+        raise UsageError(
+            "everything is kept for ever, as nothing says otherwise",
+            "Say how much to keep: agenttrace prune --older-than 90d, or set retention.days in agenttrace.toml.",
+        )
+    return settings.retention.days * 86_400.0
+
+
+def _ask(planned: Pruned, cutoff: float) -> None:
+    from rich.prompt import Confirm
+
+    _report(planned, cutoff, done=False, as_json=False)
+    if not output.is_terminal():
+        raise UsageError("there is nobody to ask", "Add --yes to prune, or --dry-run to see what would go.")
+    if not Confirm.ask("Remove it?", console=output.stderr(), default=False):
+        raise CommandError("nothing was removed")
+
+
+def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> Pruned:
+    from agenttrace.cli.record import stop_event
+    from agenttrace.cli.search import bring_up_to_date
+    from agenttrace.record import search_index
+    from agenttrace.record.dedup import cleanup_expired
+    from agenttrace.store import pruning
+
+    with opening.writing(settings) as connection, stop_event() as stop:
+        removed = pruning.prune(connection, cutoff, stop=stop.is_set)
+        cleanup_expired(connection, cutoff)
+        if removed.sessions:
+            search_index.reset(connection)
+        if vacuum:
+            _vacuum(connection)
+    if removed.sessions:
+        bring_up_to_date(settings, quiet=quiet)
+    return removed
+
+
+def _vacuum(connection: sqlite3.Connection) -> None:
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _report(pruned: Pruned, cutoff: float, *, done: bool, as_json: bool) -> None:
+    if as_json:
+        before = figures.iso(round(cutoff * 1e6))
+        output.print_json({**pruned._asdict(), "before": before, "dry_run": not done})
+        return
+    since = figures.clock(round(cutoff * 1e6))
+    if not pruned.sessions:
+        output.say(f"No session is older than {since}; there is nothing to remove.")
+        return
+    verb = "Removed" if done else "Would remove"
+    output.say(
+        f"{verb} {figures.counted(pruned.sessions, 'session')} silent since {since}: "
+        f"{figures.counted(pruned.events, 'event')}, {figures.counted(pruned.spans, 'span')}, "
+        f"{figures.size(pruned.bytes)} of raw lines. Their tokens and cost stay."
+    )

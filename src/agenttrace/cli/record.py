@@ -1,0 +1,273 @@
+"""``agenttrace record``: follow the agents' logs, or import what is there and leave."""
+
+from __future__ import annotations
+
+import glob
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agenttrace.cli import figures, opening, output
+from agenttrace.cli.errors import INTERRUPTED, UsageError
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+    from agenttrace.record.lock import RecorderLock
+    from agenttrace.record.recorder import Recorder, Summary
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace record                          follow all agents until Ctrl-C
+
+  agenttrace record --once                   import what is there, then leave
+
+  agenttrace record ~/old/.claude --once     logs from somewhere else
+
+  agenttrace record --once --json | jq .recorded
+"""
+
+
+def record(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATH", help="Files, directories or globs; without one, every agent's own place."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Import what is there and exit.")] = False,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Record one agent only.")] = None,
+    index: Annotated[bool, typer.Option("--index/--no-index", help="With --once: fill the search index too.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+) -> None:
+    """Record the agents' session logs, each event exactly once.
+
+    Reads every log of every agent, goes on where it stopped, and follows the files as they grow. The logs
+    themselves are never changed. Only one recorder runs on a data directory; the second one says so and leaves.
+    """
+    chosen = _checked_paths(paths or [])
+    name = opening.checked_agent(agent)
+    settings = opening.settings()
+    output.show_warnings()
+    with recording(settings) as (lock, stop):
+        if once:
+            work = partial(import_now, settings, lock, stop, paths=chosen, agent=name, quiet=as_json, index=index)
+        else:
+            work = partial(follow, settings, lock, stop, paths=chosen, agent=name, quiet=as_json)
+        summary = rebuilding(settings, work)
+    if as_json:
+        output.print_json(summary)
+    elif once:
+        show_summary(settings, summary, chosen)
+    if once and stop.is_set():
+        output.note("Interrupted: what was read is stored; the next run goes on from there.", "yellow")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _checked_paths(paths: list[str]) -> list[str]:
+    for path in paths:
+        place = os.path.expanduser(path)
+        if not os.path.lexists(place) and not (glob.has_magic(place) and glob.glob(place, recursive=True)):
+            raise UsageError(f"{path} does not exist", "Name a log file, a directory with logs, or nothing at all.")
+    return paths
+
+
+@contextmanager
+def recording(settings: Settings) -> Iterator[tuple[RecorderLock, threading.Event]]:
+    """The lock of the one recorder, and the event that Ctrl-C and SIGTERM set."""
+    from agenttrace.config import ensure_home
+    from agenttrace.record.lock import RecorderLock
+
+    with RecorderLock(ensure_home(settings)) as lock, stop_event() as stop:
+        yield lock, stop
+
+
+def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
+    """Do the work; should the store be found damaged, save what can be saved of it and begin again.
+
+    The caller holds the recorder's lock.
+    """
+    from agenttrace.record.discover import list_files
+    from agenttrace.record.recovery import finish_interrupted, recover
+    from agenttrace.store.database import CorruptStoreError, is_corruption
+
+    finish_interrupted(settings.home)
+    try:
+        return work()
+    except (CorruptStoreError, sqlite3.Error) as error:
+        if not isinstance(error, CorruptStoreError) and not is_corruption(error):
+            raise
+    # Not inside the except block: the error's frames would keep the damaged store open.
+    logs = [found.path for found in list_files(opening.roots(settings), settings.record.exclude).files]
+    recover(settings.home, timezone=settings.usage.timezone, logs=logs)
+    return work()
+
+
+@contextmanager
+def stop_event() -> Iterator[threading.Event]:
+    """An event set by Ctrl-C or SIGTERM; a second Ctrl-C gets its usual, harder way."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# -- importing ------------------------------------------------------------------------------------------------
+
+
+def import_now(
+    settings: Settings,
+    lock: RecorderLock,
+    stop: threading.Event,
+    *,
+    paths: Sequence[str] = (),
+    agent: str | None = None,
+    quiet: bool,
+    index: bool = True,
+) -> Summary:
+    """Record what is there, with a progress bar where somebody watches, then fill the search index."""
+    from agenttrace.cli.progress import ImportProgress
+    from agenttrace.record.importing import import_all
+
+    with ImportProgress(enabled=not quiet and output.is_terminal()) as progress:
+        summary = import_all(
+            settings,
+            lock,
+            paths=paths,
+            agent=agent,
+            stop=stop.is_set,
+            on_total=progress.expect,
+            on_progress=progress.advance,
+        )
+        if index and not stop.is_set():
+            with opening.writing(settings) as connection:
+                progress.index(connection, stop)
+    return summary
+
+
+def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> None:
+    """What an import did, or where it looked if there was nothing."""
+    if not summary.files:
+        nothing_found(settings, paths)
+        return
+    if not summary.lines:
+        output.say(f"Nothing new in {figures.counted(summary.files, 'file')}.", "bold")
+        return
+    rate = f", {figures.size(summary.bytes / summary.seconds)}/s" if summary.seconds > 0.05 else ""
+    output.say(
+        f"Read {figures.size(summary.bytes)} from {figures.counted(summary.files, 'file')} "
+        f"in {summary.seconds:.1f} s{rate}.",
+        "bold",
+    )
+    rows = {
+        "recorded": "new events",
+        "duplicate": "already known (copies, forks, second readings)",
+        "ignored": "of no interest (headers, blank lines)",
+        "quarantined": "not understood; see: agenttrace quarantine list",
+        "pending": "begun and not ended yet",
+    }
+    for name, meaning in rows.items():
+        if number := getattr(summary, name):
+            style = "yellow" if name == "quarantined" else ""
+            output.say(f"  {figures.count(number):>12}  {name:<12} {meaning}", style)
+    output.say(f"{figures.counted(summary.sessions, 'session')} touched. Next: agenttrace sessions, agenttrace usage")
+
+
+def nothing_found(settings: Settings, paths: Sequence[str]) -> None:
+    """Say where it looked and what to do next."""
+    from agenttrace.record.discover import named_roots
+
+    output.say("No session logs found. Looked in:", "bold")
+    for root in named_roots(paths) if paths else opening.roots(settings):
+        state = "no logs in it" if root.path.exists() else "not there"
+        who = f"{root.agent.title}: " if root.agent is not None else ""
+        output.say(f"  {who}{root.path} ({state})")
+    output.say(
+        "Use one of these agents and run this again, name a directory (agenttrace record PATH --once), "
+        "or see it with made-up sessions: agenttrace demo"
+    )
+
+
+# -- following ------------------------------------------------------------------------------------------------
+
+
+def follow(
+    settings: Settings,
+    lock: RecorderLock,
+    stop: threading.Event,
+    *,
+    paths: Sequence[str] = (),
+    agent: str | None = None,
+    quiet: bool,
+) -> Summary:
+    """Record until told to stop; much that waits is imported first, on all cores."""
+    from agenttrace.record.importing import PARALLEL_BYTES
+    from agenttrace.record.recorder import Recorder
+
+    started = time.monotonic()
+    imported: Summary | None = None
+    recorder = Recorder(settings, paths=paths, agent=agent)
+    if recorder.backlog() >= PARALLEL_BYTES:
+        recorder.close()
+        imported = import_now(settings, lock, stop, paths=paths, agent=agent, quiet=quiet, index=False)
+        recorder = Recorder(settings, paths=paths, agent=agent)
+    try:
+        _watch(recorder, stop, quiet=quiet)
+        summary = recorder.finish(started)
+    finally:
+        recorder.close()
+    if imported is not None:
+        _add(summary, imported)
+    if not quiet:
+        output.say(
+            f"Stopped after {figures.duration(round(summary.seconds * figures.MICROS))}: "
+            f"{figures.counted(summary.recorded, 'new event')} recorded, "
+            f"{figures.counted(summary.sessions, 'session')} touched."
+        )
+    return summary
+
+
+def _watch(recorder: Recorder, stop: threading.Event, *, quiet: bool) -> None:
+    from agenttrace.cli.progress import LiveStatus
+    from agenttrace.record.watcher import Watcher
+
+    if not quiet:
+        _say_what_is_followed(recorder)
+    with LiveStatus(recorder, enabled=not quiet and output.is_terminal()) as live:
+        Watcher(recorder, stop, on_problem=live.problem, on_commit=live.update).run()
+
+
+def _say_what_is_followed(recorder: Recorder) -> None:
+    from agenttrace.record.discover import list_files
+
+    found = list_files(recorder.roots, recorder.settings.record.exclude).files
+    if found:
+        size = figures.size(sum(file.size for file in found))
+        output.say(f"Following {figures.counted(len(found), 'log file')}, {size}, and every new one.", "bold")
+    else:
+        output.say("No session logs yet; they are recorded as soon as an agent writes some.", "bold")
+    output.say(f"Recording into {opening.store_path(recorder.settings)}. Ctrl-C stops it; nothing is lost.")
+    sys.stdout.flush()
+
+
+def _add(summary: Summary, earlier: Summary) -> None:
+    for name in ("bytes", "lines", "recorded", "duplicate", "ignored", "quarantined"):
+        setattr(summary, name, getattr(summary, name) + getattr(earlier, name))
+    # What was pending after the import is counted again by now, as read or as pending still.
+    summary.lines -= earlier.pending
+    summary.sessions = max(summary.sessions, earlier.sessions)

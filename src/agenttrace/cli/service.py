@@ -1,0 +1,130 @@
+"""``agenttrace service``: recording that starts with the machine and resumes where it stopped."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agenttrace.cli import opening, output
+from agenttrace.cli.errors import FAILED, CommandError
+
+if TYPE_CHECKING:
+    from agenttrace.service import Plan
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace service install --dry-run    see the file and the commands first
+
+  agenttrace service install
+
+  agenttrace service status
+
+Never needs root: a systemd user unit on Linux, a launchd agent on macOS, a scheduled task on Windows.
+"""
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+
+class Kind(StrEnum):
+    """The service managers we know."""
+
+    systemd = "systemd"
+    launchd = "launchd"
+    windows = "windows"
+
+
+KindOption = Annotated[Kind | None, typer.Option("--for", help="The service manager; this machine's by default.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be written and run, do nothing.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _plan(kind: Kind | None) -> Plan:
+    from agenttrace import service
+
+    return service.plan(kind.value if kind else service.kind_here(), opening.settings().home)
+
+
+@app.command()
+def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Have recording start with the machine."""
+    from agenttrace import service
+    from agenttrace.config import ensure_home
+
+    what = _plan(kind)
+    if not dry_run:
+        ensure_home(opening.settings())
+        with _told():
+            service.install(what)
+    if as_json:
+        output.print_json({**_fields(what), "file": what.text, "commands": what.install, "dry_run": dry_run})
+        return
+    if dry_run:
+        output.note(f"# would write {what.path}:")
+        output.say(what.text.rstrip("\n"))
+        for step in what.install:
+            output.note(f"# would run: {shlex.join(step)}")
+        return
+    output.say(f"Installed {what.path}; recording runs.", "green")
+    output.say(what.hint)
+
+
+@app.command()
+def status(kind: KindOption = None, as_json: AsJson = False) -> None:
+    """Say whether the service is installed and whether anything records."""
+    from agenttrace import service
+    from agenttrace.record.lock import owner
+
+    what = _plan(kind)
+    installed, active = service.is_installed(what), service.is_active(what)
+    process = owner(opening.settings().home)
+    if as_json:
+        output.print_json({**_fields(what), "active": active, "recorder_pid": process})
+    else:
+        output.say(f"service    {'installed, ' + str(what.path) if installed else 'not installed'}")
+        output.say(f"{what.kind:<10} {'says it runs' if active else 'does not run it'}", "green" if active else "")
+        output.say(f"recorder   {f'process {process}' if process is not None else 'nobody records now'}")
+        if not installed:
+            output.note("Next: agenttrace service install")
+    if not installed:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def uninstall(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Stop the service and take it away; what was recorded stays."""
+    from agenttrace import service
+
+    what = _plan(kind)
+    with _told():
+        removed = not dry_run and service.uninstall(what)
+    if as_json:
+        output.print_json({**_fields(what), "removed": removed, "commands": what.uninstall, "dry_run": dry_run})
+    elif dry_run:
+        for step in what.uninstall:
+            output.note(f"# would run: {shlex.join(step)}")
+        output.note(f"# would remove {what.path}")
+    else:
+        output.say("The service is gone; what was recorded stays." if removed else "The service was not installed.")
+
+
+def _fields(what: Plan) -> dict[str, Any]:
+    from agenttrace import service
+
+    return {"kind": what.kind, "path": str(what.path), "installed": service.is_installed(what)}
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What the service manager refuses becomes an error with its fix."""
+    from agenttrace.service import ServiceError
+
+    try:
+        yield
+    except ServiceError as error:
+        raise CommandError(error.problem, error.fix) from None

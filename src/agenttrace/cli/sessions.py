@@ -1,0 +1,217 @@
+"""``agenttrace sessions``: what was worked on, newest first."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agenttrace.cli import figures, money, opening, output
+from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.errors import CommandError, UsageError
+from agenttrace.cli.times import since_micros
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from agenttrace.config import Settings
+    from agenttrace.costing import Bill
+    from agenttrace.model import Session
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace sessions                            the latest twenty
+
+  agenttrace sessions --state waiting            which ones wait for you
+
+  agenttrace sessions --project shop --since 7d  one project, last week
+
+  agenttrace sessions --json --limit 0 | jq '.[].cost'
+"""
+
+#: A session that was left waiting longer ago does not wait for anybody any more.
+_RECENT_SECONDS = 86_400
+STATE_STYLES = {"working": "bold green", "waiting": "bold yellow", "interrupted": "red", "ended": "dim"}
+
+
+class State(StrEnum):
+    """What a session can be found doing."""
+
+    working = "working"
+    waiting = "waiting"
+    ended = "ended"
+    interrupted = "interrupted"
+
+
+def sessions(
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent's.")] = None,
+    project: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only where the working directory contains this.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only those active since: 7d, 24h, 2026-11-01, ISO time.")
+    ] = None,
+    state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="How many at most; 0: all.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List sessions, newest first, with what they used and cost."""
+    settings = opening.settings()
+    name, moment = opening.checked_agent(agent), since_micros(since)
+    with opening.reading(settings) as connection:
+        found = listed(connection, settings, name, project, moment, state and state.value, limit)
+        bills = bills_of(connection, settings, found)
+    if as_json:
+        output.print_json([session_fields(session, bills[session.id]) for session in found])
+    elif found:
+        _show(found, bills)
+    else:
+        output.say("No session fits. Try fewer filters, or record first: agenttrace record --once")
+
+
+def listed(
+    connection: sqlite3.Connection,
+    settings: Settings,
+    agent: str | None = None,
+    project: str | None = None,
+    since: int | None = None,
+    state: str | None = None,
+    limit: int = 0,
+) -> list[Session]:
+    """Sessions that hold something; pruned ones only stand for their cost."""
+    from agenttrace.store.reading import list_sessions
+
+    emptied = connection.execute("SELECT count(DISTINCT session_id) FROM pruned").fetchone()[0]
+    found = list_sessions(
+        connection,
+        agent=agent,
+        project=project,
+        since=since,
+        state=state,
+        stale_minutes=settings.record.stale_minutes,
+        limit=limit + emptied if limit else None,
+    )
+    kept = [session for session in found if session.events]
+    return kept[:limit] if limit else kept
+
+
+def bills_of(connection: sqlite3.Connection, settings: Settings, found: list[Session]) -> dict[int, Bill]:
+    """What each of these sessions used and cost."""
+    from agenttrace.store.reading import usage_by_session
+
+    cashier = money.cashier(settings)
+    rows = usage_by_session(connection, [session.id for session in found])
+    return {session.id: cashier.bill(rows.get(session.id, ())) for session in found}
+
+
+def title_of(session: Session) -> str:
+    """The title, or the first prompt in its place."""
+    return session.title or session.first_prompt or ""
+
+
+def session_fields(session: Session, bill: Bill) -> dict[str, Any]:
+    """A session for JSON."""
+    return {
+        "session_id": session.session_id,
+        "agent": session.agent,
+        "project": session.project,
+        "title": title_of(session) or None,
+        "state": session.state,
+        "started_at": figures.iso(session.started_at),
+        "last_at": figures.iso(session.last_at),
+        "turns": session.turns,
+        "steps": session.steps,
+        "tools": session.tools,
+        "usage": bill.usage_fields(),
+        **bill.cost_fields(),
+        "errors": session.errors,
+        "events": session.events,
+        "branch": session.branch,
+        "model": session.model,
+        "version": session.version,
+        "parent": session.parent,
+    }
+
+
+def find_one(connection: sqlite3.Connection, settings: Settings, name: str) -> Session:
+    """The session of that id or beginning of an id; clear errors for none and several."""
+    from agenttrace.store.reading import find_sessions
+
+    matching = find_sessions(connection, name, stale_minutes=settings.record.stale_minutes) if name else []
+    found = [session for session in matching if session.events]
+    if len(found) == 1:
+        return found[0]
+    if matching and not found:
+        raise CommandError(f"session {name} was pruned; only its cost is kept", "See: agenttrace usage --by session")
+    if not found:
+        raise CommandError(f"no session begins with {name!r}", "See which there are: agenttrace sessions")
+    output.note(f"{name!r} is the beginning of {len(found)} sessions:", "yellow")
+    for session in found:
+        output.note(f"  {session.session_id}  {session.agent}  {output.one_line(title_of(session), 60)}", "")
+    raise UsageError(f"{name!r} is ambiguous", "Give more of the id.")
+
+
+_COLUMNS = (
+    Column("session"),
+    Column("agent", optional=2),
+    Column("state"),
+    Column("last", right=True, optional=1),
+    Column("title", least=16),
+    Column("project", least=8, optional=7),
+    Column("turns", right=True, optional=3),
+    Column("tools", right=True, optional=4),
+    Column("in", right=True, optional=6),
+    Column("out", right=True, optional=5),
+    Column("cost", right=True),
+)
+
+
+def _show(found: list[Session], bills: dict[int, Bill]) -> None:
+    short = short_ids([session.session_id for session in found])
+    print_table(_COLUMNS, [_row(session, bills[session.id], short[session.session_id]) for session in found])
+    recent = (time.time() - _RECENT_SECONDS) * figures.MICROS
+    waiting = sum(1 for session in found if session.state == "waiting" and (session.last_at or 0) > recent)
+    hint = f"{figures.counted(waiting, 'session waits', 'sessions wait')} for you. " if waiting else ""
+    output.note(f"{hint}Next: agenttrace show SESSION (the beginning of an id is enough)")
+
+
+def _row(session: Session, bill: Bill, short: str) -> list[Any]:
+    tokens = bill.tokens
+    all_input = tokens["input_tokens"] + tokens["cache_read_tokens"] + tokens["cache_write_tokens"]
+    return [
+        output.styled(short, "cyan"),
+        output.styled(session.agent),
+        output.styled(session.state, STATE_STYLES.get(session.state, "")),
+        figures.clock(session.last_at),
+        output.styled(output.one_line(title_of(session), 200)),
+        output.styled(_last_part(session.project)),
+        str(session.turns),
+        output.styled(f"{session.tools}{f' ({session.errors}!)' if session.errors else ''}"),
+        figures.tokens(all_input),
+        figures.tokens(tokens["output_tokens"]),
+        output.styled(money.cost_text(bill)),
+    ]
+
+
+def short_ids(session_ids: list[str]) -> dict[str, str]:
+    """Of each id as much as tells it from the others, and never less than eight characters."""
+    names = {session_id: session_id.removeprefix("session_") for session_id in session_ids}
+    ordered = sorted(set(names.values()))
+    needed = {}
+    for before, name, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
+        needed[name] = max(8, _shared(name, before) + 1, _shared(name, after) + 1)
+    return {session_id: output.one_line(name[: needed[name]]) for session_id, name in names.items()}
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two names begin with alike."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+def _last_part(project: str | None) -> str:
+    return output.one_line((project or "").rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1])

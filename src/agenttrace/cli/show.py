@@ -1,0 +1,252 @@
+"""``agenttrace show``: one session as a tree of turns, model calls and tools."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agenttrace.cli import figures, money, opening, output
+from agenttrace.cli.sessions import STATE_STYLES, bills_of, find_one, session_fields, title_of
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from agenttrace.costing import Bill
+    from agenttrace.model import Session, Usage
+    from agenttrace.record.agents.contract import Content
+    from agenttrace.store.reading import SpanView
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace show 5bc45ad6           the beginning of an id is enough
+
+  agenttrace show 5bc45ad6 --full    with prompts, answers and results
+
+  agenttrace show 5bc45ad6 --json | jq '.spans[] | select(.status == "error")'
+
+✓ done, ✗ failed, ⊘ cancelled, ? its end is not in the log, … still at work, ⇠ a copy that is counted elsewhere,
+~ the log holds only a placeholder of the usage, Σ the sum of everything below.
+"""
+
+_MARKS = {
+    "ok": ("✓", "green"),
+    "error": ("✗", "bold red"),
+    "cancelled": ("⊘", "yellow"),
+    "unclosed": ("?", "yellow"),
+    "open": ("…", "cyan"),
+}
+_CONTENT_STYLES = {"prompt": "bold", "thinking": "italic dim", "error": "red", "arguments": "cyan", "result": "dim"}
+_PREVIEW = 160
+
+
+def show(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of one.")],
+    full: Annotated[bool, typer.Option("--full", help="With prompts, answers, arguments and results, whole.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show one session: turns, model calls and tools, with durations, tokens and errors."""
+    from agenttrace.record.contents import span_contents
+    from agenttrace.store.reading import session_spans
+
+    settings = opening.settings()
+    with opening.reading(settings) as connection:
+        found = find_one(connection, settings, session)
+        bill = bills_of(connection, settings, [found])[found.id]
+        spans = session_spans(connection, found)
+        contents = span_contents(connection, found, spans)
+    if as_json:
+        _print_json(found, bill, spans, contents, full=full)
+        return
+    _show_header(found, bill)
+    for line in Tree(spans, contents, full=full).lines():
+        if full:
+            output.stdout().print(line, soft_wrap=True)
+        else:
+            output.put(line)
+    _show_remarks(bill, spans)
+
+
+def _print_json(
+    session: Session, bill: Bill, spans: list[SpanView], contents: Mapping[bytes, list[Content]], *, full: bool
+) -> None:
+    from agenttrace.cli.spans import span_fields
+
+    listed = [span_fields(session, span, contents.get(span.span_id, ()), full=full) for span in spans]
+    output.print_json({"session": session_fields(session, bill), "spans": listed})
+
+
+def _show_header(session: Session, bill: Bill) -> None:
+    from rich.text import Text
+
+    output.say(output.one_line(title_of(session)) or "(no title)", "bold")
+    rows = {
+        "session": session.session_id,
+        "agent": " ".join(part for part in (opening.agent_title(session.agent), session.version) if part),
+        "project": " ".join(part for part in (session.project, session.branch and f"({session.branch})") if part),
+        "forked from": session.parent,
+        "model": session.model,
+        "time": _period(session),
+        "tokens": f"{usage_text(bill.tokens)} in {figures.counted(bill.requests, 'request')}",
+        "cost": money.cost_text(bill),
+    }
+    state = Text(session.state, style=STATE_STYLES.get(session.state, ""))
+    output.stdout().print(Text.assemble(("state        ", "dim"), state))
+    for name, value in rows.items():
+        if value:
+            output.stdout().print(Text.assemble((f"{name:<13}", "dim"), output.one_line(value)), soft_wrap=True)
+    output.say()
+
+
+def _period(session: Session) -> str:
+    if session.started_at is None or session.last_at is None:
+        return ""
+    length = figures.duration(session.last_at - session.started_at)
+    return f"{figures.clock(session.started_at)} – {figures.clock(session.last_at)} ({length})"
+
+
+def _show_remarks(bill: Bill, spans: Sequence[SpanView]) -> None:
+    output.say()
+    foreign = sum(1 for span in spans if not span.counted)
+    if foreign:
+        output.note(
+            f"⇠ {figures.counted(foreign, 'response')} copied from another session: shown here, counted there.",
+            "yellow",
+        )
+    for remark in money.remarks(bill):
+        output.note(remark, "yellow")
+
+
+def usage_text(tokens: Mapping[str, int]) -> str:
+    """``12.3k in (11.0k cached), 456 out``."""
+    cached = tokens["cache_read_tokens"]
+    all_input = tokens["input_tokens"] + cached + tokens["cache_write_tokens"]
+    part = f" ({figures.tokens(cached)} cached)" if cached else ""
+    return f"{figures.tokens(all_input)} in{part}, {figures.tokens(tokens['output_tokens'])} out"
+
+
+class Tree:
+    """The spans of a session, drawn line by line however many they are."""
+
+    def __init__(
+        self, spans: Sequence[SpanView], contents: Mapping[bytes, list[Content]], *, full: bool = False
+    ) -> None:
+        self._contents = contents
+        self._full = full
+        self._now = time.time_ns() // 1000
+        known = {span.span_id for span in spans}
+        self._children: dict[bytes | None, list[SpanView]] = {}
+        for span in spans:
+            parent = span.parent_id if span.parent_id in known else None
+            self._children.setdefault(parent, []).append(span)
+
+    def lines(self) -> Iterator[Text]:
+        """All lines, each turn followed by what happened in it."""
+        # A stack instead of recursion: subagents may nest deeper than Python likes.
+        stack: list[tuple[SpanView, str, bool]] = [(span, "", True) for span in reversed(self._children.get(None, []))]
+        drawn: set[bytes] = set()
+        while stack:
+            span, guide, last = stack.pop()
+            if span.span_id in drawn:
+                continue
+            drawn.add(span.span_id)
+            root = span.parent_id is None or guide == ""
+            top = span.kind == "turn" and root and not guide
+            lead = "" if top else guide + ("└─ " if last else "├─ ")
+            yield self._line(span, lead)
+            below = guide + (" " if top else "   " if last else "│  ")
+            children = self._children.get(span.span_id, [])
+            yield from self._texts(span, below + ("│  " if children else "   "))
+            for index, child in reversed(list(enumerate(children))):
+                stack.append((child, below, index == len(children) - 1))
+
+    def _line(self, span: SpanView, lead: str) -> Text:
+        from rich.text import Text
+
+        mark, style = _MARKS.get(span.status, ("?", ""))
+        end = span.end if span.end is not None else self._now
+        line = Text(lead, style="dim")
+        line.append(f"{mark} ", style=style)
+        line.append_text(self._name(span))
+        if span.kind == "turn":
+            line.append(f"  {figures.clock(span.start)}", style="dim")
+        line.append(f"  {figures.duration(max(0, end - span.start))}", style="magenta")
+        line.append_text(self._tokens(span))
+        if error := span.attributes.get("error"):
+            line.append(f"  {output.one_line(str(error), 120)}", style="red")
+        line.append_text(self._preview(span))
+        return line
+
+    def _name(self, span: SpanView) -> Text:
+        if span.kind == "turn":
+            number = f"Turn {span.turn_index + 1}" if span.turn_index >= 0 else "Before the first turn"
+            subagent = "" if span.stream == "main" else f" · {span.name.removeprefix('invoke_agent ')}"
+            return output.styled(number + subagent, "bold")
+        if span.kind == "tool":
+            return output.styled(str(span.attributes.get("tool") or span.name), "bold cyan")
+        return output.styled(span.model or "model", "blue")
+
+    def _tokens(self, span: SpanView) -> Text:
+        from rich.text import Text
+
+        if span.kind == "turn":
+            total = self._sum(span)
+            return Text(f"  Σ {usage_text(total)}" if any(total.values()) else "", style="dim")
+        if span.usage is None:
+            return Text()
+        mark = "" if span.counted else " ⇠"
+        guess = " ~" if span.estimated else ""
+        return Text(f"  {usage_text(_as_dict(span.usage))}{guess}{mark}", style="dim")
+
+    def _sum(self, turn: SpanView) -> dict[str, int]:
+        """Tokens of everything below a turn, for display only: totals are made from model calls alone."""
+        from agenttrace.costing import TOKEN_FIELDS
+
+        total = dict.fromkeys(TOKEN_FIELDS, 0)
+        stack, seen = [turn], {turn.span_id}
+        while stack:
+            span = stack.pop()
+            if span.usage is not None:
+                for name, number in _as_dict(span.usage).items():
+                    total[name] += number
+            fresh = [child for child in self._children.get(span.span_id, []) if child.span_id not in seen]
+            seen.update(child.span_id for child in fresh)
+            stack += fresh
+        return total
+
+    def _preview(self, span: SpanView) -> Text:
+        if self._full:
+            return output.styled("")
+        contents = self._contents.get(span.span_id, ())
+        if span.kind == "turn":
+            text = str(span.attributes.get("prompt") or _first(contents, "prompt"))
+        elif span.kind == "tool":
+            text = _first(contents, "arguments")
+        else:
+            text = _first(contents, "text")
+        shown = output.one_line(text[: _PREVIEW * 4], _PREVIEW)
+        return output.styled(f"  {shown}" if shown else "", "" if span.kind == "turn" else "dim")
+
+    def _texts(self, span: SpanView, guide: str) -> Iterator[Text]:
+        if not self._full:
+            return
+        from rich.text import Text
+
+        for content in self._contents.get(span.span_id, ()):
+            style = _CONTENT_STYLES.get(content.kind, "")
+            for index, row in enumerate(output.safe(content.text).splitlines() or [""]):
+                label = f"{content.kind:>9}: " if index == 0 else " " * 11
+                yield Text.assemble((guide, "dim"), (label, "dim"), (row, style))
+
+
+def _as_dict(usage: Usage) -> dict[str, Any]:
+    from agenttrace.cli.spans import usage_fields
+
+    return usage_fields(usage)
+
+
+def _first(contents: Sequence[Content], kind: str) -> str:
+    return next((content.text for content in contents if content.kind == kind), "")

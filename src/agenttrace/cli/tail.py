@@ -1,0 +1,166 @@
+"""``agenttrace tail``: what the agents do, as it happens, one line an event."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agenttrace.cli import opening, output
+from agenttrace.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from agenttrace.cli.events import Heard, Listener
+    from agenttrace.config import Settings
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace tail                           everything, live
+
+  agenttrace tail 5bc45ad6                  one session
+
+  agenttrace tail --lines 50 --no-follow    the last fifty, then leave
+
+  agenttrace tail --json | jq -r '.contents[].text'
+
+While a recorder runs elsewhere (agenttrace record, agenttrace up, the service) tail reads what it stores; without
+one, tail records by itself as long as it runs.
+"""
+
+_POLL_SECONDS = 0.2
+
+
+def tail(
+    session: Annotated[
+        str | None, typer.Argument(metavar="[SESSION]", help="Only this session; the beginning of its id is enough.")
+    ] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Begin with this many earlier events.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for what comes next.")] = True,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also events that say nothing (usage, state changes).")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, all events.")] = False,
+) -> None:
+    """Show what the agents do, live, one line an event."""
+    from agenttrace.cli.events import Listener
+
+    settings = opening.settings()
+    output.show_warnings()
+    with recorded(settings, wanted=follow, quiet=as_json) as stop, opening.reading(settings) as connection:
+        number = _number(connection, settings, session)
+        listener = Listener(connection)
+        printed = Printer(as_json=as_json, everything=everything or as_json)
+        numbers = printed.backlog(listener, number, lines)
+        last = newest(connection) if not numbers else max(numbers[-1], newest(connection))
+        while follow and not stop.is_set():
+            fresh = listener.after(last, number)
+            if not fresh:
+                stop.wait(_POLL_SECONDS)
+                continue
+            for heard in listener.hear(fresh):
+                printed.show(heard)
+            last = fresh[-1]
+
+
+def _number(connection: sqlite3.Connection, settings: Settings, session: str | None) -> int | None:
+    from agenttrace.cli.sessions import find_one
+
+    return None if session is None else find_one(connection, settings, session).id
+
+
+def newest(connection: sqlite3.Connection) -> int:
+    """The number of the latest event."""
+    return int(connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()[0])
+
+
+class Printer:
+    """Prints events, for people or as JSON lines."""
+
+    def __init__(self, *, as_json: bool, everything: bool) -> None:
+        self._as_json = as_json
+        self._everything = everything
+
+    def backlog(self, listener: Listener, session: int | None, count: int) -> list[int]:
+        """Print the latest events that are shown at all; their numbers come back."""
+        numbers = listener.newest(session, count if self._everything else count * 8) if count else []
+        heard = [each for each in listener.hear(numbers) if self._wanted(each)]
+        for each in heard[len(heard) - min(count, len(heard)) :]:
+            self.show(each)
+        return numbers
+
+    def _wanted(self, heard: Heard) -> bool:
+        return self._everything or bool(heard.said.contents)
+
+    def show(self, heard: Heard) -> None:
+        """Print one event."""
+        from agenttrace.cli.events import event_fields, event_line
+
+        if self._as_json:
+            output.print_json(event_fields(heard), one_line=True)
+        elif self._wanted(heard):
+            output.put(event_line(heard))
+            # Live also means live through a pipe.
+            sys.stdout.flush()
+
+
+@contextmanager
+def recorded(settings: Settings, *, wanted: bool, quiet: bool) -> Iterator[threading.Event]:
+    """Make sure somebody records: whoever does already, or this process. The event ends the waiting."""
+    from agenttrace.cli.record import import_now, rebuilding, recording, stop_event
+    from agenttrace.record.lock import AlreadyRecordingError
+
+    if wanted:
+        try:
+            with recording(settings) as (lock, stop):
+                rebuilding(settings, partial(import_now, settings, lock, stop, quiet=quiet, index=False))
+                with recorder_thread(settings, stop):
+                    yield stop
+                return
+        except AlreadyRecordingError:
+            # Whoever records lets us see it, too.
+            pass
+    with stop_event() as stop:
+        yield stop
+
+
+@contextmanager
+def recorder_thread(settings: Settings, stop: threading.Event) -> Iterator[None]:
+    """A recorder beside whatever this process does; a failure of it ends the waiting and is told."""
+    from agenttrace.record.recorder import Recorder
+    from agenttrace.record.watcher import Watcher
+
+    failed: list[Exception] = []
+    recorder = Recorder(settings)
+
+    def run() -> None:
+        try:
+            Watcher(recorder, stop, on_problem=_tell).run()
+        except Exception as error:
+            failed.append(error)
+            stop.set()
+
+    thread = threading.Thread(target=run, name="recorder")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        recorder.close()
+    if failed:
+        raise CommandError(f"recording stopped: {failed[0]}") from failed[0]
+
+
+def _tell(reason: str | None) -> None:
+    from agenttrace.cli.progress import what_to_do
+
+    if reason is not None:
+        output.note(f"recording is held up: {reason}; {what_to_do(reason)}", "red")

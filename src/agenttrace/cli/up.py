@@ -1,0 +1,147 @@
+"""``agenttrace up``: say what is on this machine, record it, and keep recording."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agenttrace.cli import figures, opening, output
+from agenttrace.cli.errors import INTERRUPTED
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+    from agenttrace.record.agents.contract import Agent
+    from agenttrace.record.discover import Found
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace up      find, import, follow; Ctrl-C stops it
+
+  agenttrace demo    the same with made-up sessions, if you have none yet
+"""
+
+_HEAD_BYTES = 65_536
+
+
+def up(
+    host: Annotated[str, typer.Option(help="Where the web console will listen, once it is there.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Its port.")] = 8317,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was found and, at the end, the summary, as JSON lines.")
+    ] = False,
+) -> None:
+    """Record everything on this machine and keep recording, in the foreground."""
+    from agenttrace.cli.record import follow, import_now, rebuilding, recording
+
+    output.show_warnings()
+    settings = opening.settings()
+    with recording(settings) as (lock, stop):
+        found = what_is_there(settings)
+        if as_json:
+            output.print_json({"found": found, "host": host, "port": port}, one_line=True)
+        else:
+            show_found(found)
+        rebuilding(settings, lambda: import_now(settings, lock, stop, quiet=as_json))
+        if stop.is_set():
+            raise typer.Exit(INTERRUPTED)
+        if not as_json:
+            _next_steps(any(each["sessions"] for each in found))
+        summary = rebuilding(settings, lambda: follow(settings, lock, stop, quiet=as_json))
+        if as_json:
+            output.print_json(summary, one_line=True)
+
+
+def what_is_there(settings: Settings) -> list[dict[str, object]]:
+    """Sessions and bytes of each agent, with nothing read but the beginnings of files that are new."""
+    from agenttrace.record.agents import AGENTS
+    from agenttrace.record.discover import list_files
+
+    agents = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
+    sessions: dict[str, set[str]] = {agent.name: set() for agent in agents}
+    sizes = dict.fromkeys(sessions, 0)
+    known = _known_sources(settings)
+    for found in list_files(opening.roots(settings), settings.record.exclude).files:
+        agent, session = known.get(found.path) or _whose(agents, found)
+        if agent in sessions:
+            sessions[agent].add(session)
+            sizes[agent] += found.size
+    return [
+        {"agent": agent.name, "title": agent.title, "sessions": len(sessions[agent.name]), "bytes": sizes[agent.name]}
+        for agent in agents
+    ]
+
+
+def _known_sources(settings: Settings) -> dict[str, tuple[str, str]]:
+    """Agent and session of each file that was read before."""
+    import msgspec
+
+    from agenttrace.record.agents.contract import Source
+    from agenttrace.store.database import StoreError
+
+    known = {}
+    try:
+        with opening.reading(settings) as connection:
+            rows = connection.execute("SELECT filepath, source FROM file_offsets WHERE source IS NOT NULL").fetchall()
+        for path, data in rows:
+            source = msgspec.json.decode(data, type=Source)
+            known[path] = (source.agent, source.session_id)
+    except (StoreError, sqlite3.Error, msgspec.MsgspecError):
+        # A store that is new, old or damaged only means that the files tell.
+        return {}
+    return known
+
+
+def _whose(agents: Sequence[Agent], found: Found) -> tuple[str, str]:
+    """The agent and the session of a file: from its first lines, else by where it is."""
+    head = _head(found.path)
+    order = sorted(agents, key=lambda agent: agent is not found.agent)
+    sources = (agent.recognise(Path(found.path), head) for agent in order) if head else iter(())
+    source = next((each for each in sources if each is not None), None)
+    if source is not None:
+        return source.agent, source.session_id
+    return (found.agent.name if found.agent is not None else ""), found.path
+
+
+def _head(path: str) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, _HEAD_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def show_found(found: list[dict[str, object]]) -> None:
+    """``Claude Code: 214 sessions, 1.2 GB``, one line an agent."""
+    output.say("Found on this machine:", "bold")
+    for each in found:
+        number = each["sessions"]
+        assert isinstance(number, int)
+        size = each["bytes"]
+        assert isinstance(size, int)
+        what = f"{figures.counted(number, 'session')}, {figures.size(size)}" if number else "none"
+        output.say(f"  {each['title']}: {what}", "" if number else "dim")
+
+
+def _next_steps(something: bool) -> None:
+    if something:
+        output.say("Everything is recorded. In another terminal, try:", "bold")
+        for command, meaning in (
+            ("agenttrace sessions", "what was worked on"),
+            ("agenttrace usage", "tokens and cost by day"),
+            ("agenttrace tail", "what the agents do, live"),
+            ("agenttrace search TEXT", "find anything that was said"),
+            ("agenttrace service install", "keep recording without this terminal"),
+        ):
+            output.say(f"  {command:<28} {meaning}")
+    else:
+        output.say("No agent has written anything here yet. Leave this running and use one,", "bold")
+        output.say("or see AgentTrace with made-up sessions, in another terminal:  agenttrace demo")

@@ -1,0 +1,135 @@
+"""``agenttrace usage``: tokens and cost, each response counted once."""
+
+from __future__ import annotations
+
+import sqlite3
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agenttrace.cli import figures, money, opening, output
+from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.times import since_micros
+
+if TYPE_CHECKING:
+    from agenttrace.costing import Bill
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace usage                            by day
+
+  agenttrace usage --by model --since 30d     which models the money goes to
+
+  agenttrace usage --by project               what each project cost
+
+  agenttrace usage --by month --json | jq .total.cost
+
+Forked and resumed sessions repeat whole histories; tokens of one response count once, in the session that had it
+first. Prices come from a table that ships with AgentTrace; set your own in agenttrace.toml under \\[prices]. A model
+without a price is shown as unpriced tokens (?), never as free.
+"""
+
+
+class By(StrEnum):
+    """What usage can be grouped by."""
+
+    day = "day"
+    month = "month"
+    model = "model"
+    agent = "agent"
+    project = "project"
+    session = "session"
+
+
+def usage(
+    by: Annotated[By, typer.Option(help="How to group.")] = By.day,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="From that day on: 7d, 24h, 2026-11-01, ISO time.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show tokens and cost, by day, month, model, agent, project or session."""
+    from agenttrace.record.calendar import day_finder
+    from agenttrace.store.reading import usage_rows
+
+    settings = opening.settings()
+    moment = since_micros(since)
+    since_day = None if moment is None else day_finder(settings.usage.timezone)(moment)
+    with opening.reading(settings) as connection:
+        rows = usage_rows(connection, by=by.value, since_day=since_day)
+        titles = _titles(connection) if by is By.session and not as_json else {}
+    cashier = money.cashier(settings)
+    total, groups = cashier.bill(rows), cashier.by_group(rows)
+    if as_json:
+        output.print_json(
+            {
+                "total": total.fields(),
+                "rows": [{by.value: group or None, **bill.fields()} for group, bill in groups.items()],
+            }
+        )
+    elif not rows:
+        output.say(
+            "No usage recorded" + (f" since {since_day}." if since_day else " yet. Try: agenttrace record --once")
+        )
+    else:
+        _show(by.value, total, groups, titles)
+
+
+_NUMBERS = (
+    Column("requests", right=True, optional=3),
+    Column("input", right=True),
+    Column("cache read", right=True),
+    Column("cache write", right=True, optional=1),
+    Column("output", right=True),
+    Column("reasoning", right=True, optional=2),
+    Column("cost", right=True),
+)
+
+
+def _show(by: str, total: Bill, groups: dict[str, Bill], titles: dict[str, str]) -> None:
+    columns = (Column(by, least=14), *_NUMBERS)
+    ordered = groups if by in ("day", "month") else _largest_first(total, groups)
+    rows = [[_label(by, group, titles.get(group, "")), *_numbers(bill)] for group, bill in ordered.items()]
+    print_table(columns, rows, footer=["total", *_numbers(total)] if len(groups) > 1 else ())
+    output.note("reasoning is part of output; input, cache read and cache write do not overlap")
+    for remark in money.remarks(total):
+        output.note(remark, "yellow")
+
+
+def _largest_first(total: Bill, groups: dict[str, Bill]) -> dict[str, Bill]:
+    """By cost where all costs are in one currency, and by tokens otherwise."""
+
+    def weight(entry: tuple[str, Bill]) -> tuple[int, int]:
+        bill = entry[1]
+        cost = sum(bill.costs.values()) if len(total.costs) == 1 else 0
+        tokens = sum(bill.tokens.values()) - bill.tokens["reasoning_tokens"]
+        return cost, tokens
+
+    return dict(sorted(groups.items(), key=weight, reverse=True))
+
+
+def _label(by: str, group: str, title: str) -> str:
+    if title:
+        return f"{output.one_line(group.removeprefix('session_'))[:8]}  {output.one_line(title, 60)}"
+    return output.one_line(group) or f"(no {by})"
+
+
+def _titles(connection: sqlite3.Connection) -> dict[str, str]:
+    query = "SELECT session_id, coalesce(title, first_prompt, '') FROM sessions WHERE agent <> ''"
+    return dict(connection.execute(query).fetchall())
+
+
+def _numbers(bill: Bill) -> list[Any]:
+    tokens = bill.tokens
+    number = figures.count if output.stdout().width >= 110 else figures.tokens
+    return [
+        figures.count(bill.requests),
+        number(tokens["input_tokens"]),
+        number(tokens["cache_read_tokens"]),
+        number(tokens["cache_write_tokens"]),
+        number(tokens["output_tokens"]),
+        number(tokens["reasoning_tokens"]),
+        output.styled(money.cost_text(bill)),
+    ]

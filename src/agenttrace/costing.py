@@ -1,0 +1,140 @@
+"""What usage cost: tokens of many models summed exactly, each currency apart, the unpriced never as nothing.
+
+Amounts are added as integers in millionths of a millionth (tokens times price) and rounded once, when they are
+shown; so a total does not depend on how its rows are grouped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from agenttrace.model import Usage
+from agenttrace.prices import MILLION, PriceTable, cost_numerator, displayed
+
+if TYPE_CHECKING:
+    from agenttrace.config import UsageSettings
+    from agenttrace.store.reading import UsageRow
+
+#: The token counts of a contract's ``usage`` object; the hour-long part of cache writes only shows in the cost.
+TOKEN_FIELDS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+)
+MIXED = "mixed"
+
+
+class Bill:
+    """Tokens, requests and cost of one group, added up model by model."""
+
+    def __init__(self, prices: PriceTable, settings: UsageSettings) -> None:
+        self._prices = prices
+        self._settings = settings
+        self.tokens = dict.fromkeys(TOKEN_FIELDS, 0)
+        self.requests = 0
+        #: Responses whose log holds only a placeholder of what they used.
+        self.estimated = 0
+        #: Further mentions of responses that were counted once: forks, resumed histories, streamed lines.
+        self.copies = 0
+        self.unpriced_tokens = 0
+        self.unpriced_models: set[str] = set()
+        self.models: set[str] = set()
+        self._numerators: dict[str, int] = {}
+
+    def add(self, row: UsageRow) -> None:
+        """Add one model's usage."""
+        for name in TOKEN_FIELDS:
+            self.tokens[name] += getattr(row.usage, name)
+        self.requests += row.requests
+        self.estimated += row.estimated
+        self.copies += row.copies
+        self._price(row.model, row.usage)
+
+    def _price(self, model: str, usage: Usage) -> None:
+        if usage.total == 0:
+            return
+        self.models.add(model)
+        price = self._prices.price(model)
+        if price is None:
+            self.unpriced_tokens += usage.total
+            self.unpriced_models.add(model)
+        else:
+            known = self._numerators.get(price.currency, 0)
+            self._numerators[price.currency] = known + cost_numerator(price, usage)
+
+    @property
+    def costs(self) -> dict[str, int]:
+        """Millionths by currency, converted where the settings know a rate."""
+        found: dict[str, int] = {}
+        for currency, numerator in sorted(self._numerators.items()):
+            micros, shown = displayed(_rounded(numerator), currency, self._settings)
+            found[shown] = found.get(shown, 0) + micros
+        return found
+
+    @property
+    def currency(self) -> str | None:
+        """The one currency, ``mixed``, or ``None`` where nothing has a price."""
+        costs = self.costs
+        return None if not costs else next(iter(costs)) if len(costs) == 1 else MIXED
+
+    @property
+    def cost(self) -> float | None:
+        """The amount in currency units; ``None`` where there is no single one."""
+        costs = self.costs
+        return next(iter(costs.values())) / MILLION if len(costs) == 1 else None
+
+    def usage_fields(self) -> dict[str, Any]:
+        """The token counts and how many requests they are of."""
+        return {**self.tokens, "requests": self.requests}
+
+    def cost_fields(self) -> dict[str, Any]:
+        """The money, for JSON."""
+        return {
+            "cost": self.cost,
+            "currency": self.currency,
+            "costs": {currency: micros / MILLION for currency, micros in self.costs.items()},
+            "unpriced_tokens": self.unpriced_tokens,
+        }
+
+    def fields(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {
+            **self.usage_fields(),
+            **self.cost_fields(),
+            "unpriced_models": sorted(self.unpriced_models),
+            "estimated_requests": self.estimated,
+            "folded_copies": self.copies,
+        }
+
+
+def _rounded(numerator: int) -> int:
+    """Half up, once."""
+    return (2 * numerator + MILLION) // (2 * MILLION)
+
+
+class Cashier:
+    """Makes bills with one price table and one set of settings."""
+
+    def __init__(self, prices: PriceTable, settings: UsageSettings) -> None:
+        self.prices = prices
+        self.settings = settings
+
+    def bill(self, rows: Iterable[UsageRow] = ()) -> Bill:
+        """A bill over these rows."""
+        bill = Bill(self.prices, self.settings)
+        for row in rows:
+            bill.add(row)
+        return bill
+
+    def by_group(self, rows: Iterable[UsageRow]) -> dict[str, Bill]:
+        """A bill for each group, in the order of the rows."""
+        bills: dict[str, Bill] = {}
+        for row in rows:
+            bill = bills.get(row.group)
+            if bill is None:
+                bill = bills[row.group] = self.bill()
+            bill.add(row)
+        return bills

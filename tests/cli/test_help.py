@@ -1,0 +1,123 @@
+"""Help, version, and documentation that is true."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from .conftest import Program
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+
+COMMANDS = (
+    "up",
+    "record",
+    "demo",
+    "service",
+    "sessions",
+    "show",
+    "usage",
+    "tail",
+    "search",
+    "statusline",
+    "status",
+    "doctor",
+    "quarantine",
+    "prune",
+)
+
+
+def documented_lines() -> list[str]:
+    blocks = re.findall(r"```console\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+def test_the_list_of_commands_is_complete(program: Program) -> None:
+    """What ``--help`` lists is what these tests and the documentation cover."""
+    text = program.run("--help").stdout
+    listed = re.findall(r"^│ ([a-z]+)  ", text, re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
+    assert "First steps" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_teaches(program: Program, command: str) -> None:
+    """A description and examples, on a terminal of 80 columns without wrapped command lines."""
+    text = program.run(command, "--help", env={"COLUMNS": "80"}).stdout
+    assert "Examples" in text
+    examples = text.split("Examples")[1]
+    assert re.search(r"^ +(agenttrace |PS1)", examples, re.MULTILINE)
+    assert all(len(line.rstrip()) <= 80 for line in examples.splitlines())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented(command: str) -> None:
+    """With a section of its own and at least one command line."""
+    text = DOCS.read_text(encoding="utf-8")
+    section = re.search(rf"^## {command}\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    assert f"$ agenttrace {command}" in section[1]
+
+
+def test_every_command_has_json(program: Program) -> None:
+    """All of them, and the commands of the groups, too."""
+    for command in COMMANDS:
+        parts = {"service": ("install", "status", "uninstall"), "quarantine": ("list", "show", "retry")}.get(
+            command, ("",)
+        )
+        for part in parts:
+            assert "--json" in program.run(*filter(None, (command, part)), "--help").stdout
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """Somebody who tries everything the documentation shows."""
+    user = tmp_path_factory.mktemp("reader") / "user"
+    user.mkdir()
+    program = Program(user)
+    program.use_fixtures()
+    program.run("record", "--once")
+    return program
+
+
+@pytest.mark.parametrize("line", documented_lines())
+def test_documented_command_lines_work(reader: Program, line: str) -> None:
+    """Every line that the documentation shows in a console block runs and ends with 0."""
+    program, *arguments = shlex.split(line)
+    assert program == "agenttrace"
+    assert reader.run(*arguments).stdout
+
+
+def test_version(program: Program) -> None:
+    """The version of the package."""
+    assert program.run("--version").stdout == f"agenttrace {version('agenttrace')}\n"
+
+
+def test_without_arguments_the_help_is_shown(program: Program) -> None:
+    """And nothing is recorded by accident."""
+    done = program.run(code=2)
+    assert "Usage: agenttrace" in done.stdout + done.stderr
+    assert not program.home.exists()
+
+
+def test_an_unknown_command(program: Program) -> None:
+    """A usage error."""
+    assert "No such command" in program.run("recrod", code=2).stderr
+
+
+def test_a_closed_pipe_is_no_error(recorded: Program) -> None:
+    """``agenttrace tail | head -1`` ends quietly."""
+    process = recorded.start("tail", "--no-follow", "--lines", "1000", "--json")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    process.wait(timeout=60)
+    assert "Traceback" not in error
+    assert "error" not in error.lower()

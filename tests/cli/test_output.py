@@ -1,0 +1,151 @@
+"""What commands print with: safe text, numbers as people read them, tables that fit."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from agenttrace.cli import figures
+from agenttrace.cli.columns import Column, table_lines
+from agenttrace.cli.output import one_line, safe
+
+FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+texts = st.text(st.characters(), max_size=60)
+nasty = st.lists(
+    st.one_of(texts, st.sampled_from(["\x1b[31m", "\x1b]0;t\x07", "\x9b1A", "\x1bP", "\x1b\\", "\x1bc", "\r", "\x1b"])),
+    max_size=12,
+).map("".join)
+
+
+@given(nasty)
+def test_safe_text_commands_nothing(text: str) -> None:
+    """No control character, escape sequence, direction mark or half character is left."""
+    assert not FORBIDDEN.search(safe(text))
+    assert safe(safe(text)) == safe(text)
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=60))
+def test_plain_text_stays_as_it_is(text: str) -> None:
+    """Letters, numbers, signs and emoji of any language pass unchanged."""
+    assert safe(text) == text
+
+
+@given(nasty, st.integers(2, 50))
+def test_one_line_is_one_line(text: str, limit: int) -> None:
+    """No line ends or tabs, and no longer than asked for."""
+    line = one_line(text, limit)
+    assert len(line) <= limit
+    assert not re.search(r"[\n\r\t]", line)
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (0, "0 ms"),
+        (999_400, "999 ms"),
+        (999_600, "1.0 s"),
+        (59_940_000, "59.9 s"),
+        (59_960_000, "1m 00s"),
+        (3_599_400_000, "59m 59s"),
+        (3_599_600_000, "1h 00m"),
+        (8_000_000_000, "2h 13m"),
+        (90_000_000_000, "1d 01h"),
+    ],
+)
+def test_durations(micros: int, text: str) -> None:
+    """Two figures at most, and no 60 seconds."""
+    assert figures.duration(micros) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (999, "999"), (1000, "1.0k"), (999_949, "999.9k"), (999_950, "1.00M"), (2_500_000_000, "2.50B")],
+)
+def test_tokens(number: int, text: str) -> None:
+    """Short, and never 1000 of a unit."""
+    assert figures.tokens(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_400, "999 kB"), (999_600, "1.0 MB"), (1_200_000_000, "1.2 GB")],
+)
+def test_sizes(number: int, text: str) -> None:
+    """Decimal units, and never 1000 of one."""
+    assert figures.size(number) == text
+
+
+@pytest.mark.parametrize(
+    ("micros", "currency", "text"),
+    [
+        (0, "USD", "$0.00"),
+        (4_358, "USD", "$0.0044"),
+        (10, "USD", "<$0.0001"),
+        (1_234_567_890, "CNY", "¥1,234.57"),
+        (5_000_000, "EUR", "EUR 5.00"),
+    ],
+)
+def test_money(micros: int, currency: str, text: str) -> None:
+    """Small amounts are seen; nothing that costs something is shown as 0."""
+    assert figures.money(micros, currency) == text
+
+
+@given(st.integers(-(10**18), 10**18))
+def test_times_never_fail(micros: int) -> None:
+    """Whatever a damaged log says, there is a text for it."""
+    assert figures.iso(micros)
+    assert figures.clock(micros)
+    assert figures.time_of_day(micros)
+
+
+def test_iso_is_utc_with_microseconds() -> None:
+    """The form JSON has everywhere."""
+    assert figures.iso(1_794_732_814_940_001) == "2026-11-15T08:53:34.940001Z"
+    assert figures.iso(None) is None
+
+
+cells = st.text(st.characters(categories=["L", "N"]), max_size=40)
+tables = st.integers(1, 5).flatmap(
+    lambda n: st.tuples(
+        st.lists(
+            st.builds(
+                Column,
+                name=st.text("abcdef", min_size=1, max_size=8),
+                right=st.booleans(),
+                least=st.integers(0, 12),
+                keep_end=st.booleans(),
+                optional=st.integers(0, 5),
+            ),
+            min_size=n,
+            max_size=n,
+        ),
+        st.lists(st.lists(cells, min_size=n, max_size=n), max_size=6),
+    )
+)
+
+
+@given(tables, st.integers(1, 120))
+def test_a_table_is_no_wider_than_it_must_be(table: tuple[list[Column], list[list[str]]], width: int) -> None:
+    """It keeps to the width unless columns that may neither shrink nor go need more, and all lines agree."""
+    columns, rows = table
+    lines = list(table_lines(columns, rows, width=width))
+    assert len(lines) == len(rows) + 2
+    natural = [max(len(c.name), *(cell_len(row[i]) for row in rows), 0) for i, c in enumerate(columns)]
+    least = [min(size, c.least) if c.least else size for size, c in zip(natural, columns, strict=True)]
+    fixed = [size for size, c in zip(least, columns, strict=True) if not c.optional]
+    needed = sum(fixed) + 2 * (len(fixed) - 1)
+    assert all(line.cell_len <= max(width, needed) for line in lines)
+
+
+@given(tables)
+def test_a_wide_terminal_shows_everything(table: tuple[list[Column], list[list[str]]]) -> None:
+    """Nothing is cut or left out where there is room."""
+    columns, rows = table
+    header, _, *body = (line.plain for line in table_lines(columns, rows, width=1000))
+    assert header.split() == [column.name for column in columns]
+    for row, line in zip(rows, body, strict=True):
+        assert all(cell in line for cell in row)

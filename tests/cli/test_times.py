@@ -1,0 +1,70 @@
+"""``--since`` and ``--older-than``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttrace.cli.errors import UsageError
+from agenttrace.cli.times import parse_since, parse_span, since_micros
+
+NOW = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@given(st.integers(0, 5000), st.sampled_from("mhdwMHDW"), st.sampled_from(["", " "]))
+def test_spans_count_back_from_now(number: int, unit: str, gap: str) -> None:
+    """``7d`` is seven days ago, whatever the letter's case."""
+    expected = NOW - timedelta(**{UNITS[unit.lower()]: number})
+    assert parse_since(f"{number}{gap}{unit}", now=NOW) == expected
+    assert parse_span(f"{number}{gap}{unit}") == NOW - expected
+
+
+@given(
+    st.datetimes(datetime(1971, 1, 1), datetime(2100, 1, 1)),
+    st.timedeltas(timedelta(hours=-14), timedelta(hours=14)).map(
+        lambda d: timedelta(minutes=d // timedelta(minutes=1))
+    ),
+)
+def test_iso_times_are_taken_as_they_are(moment: datetime, offset: timedelta) -> None:
+    """A time with a zone means that instant, to the microsecond."""
+    aware = moment.replace(tzinfo=timezone(offset))
+    assert parse_since(aware.isoformat()) == aware
+    micros = since_micros(aware.isoformat())
+    assert micros == (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+@given(st.dates(datetime(1971, 1, 1).date(), datetime(2100, 1, 1).date()))
+def test_a_day_begins_at_local_midnight(day: object) -> None:
+    """A day without a time is local, not UTC."""
+    then = parse_since(str(day))
+    assert str(then.date()) == str(day)
+    assert (then.hour, then.minute) == (0, 0)
+    assert then.tzinfo is not None
+
+
+@given(st.text(max_size=30))
+def test_anything_else_is_a_usage_error(text: str) -> None:
+    """No text makes it fail in any other way than by saying how to write a time."""
+    try:
+        found: object = parse_since(text, now=NOW).tzinfo
+    except UsageError as error:
+        found = error.code == 2 and "7d" in error.fix
+    assert found
+
+
+@pytest.mark.parametrize("text", ["", "7", "d7", "-3d", "7days", "tomorrow", "2026-13-01", "9999999w"])
+def test_what_is_not_a_time(text: str) -> None:
+    """These are refused."""
+    with pytest.raises(UsageError):
+        parse_since(text, now=NOW)
+
+
+def test_words() -> None:
+    """Today and yesterday begin at midnight."""
+    now = datetime.now().astimezone()
+    assert parse_since("today").date() == now.date()
+    assert parse_since("Yesterday").date() == now.date() - timedelta(days=1)
