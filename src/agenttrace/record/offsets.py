@@ -124,17 +124,23 @@ class PersistentOffsetStore:
         self.close()
 
 
-def still_there(stored: str) -> bool:
-    """Whether a file is on disk, by its path as the store holds it; what cannot be looked at is not gone."""
-    for path in {os.fsencode(stored), _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), stored.encode())}:
+def path_on_disk(stored: str) -> bytes | None:
+    """The file behind a path as the store holds it, or ``None``. Raises ``OSError`` where one may not look."""
+    for path in (os.fsencode(stored), _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), stored.encode())):
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             continue
-        except OSError:
-            return True
+        return path
+    return None
+
+
+def still_there(stored: str) -> bool:
+    """Whether a file is on disk, by its path as the store holds it; what cannot be looked at is not gone."""
+    try:
+        return path_on_disk(stored) is not None
+    except OSError:
         return True
-    return False
 
 
 def _head_of(filepath: str) -> bytes | None:

@@ -22,6 +22,7 @@ from agenttrace.model import Event
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Source
 from agenttrace.record.calendar import day_finder
+from agenttrace.record.offsets import path_on_disk
 from agenttrace.record.pipeline import Pipeline
 from agenttrace.record.reader import BOM, Chunk
 from agenttrace.record.tracked import FileRow, TrackedFile
@@ -190,7 +191,10 @@ def whole_line(entry: Entry, limit: int) -> bytes | None:
     if entry.length > limit:
         return None
     try:
-        descriptor = os.open(entry.filepath, os.O_RDONLY)
+        path = path_on_disk(entry.filepath)
+        if path is None:
+            return None
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:

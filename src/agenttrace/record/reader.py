@@ -114,16 +114,26 @@ class LineReader:
                 return None
             newline = data.find(b"\n")
             if newline >= 0:
-                return self._finish_long(offset, position + newline)
+                self._start = -1
+                # Should what was scanned have been changed behind our back, it is scanned again.
+                return self._finish_long(offset, position + newline) or self.read(offset, size)
             if solid := len(data.rstrip(b"\0")):
                 self._scanned = position + solid
-            position += len(data)
+            position = self._next_data(position + len(data), size)
         return None
 
+    def _next_data(self, position: int, end: int) -> int:
+        """Where bytes are stored again: in space that is only reserved there is nothing to find."""
+        try:
+            return min(end, os.lseek(self._descriptor, position, os.SEEK_DATA))
+        except AttributeError:
+            return position
+        except OSError as error:
+            return end if error.errno == errno.ENXIO else position
+
     def _finish_long(self, offset: int, end: int) -> Chunk | None:
-        """The line from ``offset`` to ``end``; ``None`` if what was scanned was changed behind our back."""
+        """The line from ``offset`` to ``end``; ``None`` if that is not one line."""
         length = end - offset
-        self._start = -1
         if length > self._max_line_bytes:
             digest = self._digest_of(offset, end)
             return None if digest is None else Chunk([], [], end + 1, (offset, length, digest))
@@ -139,7 +149,7 @@ class LineReader:
             if not data or b"\n" in data:
                 return None
             digest.update(data)
-            start += len(data)
+            start = self._next_data(start + len(data), end)
         return digest.digest()[:16]
 
     def solid_end(self, size: int) -> int:

@@ -237,7 +237,7 @@ class Recorder:
             self._cannot_read(file, error)
             return False
         self._take(file, chunk)
-        return True
+        return file.position < file.size or file.compressed
 
     def _note_restart(self, file: TrackedFile) -> None:
         if file.dirty:
@@ -275,7 +275,7 @@ class Recorder:
         head = file.head()
         if b"\n" not in head and len(head) < _HEAD_LIMIT and self._unterminated_chunk(file) is None:
             return False
-        source = self._source(Path(file.path), head, file.home)
+        source = self._source(Path(file.path), head.removeprefix(BOM), file.home)
         if source is not None and file.position:
             # Nobody knew it when it was shorter; now all its lines are wanted.
             file.start_over()
@@ -317,15 +317,15 @@ class Recorder:
     def _refuse(self, file: TrackedFile) -> None:
         """No format we know: one note in quarantine for the file, all its lines counted, read again if it changes."""
         lines = 0
-        start = file.position
+        noted = file.position > 0
         while (chunk := file.read()) is not None:
-            lines += len(chunk.lines)
+            lines += len(chunk.lines) + (chunk.oversized is not None)
             file.passed(chunk)
         if not lines:
             return
-        known = self.pipeline.quarantine(file, start, file.head()[:4096], "format not recognised")
+        fresh = noted or self.pipeline.quarantine(file, 0, file.head()[:4096], "format not recognised")
         file.counts["lines"] += lines
-        file.counts["quarantined" if known else "duplicate"] += lines
+        file.counts["quarantined" if fresh else "duplicate"] += lines
         self.pipeline.touch_file(file)
 
     def _cannot_read(self, file: TrackedFile, error: OSError) -> None:

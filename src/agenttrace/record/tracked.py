@@ -63,6 +63,7 @@ class TrackedFile:
 
     #: There may be ten thousand of them.
     __slots__ = (
+        "_content_end",
         "_fresh",
         "_fruitless",
         "_mark",
@@ -101,6 +102,8 @@ class TrackedFile:
         self.lost_bytes = 0
         self.size = row.file_size
         self.mtime_ns = row.mtime_ns
+        #: ``size`` without the space that is only reserved.
+        self._content_end = row.file_size
         #: Device and inode, as the last look found them.
         self.place: tuple[int, int] | None = None
         #: Size and time at the last look and at the one before: what goes before it is read is counted as lost.
@@ -155,9 +158,11 @@ class TrackedFile:
         rest.path, rest.home, rest.source, rest.place = self.path, self.home, self.source, self.place
         rest.position = rest.row.offset = self.position
         rest.size, rest.mtime_ns, rest._noticed = self.size, self.mtime_ns, self._noticed
+        rest._content_end = self._content_end
         rest._mark, rest.detached = self._mark, True
         rest._make_reader()
-        self.size, self._noticed, self._noticed_before = self.position, (0, None), (0, None)
+        self.size = self._content_end = self.position
+        self._noticed, self._noticed_before = (0, None), (0, None)
 
     def notice(self, size: int, mtime_ns: int) -> None:
         """A look at the path found the file like this."""
@@ -177,6 +182,7 @@ class TrackedFile:
             if stat.st_size <= self.size:
                 self._make_reader()  # what was scanned may be other bytes by now
             self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
+            self._content_end = self.size
             self._fresh = abs(time.time() - stat.st_mtime) < TICK_SECONDS
             self._fruitless = None
         return self.size > self.position or (self.compressed and changed)
@@ -221,7 +227,7 @@ class TrackedFile:
         lost = self.unread_bytes()
         logger.info("%s was %s: reading it from the start (%d unread bytes lost)", self.path, why, lost)
         self.lost_bytes += lost
-        self._noticed_before = (0, None)
+        self.size, self.mtime_ns, self._content_end, self._noticed_before = 0, None, 0, (0, None)
         self.start_over()
 
     def start_over(self) -> None:
@@ -247,8 +253,8 @@ class TrackedFile:
             stat = self.handle.stat()
             if noticed == (stat.st_size, stat.st_mtime_ns):
                 noticed = self._noticed_before
-        seen = self.size if self._reader is None else self._reader.solid_end(self.size)
-        return max(0, seen - self.position, noticed[0] - self.position)
+        seen = noticed[0] if noticed[0] > self.size else self._content_end
+        return max(0, seen - self.position)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -269,6 +275,7 @@ class TrackedFile:
         chunk = self._reader.read(self.position, self.size)
         if chunk is None:
             self._fruitless = (self.position, self.size, self.mtime_ns)
+            self._content_end = self._reader.solid_end(self.size)
             return None
         if self.compressed:
             return chunk
@@ -355,7 +362,7 @@ class TrackedFile:
             self.row,
             filepath=self.row.filepath if self.detached else stored_path(self.path),
             offset=self.position,
-            file_size=self.size,
+            file_size=self._content_end,
             mtime_ns=self.mtime_ns,
             last_read_at=time.time(),
             read_count=self.row.read_count + 1,
@@ -394,6 +401,7 @@ class TrackedFile:
         self.seen_lines = self._mark = self._fruitless = None
         # What no path leads to any more must stay open; the rest is opened and checked again.
         self.size, self.mtime_ns = self.row.file_size, self.row.mtime_ns
+        self._content_end = self.size
 
     @property
     def dirty(self) -> bool:

@@ -26,7 +26,9 @@ from agenttrace.store.database import transaction
 logger = logging.getLogger(__name__)
 
 _COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
-_LARGEST = 2**63 - 1
+_LARGEST = 2**62
+#: ``file_number`` gives no larger ones.
+_FILE_BITS = 40
 
 Place = tuple[int, int]
 
@@ -76,7 +78,7 @@ class Watchlist:
         """The tracked file that was found: the one known at the path, one that moved there, or a new one."""
         place = (found.device, found.inode)
         file = self.files.get(found.path)
-        if file is None or file.place != place:
+        if file is None or _place_of(file) != place:
             file = self._settle(found, place, file)
         file.notice(found.size, found.mtime_ns)
         return file
@@ -92,7 +94,7 @@ class Watchlist:
             return owner  # else a hard link to a file that is read under its other name
         if current is None:
             current = self._adopt(found)
-        elif current.handle is not None and (current.handle.device, current.handle.inode) != place:
+        elif current.handle is not None:
             self._leave_behind(current)
         self._bind(current, place)
         return current
@@ -100,7 +102,14 @@ class Watchlist:
     def _owner(self, place: Place, path: str) -> TrackedFile | None:
         """Who was last seen under this inode, unless its number was given to another file since."""
         owner = self._by_place.get(place)
-        if owner is not None and owner.handle is None and not owner.fits(path):
+        if owner is None:
+            return None
+        actual = _place_of(owner)
+        if actual != place:
+            # Between looking and opening another file came to its path.
+            self._bind(owner, None if actual in self._by_place else actual)
+            return None
+        if owner.handle is None and not owner.fits(path):
             self._bind(owner, None)
             return None
         return owner
@@ -133,7 +142,7 @@ class Watchlist:
         inode = "unknown" if file.place is None else file.place[1]
         key = f"{stored_path(file.path)} (moved away, inode {inode})"
         rest = TrackedFile(file.path, self._new_row(key), self._max_line_bytes)
-        place = file.place
+        place = _place_of(file)
         self._bind(file, None)
         file.hand_over(rest)
         self._bind(rest, place)
@@ -166,8 +175,8 @@ class Watchlist:
         """The row of this path or of this inode, whichever the content fits."""
         place = (found.device, found.inode)
         here, there = self._rows.get(key), self._rows_by_place.get(place)
-        if here is not None and (here.device, here.inode) == place:
-            return here  # checked when it is opened
+        if here is not None and (here.offset == 0 or (here.device, here.inode) == place):
+            return here  # what was read is checked when it is opened
         for row in (here, there):
             if row is not None and row.filepath in self._rows and self._fits(row, found.path):
                 return row
@@ -229,8 +238,14 @@ def _valid_row(values: dict[str, object]) -> FileRow | None:
         row = msgspec.convert(values, FileRow)
     except msgspec.ValidationError:
         return None
-    numbers = (row.offset, row.file_size, row.file_id, row.generation, row.blocks)
-    return row if all(0 <= number <= _LARGEST for number in numbers) else None
+    sane = (
+        0 <= row.offset < _LARGEST,
+        0 <= row.file_size < _LARGEST,
+        0 <= row.generation < _LARGEST,
+        0 <= row.file_id < 1 << _FILE_BITS,
+        0 <= row.blocks < 1 << BLOCK_BITS,
+    )
+    return row if all(sane) else None
 
 
 def _is_there(path: str, present: Collection[str], unreadable: Collection[str]) -> bool:
@@ -244,6 +259,11 @@ def _is_there(path: str, present: Collection[str], unreadable: Collection[str]) 
     except OSError:
         return True
     return True
+
+
+def _place_of(file: TrackedFile) -> Place | None:
+    """What a file is open as, or was last seen as."""
+    return file.place if file.handle is None else (file.handle.device, file.handle.inode)
 
 
 def _names(path: str, place: Place) -> bool:

@@ -1,0 +1,3 @@
+"""Faults: files, processes and stores that go wrong."""
+
+from __future__ import annotations

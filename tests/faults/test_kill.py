@@ -1,0 +1,168 @@
+"""SIGKILL at any instant, again and again: the store ends up equal to an undisturbed import, row for row."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agenttrace.record.lock import owner
+from faults import store_rig
+from faults.store_rig import CLI, JUNK, Writer, differences, environ_of, record_once, rows, start, write_logs
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and process groups are POSIX")
+
+
+#: The command line, told that a second process is worth its cost for a few megabytes already.
+EAGER = (
+    "from agenttrace.record import importing; importing.PARALLEL_BYTES = 1 << 20; "
+    "from agenttrace.cli.main import main; main()"
+)
+
+
+def kill(process: subprocess.Popen[bytes], *, workers: bool = True) -> None:
+    """No handler, no flush, no goodbye; ``workers``: those of a parallel import too, in the same instant."""
+    for victim in (process.pid, *(workers_of(process) if workers else ())):
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+    process.communicate()
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """The processes it started, where the system tells."""
+    listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(number) for number in listing.read_text().split()] if listing.exists() else []
+
+
+def wait_until_recording(process: subprocess.Popen[bytes], home: Path) -> bool:
+    """Until the process holds the recorder's lock; False if it left before."""
+    while process.poll() is None:
+        if owner(home) == process.pid:
+            return True
+        time.sleep(0.002)
+    return False
+
+
+def import_with_kills(home: Path, logs: Path, seed: int, command: tuple[str, ...] = CLI, **environ: str) -> int:
+    """Start an import and kill it at a random moment until one gets through; how many were killed."""
+    chance, kills, patience = random.Random(seed), 0, 0.1
+    while True:
+        process = start(home, "record", str(logs), "--once", "--json", command=command, **environ)
+        if wait_until_recording(process, home):
+            try:
+                process.wait(chance.uniform(0, patience))
+            except subprocess.TimeoutExpired:
+                kill(process, workers=chance.random() < 0.5)
+                kills += 1
+                # However slow the machine, in the end one has the time it needs.
+                patience *= 1.15
+                continue
+        _, errors = process.communicate()
+        if b"already recording" not in errors:  # workers outlive their parent by a moment, and hold the lock
+            assert process.returncode == 0, errors.decode(errors="replace")
+            return kills
+
+
+@pytest.mark.slow
+def test_an_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    """Tens of megabytes, killed at random moments, search index and all: the rows of an undisturbed import."""
+    logs = tmp_path / "logs"
+    write_logs(logs, turns=60, sessions=20, pad=4000)
+    assert sum(path.stat().st_size for path in logs.rglob("*.jsonl")) > 20_000_000
+    record_once(tmp_path / "undisturbed", logs)
+    kills = import_with_kills(tmp_path / "killed", logs, seed=11)
+    assert kills >= 3
+    assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}
+
+
+@pytest.mark.slow
+def test_a_parallel_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    """Several workers, killed with their parent or left behind: which of them got how far changes nothing."""
+    logs = tmp_path / "logs"
+    write_logs(logs, seed=2, turns=150, sessions=5, pad=4000)
+    record_once(tmp_path / "undisturbed", logs)
+    eager = (sys.executable, "-c", EAGER)
+    kills = import_with_kills(tmp_path / "killed", logs, seed=12, command=eager, AGENTTRACE_RECORD_WORKERS="3")
+    assert kills >= 3
+    assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}
+
+
+@pytest.mark.parametrize("statements", [1, 9])
+def test_an_import_that_dies_between_two_statements(tmp_path: Path, statements: int) -> None:
+    """Each recorder dies a little later in its life, inside a transaction or between two, until one gets through."""
+    logs = tmp_path / "logs"
+    write_logs(logs, seed=3, turns=12)
+    record_once(tmp_path / "undisturbed", logs)
+    (tmp_path / "killed").mkdir()
+    run = subprocess.run(
+        [sys.executable, store_rig.__file__, str(statements), str(logs)],
+        env=environ_of(tmp_path / "killed"),
+        capture_output=True,
+        check=True,
+    )
+    assert int(run.stdout) > 10
+    assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}
+
+
+class LiveWriter(threading.Thread):
+    """Several agents at work: lines are appended in pieces, a file comes into being now and then."""
+
+    def __init__(self, logs: Path, seconds: float) -> None:
+        super().__init__()
+        self.logs, self.seconds = logs, seconds
+        self.writer = Writer(seed=5, pad=200)
+        self.sessions: list[str] = []
+
+    def run(self) -> None:
+        deadline = time.monotonic() + self.seconds
+        while time.monotonic() < deadline:
+            self._write_something()
+            time.sleep(self.writer.random.uniform(0, 0.01))
+
+    def _write_something(self) -> None:
+        chance = self.writer.random
+        if len(self.sessions) < 6 and (not self.sessions or chance.random() < 0.1):
+            self.sessions.append(self.writer.uuid())
+        session = chance.choice(self.sessions)
+        data = b"".join(self.writer.claude_turn(session))
+        if chance.random() < 0.2:
+            data += chance.choice(JUNK)
+        with (self.logs / f"{session}.jsonl").open("ab", buffering=0) as file:
+            while data:
+                size = chance.choice([1, 50, 700, 20_000])
+                file.write(data[:size])
+                data = data[size:]
+
+
+@pytest.mark.slow
+def test_killed_while_following(tmp_path: Path) -> None:
+    """Killed four times while agents write: when all is done, the store is that of an import of the finished files."""
+    logs, home = tmp_path / "logs", tmp_path / "killed"
+    logs.mkdir()
+    live = LiveWriter(logs, seconds=4.0)
+    live.start()
+    chance = random.Random(7)
+    for _ in range(4):
+        process = start(home, "record", str(logs), "--json")
+        assert wait_until_recording(process, home)
+        time.sleep(chance.uniform(0.1, 0.7))
+        kill(process)
+    live.join()
+    finish(home, logs)
+    record_once(tmp_path / "undisturbed", logs)
+    assert differences(rows(home), rows(tmp_path / "undisturbed")) == {}
+
+
+def finish(home: Path, logs: Path) -> None:
+    """The last run, which nobody kills."""
+    process = start(home, "record", str(logs), "--once", "--json")
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors.decode(errors="replace")
