@@ -186,10 +186,18 @@ def _try(path: Path) -> sqlite3.Connection | None:
         names = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
     except sqlite3.DatabaseError:
         names = set()
-    if names >= _NEEDED:
+    if names >= _NEEDED and any(_is_readable(connection, name) for name in _NEEDED):
         return connection
     connection.close()
     return None
+
+
+def _is_readable(connection: sqlite3.Connection, table: str) -> bool:
+    try:
+        connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
+    except sqlite3.DatabaseError:
+        return False
+    return True
 
 
 def _first_page(scratch: Path) -> bytes:
