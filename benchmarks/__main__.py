@@ -47,7 +47,7 @@ def measure_import(megabytes: float) -> Result:
     tree, truth = cached_claude(DATA, megabytes)
     plain = ours.import_tree(tree, WORK / "ours", index=False)
     indexed = ours.import_tree(tree, WORK / "ours", index=True)
-    rows = [_import_row("agenttrace record --no-index", plain, truth, indexed.cost.cpu_seconds)]
+    rows = [_import_row("agenttrace record --once", plain, truth, indexed.cost.cpu_seconds)]
     rows.append(_import_row("agenttrace record", indexed, truth, indexed.cost.cpu_seconds))
     try:
         theirs = peers.agentsview(PEERS, tree, WORK / "agentsview")
@@ -81,7 +81,7 @@ def measure_lines(megabytes: float) -> Result:
     cost, summary = ours.record_once(path, WORK / "ours", index=False)
     assert summary.recorded == count, summary
     base = cost.cpu_seconds
-    rows = [_line_row("agenttrace record --no-index", base, gigabytes, base)]
+    rows = [_line_row("agenttrace record --once", base, gigabytes, base)]
     for parse, name in ((True, "rsyslog imfile, JSON parsed"), (False, "rsyslog imfile, plain")):
         try:
             theirs = peers.rsyslog(PEERS, path, count, WORK / "rsyslog", parse=parse)

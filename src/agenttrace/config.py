@@ -179,6 +179,10 @@ def ensure_home(settings: Settings) -> Path:
         raise _unusable(settings, "is not a directory")
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
         raise _unusable(settings, "is not writable")
+    if home.stat().st_mode & 0o077:
+        # Somebody created it with the usual mode, such as a program that writes its logs into it.
+        with contextlib.suppress(OSError):
+            home.chmod(0o700)
     return home
 
 

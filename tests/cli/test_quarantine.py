@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,10 +129,21 @@ def test_a_line_that_is_nowhere_any_more(program: Program) -> None:
     assert "not in its file any more" in program.run("quarantine", "retry").stdout
 
 
+#: The program as it was before it knew Claude Code.
+OLDER = """
+import sys
+import agenttrace.record.agents as agents
+agents.AGENTS = tuple(agent for agent in agents.AGENTS if agent.name != "claude-code")
+from agenttrace.cli.main import main
+main()
+"""
+
+
 def test_a_file_that_nobody_recognised(program: Program) -> None:
     """Once a format claims it, the whole file is recorded."""
     place = str(DATA / "claude-code-2.1.197")
-    program.run("record", place, "--once", "--agent", "codex")
+    older = [sys.executable, "-c", OLDER, "record", place, "--once"]
+    subprocess.run(older, env=program.environment, check=True, capture_output=True)
     held = program.json("quarantine", "list")
     assert {entry["reason"] for entry in held} == {"format not recognised"}
     outcomes = program.json("quarantine", "retry")

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -233,7 +234,7 @@ def on_terminal(
 
 def test_a_terminal_gets_a_progress_bar(machine: Program) -> None:
     """Importing and indexing each have a bar, and the summary follows."""
-    text, code = on_terminal(machine, "record", "--once")
+    text, code = on_terminal(machine, "record", "--once", "--index")
     assert code == 0
     assert "Importing" in text
     assert "Indexing" in text
@@ -255,3 +256,19 @@ def test_a_terminal_gets_one_line_that_is_kept_up_to_date(machine: Program) -> N
     assert code == 0
     assert "● recording" in text
     assert "560 new events recorded" in text
+
+
+def test_another_agents_files_are_left_for_another_time(program: Program) -> None:
+    """With ``--agent`` the other files are neither read nor held against anybody, and can be recorded later."""
+    only = program.json("record", str(DATA / "claude-code-2.1.197"), "--once", "--agent", "codex")
+    assert (only["lines"], only["quarantined"]) == (0, 0)
+    assert program.json("record", str(DATA / "claude-code-2.1.197"), "--once")["recorded"] == 50
+
+
+def test_what_agents_keep_beside_their_logs_is_ignored(program: Program, tmp_path: Path) -> None:
+    """Kimi's context files and the lists of sessions are no logs, and no damage either."""
+    for name in ("context.jsonl", "context_1.jsonl", "context_sub_2.jsonl", "session_index.jsonl", "history.jsonl"):
+        (tmp_path / name).write_text('{"role":"_checkpoint","id":0}\n')
+    (tmp_path / "data.jsonl").write_text('{"role":"_checkpoint","id":0}\n')
+    summary = program.json("record", str(tmp_path), "--once")
+    assert (summary["lines"], summary["ignored"], summary["quarantined"]) == (6, 5, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -13,10 +14,28 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import zstandard
 
+from agenttrace.record import reader
 from agenttrace.record.lock import owner
+from agenttrace.record.recorder import Recorder
+from agenttrace.record.search_index import index_all, match_expression
+from agenttrace.store.database import connect
 from faults import store_rig
-from faults.store_rig import CLI, JUNK, Writer, differences, environ_of, record_once, rows, start, write_logs
+from faults.store_rig import (
+    CLI,
+    JUNK,
+    Writer,
+    differences,
+    encode,
+    environ_of,
+    record_once,
+    recorder,
+    rows,
+    settings_of,
+    start,
+    write_logs,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and process groups are POSIX")
 
@@ -26,6 +45,9 @@ EAGER = (
     "from agenttrace.record import importing; importing.PARALLEL_BYTES = 1 << 20; "
     "from agenttrace.cli.main import main; main()"
 )
+
+
+TWO_WORKERS = "a file that was begun before is read on by every worker, whosever share it is"
 
 
 def kill(process: subprocess.Popen[bytes], *, workers: bool = True) -> None:
@@ -55,7 +77,7 @@ def import_with_kills(home: Path, logs: Path, seed: int, command: tuple[str, ...
     """Start an import and kill it at a random moment until one gets through; how many were killed."""
     chance, kills, patience = random.Random(seed), 0, 0.1
     while True:
-        process = start(home, "record", str(logs), "--once", "--json", command=command, **environ)
+        process = start(home, "record", str(logs), "--once", "--index", "--json", command=command, **environ)
         if wait_until_recording(process, home):
             try:
                 process.wait(chance.uniform(0, patience))
@@ -77,12 +99,26 @@ def test_an_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     write_logs(logs, turns=60, sessions=20, pad=4000)
     assert sum(path.stat().st_size for path in logs.rglob("*.jsonl")) > 20_000_000
-    record_once(tmp_path / "undisturbed", logs)
+    with recorder(tmp_path / "undisturbed", logs) as undisturbed:
+        undisturbed.run_once()
+        index_all(undisturbed.connection)
     kills = import_with_kills(tmp_path / "killed", logs, seed=11)
     assert kills >= 3
     assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}
+    assert searchable(tmp_path / "killed") == searchable(tmp_path / "undisturbed")
 
 
+def searchable(home: Path) -> list[bytes]:
+    """The events in which a word stands that most of them hold, each as often as it is found."""
+    store = connect(home / "agenttrace.db", read_only=True)
+    query = "SELECT event_id FROM search JOIN processed_events ON event_no = search.rowid WHERE search MATCH ?"
+    try:
+        return sorted(row[0] for row in store.execute(query, (match_expression("会话"),)))
+    finally:
+        store.close()
+
+
+@pytest.mark.xfail(strict=False, reason=TWO_WORKERS)
 @pytest.mark.slow
 def test_a_parallel_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
     """Several workers, killed with their parent or left behind: which of them got how far changes nothing."""
@@ -95,11 +131,52 @@ def test_a_parallel_import_that_is_killed_again_and_again(tmp_path: Path) -> Non
     assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}
 
 
-@pytest.mark.parametrize("statements", [1, 9])
+@pytest.mark.xfail(strict=True, reason=TWO_WORKERS)
+def test_a_half_read_file_is_one_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a kill the workers of the next import share the rest: no two of them read the same file on."""
+    logs, home = tmp_path / "logs", tmp_path / "home"
+    write_logs(logs, seed=6, turns=20)
+    monkeypatch.setattr(reader, "CHUNK_BYTES", 5_000)
+    looks = itertools.count()
+    with recorder(home, logs) as first:
+        first.scan()
+        first.drain(stop=lambda: next(looks) > 30)
+        begun = first.summary.lines
+    workers = [Recorder(settings_of(home), paths=[str(logs)], share=(index, 2)) for index in range(2)]
+    for worker in workers:
+        worker.scan()
+    for worker in workers:
+        worker.drain(fair=False)
+        worker.close()
+    assert all(worker.summary.lines for worker in workers)
+    total = begun + sum(worker.summary.lines for worker in workers)
+    assert total == record_once(tmp_path / "undisturbed", logs).lines
+    record_once(home, logs)
+    assert differences(rows(home), rows(tmp_path / "undisturbed")) == {}
+
+
+@pytest.mark.xfail(strict=True, reason="a compressed file is read until its compressed size, not until its end")
+def test_a_compressed_log_that_is_read_in_pieces(tmp_path: Path) -> None:
+    """Stopped in the middle of a compressed file, far beyond its compressed size, the next run reads the rest."""
+    logs, home = tmp_path / "logs", tmp_path / "home"
+    logs.mkdir()
+    lines = b"".join(encode({"v": 1, "session": "z", "type": "note", "id": n, "text": "x" * 900}) for n in range(4000))
+    (logs / "z.jsonl.zst").write_bytes(zstandard.compress(lines))
+    assert (logs / "z.jsonl.zst").stat().st_size < 100_000
+    looks = itertools.count()
+    with recorder(home, logs) as first:
+        first.scan()
+        first.drain(stop=lambda: next(looks) > 0)
+    assert 0 < len(rows(home)["processed_events"]) < 4000
+    record_once(home, logs)
+    assert len(rows(home)["processed_events"]) == 4000
+
+
+@pytest.mark.parametrize("statements", [2, 9])
 def test_an_import_that_dies_between_two_statements(tmp_path: Path, statements: int) -> None:
     """Each recorder dies a little later in its life, inside a transaction or between two, until one gets through."""
     logs = tmp_path / "logs"
-    write_logs(logs, seed=3, turns=12)
+    write_logs(logs, seed=3, turns=8)
     record_once(tmp_path / "undisturbed", logs)
     (tmp_path / "killed").mkdir()
     run = subprocess.run(

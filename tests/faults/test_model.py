@@ -366,17 +366,22 @@ class EqualLines(RuleBasedStateMachine):
         other = self.rig.path("a.jsonl.1" if self.path.name == "a.jsonl" else "a.jsonl")
         self.path = self.path.rename(other)
 
-    @rule(front=st.booleans())
-    def save(self, front: bool) -> None:
-        """Atomically, with the same lines; a blank one before them makes it another file."""
+    def moved(self, blanks: int) -> bytes:
+        """The same lines, behind some blank ones: another file, in which they stand elsewhere."""
+        return b"\n" * blanks + self.path.read_bytes().lstrip(b"\n")
+
+    @rule(blanks=st.integers(0, 5))
+    def save(self, blanks: int) -> None:
+        """Atomically."""
+        content = self.moved(blanks)
         other = self.path.with_name("new.tmp")
-        other.write_bytes((b"\n" if front else b"") + self.path.read_bytes())
+        other.write_bytes(content)
         other.replace(self.path)
 
-    @rule()
-    def rewrite(self) -> None:
-        """In place, with a blank line before everything."""
-        self.path.write_bytes(b"\n" + self.path.read_bytes())
+    @rule(blanks=st.integers(0, 5))
+    def rewrite(self, blanks: int) -> None:
+        """In place."""
+        self.path.write_bytes(self.moved(blanks))
 
     @rule()
     def copy(self) -> None:

@@ -22,8 +22,11 @@ from agenttrace.config import SettingsError, ensure_home
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.watcher import Watcher
 from agenttrace.store import database
+from agenttrace.store.database import connect
+from agenttrace.store.pruning import prune
 from faults.store_rig import (
     CLI,
+    Writer,
     differences,
     environ_of,
     record_once,
@@ -328,6 +331,29 @@ def test_a_killed_recorder_leaves_no_lock(tmp_path: Path, logs: Path) -> None:
     first.kill()
     first.communicate()
     assert run(home, "record", str(logs), "--once", "--json")[0] == 0
+
+
+@pytest.mark.xfail(strict=True, reason="a running recorder does not notice that somebody else changed a session")
+def test_a_session_pruned_under_a_running_recorder(tmp_path: Path) -> None:
+    """A session that goes on after it was pruned counts what is there, not what the recorder remembers."""
+    home, log = tmp_path / "home", tmp_path / "logs" / "own.jsonl"
+    log.parent.mkdir()
+    writer = Writer()
+    log.write_bytes(b"".join(line for _ in range(5) for line in writer.own_turn("s")))
+    with recorder(home, log.parent) as made:
+        made.scan()
+        made.drain()
+        store = connect(home / "agenttrace.db")
+        assert prune(store, time.time() + 1e9).sessions == 1
+        with log.open("ab") as file:
+            file.write(b"".join(writer.own_turn("s")))
+        made.scan()
+        made.drain()
+        counted = store.execute("SELECT turns, events FROM sessions").fetchall()
+        spans = store.execute("SELECT count(*) FROM spans WHERE kind = 'turn'").fetchone()[0]
+        events = store.execute("SELECT count(*) FROM processed_events WHERE block_id NOT NULL").fetchone()[0]
+        store.close()
+    assert counted == [(spans, events)]
 
 
 # -- time ---------------------------------------------------------------------------------------------------------

@@ -44,7 +44,10 @@ def record(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Import what is there and exit.")] = False,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Record one agent only.")] = None,
-    index: Annotated[bool, typer.Option("--index/--no-index", help="With --once: fill the search index too.")] = True,
+    index: Annotated[
+        bool,
+        typer.Option("--index/--no-index", help="With --once: fill the search index at once."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
 ) -> None:
     """Record the agents' session logs, each event exactly once.
@@ -138,9 +141,9 @@ def import_now(
     paths: Sequence[str] = (),
     agent: str | None = None,
     quiet: bool,
-    index: bool = True,
+    index: bool = False,
 ) -> Summary:
-    """Record what is there, with a progress bar where somebody watches, then fill the search index."""
+    """Record what is there, with a progress bar where somebody watches, and if asked fill the search index."""
     from agenttrace.cli.progress import ImportProgress
     from agenttrace.record.importing import import_all
 

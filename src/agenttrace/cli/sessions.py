@@ -29,9 +29,10 @@ EPILOG = """
 
   agenttrace sessions --project shop --since 7d  one project, last week
 
-  agenttrace sessions --json --limit 0 | jq '.[].cost'
+  agenttrace sessions --json | jq '.[].cost'
 """
 
+_LATEST = 20
 #: A session that was left waiting longer ago does not wait for anybody any more.
 _RECENT_SECONDS = 86_400
 STATE_STYLES = {"working": "bold green", "waiting": "bold yellow", "interrupted": "red", "ended": "dim"}
@@ -55,14 +56,17 @@ def sessions(
         str | None, typer.Option(metavar="WHEN", help="Only those active since: 7d, 24h, 2026-11-01, ISO time.")
     ] = None,
     state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many at most; 0: all.")] = 20,
+    limit: Annotated[
+        int | None, typer.Option(min=0, help="How many at most; 0: all. [default: 20 in the table, all in JSON]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List sessions, newest first, with what they used and cost."""
     settings = opening.settings()
     name, moment = opening.checked_agent(agent), since_micros(since)
     with opening.reading(settings) as connection:
-        found = listed(connection, settings, name, project, moment, state and state.value, limit)
+        shown = limit if limit is not None else 0 if as_json else _LATEST
+        found = listed(connection, settings, name, project, moment, state and state.value, shown)
         bills = bills_of(connection, settings, found)
     if as_json:
         output.print_json([session_fields(session, bills[session.id]) for session in found])
@@ -81,21 +85,18 @@ def listed(
     state: str | None = None,
     limit: int = 0,
 ) -> list[Session]:
-    """Sessions that hold something; pruned ones only stand for their cost."""
+    """Sessions, newest first; ``limit`` 0: all."""
     from agenttrace.store.reading import list_sessions
 
-    emptied = connection.execute("SELECT count(DISTINCT session_id) FROM pruned").fetchone()[0]
-    found = list_sessions(
+    return list_sessions(
         connection,
         agent=agent,
         project=project,
         since=since,
         state=state,
         stale_minutes=settings.record.stale_minutes,
-        limit=limit + emptied if limit else None,
+        limit=limit or None,
     )
-    kept = [session for session in found if session.events]
-    return kept[:limit] if limit else kept
 
 
 def bills_of(connection: sqlite3.Connection, settings: Settings, found: list[Session]) -> dict[int, Bill]:

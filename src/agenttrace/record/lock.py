@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 if sys.platform == "win32":
@@ -23,7 +24,7 @@ class RecorderLock:
         self.path = home / "recorder.lock"
         self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _lock(self.descriptor)
+            _lock_patiently(self.descriptor)
         except OSError:
             owner = os.pread(self.descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(self.descriptor)
@@ -59,6 +60,16 @@ def owner(home: Path) -> int | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def _lock_patiently(descriptor: int) -> None:
+    """Whoever only asks for the owner holds the lock for an instant."""
+    for _ in range(5):
+        try:
+            return _lock(descriptor)
+        except OSError:
+            time.sleep(0.05)
+    return _lock(descriptor)
 
 
 def _lock(descriptor: int) -> None:

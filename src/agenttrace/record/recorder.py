@@ -17,7 +17,7 @@ import msgspec
 
 from agenttrace.config import Settings, SettingsError, did_you_mean
 from agenttrace.ids import session_number
-from agenttrace.record.agents import AGENTS
+from agenttrace.record.agents import AGENTS, is_side_file
 from agenttrace.record.agents.contract import Agent, Source
 from agenttrace.record.calendar import day_finder, zone_name
 from agenttrace.record.discover import (
@@ -95,6 +95,7 @@ class Recorder:
         self._fair = True
         self._on_progress = on_progress
         self._unterminated: dict[int, TrackedFile] = {}
+        self._for_others: set[int] = set()
         self._opened: dict[int, TrackedFile] = {}
         self._open_limit = open_limit()
 
@@ -272,6 +273,8 @@ class Recorder:
 
     def _recognise(self, file: TrackedFile) -> bool:
         """Find out what the file is; True once its lines can be read."""
+        if file.row.file_id in self._for_others:
+            return False
         head = file.head()
         if b"\n" not in head and len(head) < _HEAD_LIMIT and self._unterminated_chunk(file) is None:
             return False
@@ -285,7 +288,8 @@ class Recorder:
             file.close()
             return False
         if file.source is None:
-            self._refuse(file)
+            if not self._is_for_others(file, head.removeprefix(BOM)):
+                self._refuse(file)
             return False
         self.pipeline.take_link(file.source)
         return True
@@ -323,10 +327,20 @@ class Recorder:
             file.passed(chunk)
         if not lines:
             return
-        fresh = noted or self.pipeline.quarantine(file, 0, file.head()[:4096], "format not recognised")
         file.counts["lines"] += lines
-        file.counts["quarantined" if fresh else "duplicate"] += lines
+        if is_side_file(Path(file.path).name):
+            file.counts["ignored"] += lines
+        else:
+            fresh = noted or self.pipeline.quarantine(file, 0, file.head()[:4096], "format not recognised")
+            file.counts["quarantined" if fresh else "duplicate"] += lines
         self.pipeline.touch_file(file)
+
+    def _is_for_others(self, file: TrackedFile, head: bytes) -> bool:
+        """Whether an agent knows the file that is not to be recorded now; some other time it may be."""
+        others = [agent for agent in AGENTS if agent not in self.agents]
+        if any(agent.recognise(Path(file.path), head) for agent in others):
+            self._for_others.add(file.row.file_id)
+        return file.row.file_id in self._for_others
 
     def _cannot_read(self, file: TrackedFile, error: OSError) -> None:
         """Gone, forbidden, or failing: said once, tried again with the next look."""
@@ -344,9 +358,10 @@ class Recorder:
         """Give back descriptors of files that went quiet; forget moved-away files for good."""
         horizon = time.monotonic() - self.settings.record.idle_close_seconds
         opened = [file for file in self._opened.values() if file.handle is not None]
-        # Those that a path leads to go first: they can be opened again.
-        opened.sort(key=lambda file: (file.detached, file.last_growth))
         excess = len(opened) - self._open_limit
+        if excess > 0:
+            # Those that a path leads to go first: they can be opened again.
+            opened.sort(key=lambda file: (not file.is_reachable(), file.last_growth))
         for index, file in enumerate(opened):
             if file.last_growth < horizon or index < excess:
                 file.close()
@@ -378,7 +393,8 @@ class Recorder:
     def finish(self, started: float) -> Summary:
         """The summary, with what is pending counted in."""
         summary = self.summary
-        summary.pending = sum(file.pending() for file in self.files.values() if file.source or file.size)
+        waiting = (file for file in self.files.values() if file.row.file_id not in self._for_others)
+        summary.pending = sum(file.pending() for file in waiting)
         summary.lines += summary.pending
         summary.sessions = len(self.sessions)
         summary.seconds = round(time.monotonic() - started, 3)

@@ -43,9 +43,9 @@ def match_expression(text: str) -> str:
 
 
 def backlog(connection: sqlite3.Connection) -> int:
-    """How many events wait to be indexed, at most."""
-    newest = connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()[0]
-    return max(0, int(newest) - _position(connection))
+    """How many events wait to be indexed."""
+    query = "SELECT count(*) FROM processed_events WHERE event_no > ? AND block_id IS NOT NULL"
+    return int(connection.execute(query, (_position(connection),)).fetchone()[0])
 
 
 def index_portion(connection: sqlite3.Connection, interpreter: Interpreter) -> int:
@@ -61,6 +61,8 @@ def index_portion(connection: sqlite3.Connection, interpreter: Interpreter) -> i
     if count == 0:
         return 0
     with transaction(connection):
+        if _position(connection) != start:
+            return count  # somebody else indexed these meanwhile
         connection.executemany("INSERT INTO search (rowid, text) VALUES (?, ?)", rows)
         connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_CURSOR, str(last)))
     return count

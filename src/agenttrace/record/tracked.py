@@ -164,6 +164,16 @@ class TrackedFile:
         self.size = self._content_end = self.position
         self._noticed, self._noticed_before = (0, None), (0, None)
 
+    def is_reachable(self) -> bool:
+        """Whether the path leads to the open file; if not, it must not be closed while somebody may write to it."""
+        if self.handle is None or self.detached:
+            return False
+        try:
+            stat = os.stat(self.path)
+        except OSError:
+            return False
+        return (stat.st_dev, stat.st_ino) == (self.handle.device, self.handle.inode)
+
     def notice(self, size: int, mtime_ns: int) -> None:
         """A look at the path found the file like this."""
         if (size, mtime_ns) != self._noticed:

@@ -92,7 +92,7 @@ def list_sessions(
     limit: int | None = None,
 ) -> list[Session]:
     """Sessions, newest first, with their state as of now."""
-    where: list[str] = ["s.agent <> ''"]
+    where: list[str] = ["s.agent <> '' AND s.events > 0"]
     values: list[str | int] = []
     if agent is not None:
         where.append("s.agent = ?")
@@ -131,7 +131,7 @@ def _session(row: Sequence[Any], stale_minutes: int) -> Session:
 
 
 def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: int = 15) -> list[Session]:
-    """Sessions whose id is ``name`` or begins with it, newest first."""
+    """Sessions whose id is ``name`` or begins with it, newest first; pruned ones (without events) too."""
     query = f"SELECT {_SESSION_LIST} FROM sessions s WHERE s.agent <> '' AND s.session_id"
     rows = connection.execute(f"{query} = ?", (name,)).fetchall()
     if not rows:

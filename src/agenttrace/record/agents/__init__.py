@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from agenttrace.record.agents.claude_code import ClaudeCode
 from agenttrace.record.agents.codex import Codex
 from agenttrace.record.agents.contract import Agent
@@ -11,3 +13,11 @@ from agenttrace.record.agents.native import Native
 from agenttrace.record.agents.qwen_code import QwenCode
 
 AGENTS: tuple[Agent, ...] = (Native(), KimiCode(), KimiCli(), Codex(), QwenCode(), ClaudeCode())
+
+#: What agents keep beside their logs: Kimi CLI the messages it sends, others lists of prompts and of sessions.
+_SIDE_FILES = re.compile(r"(context(_sub)?(_\d+)?|session_index|history|journal|audit|[0-9a-f]{32})\.jsonl")
+
+
+def is_side_file(name: str) -> bool:
+    """Whether a file that no agent recognises is one of theirs all the same, and holds nothing to record."""
+    return _SIDE_FILES.fullmatch(name) is not None
