@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agenttrace.record.reader import open_limit
 from faults.rig import EXACT, Rig, append, line, lines
 
 NOBODY = 65534
@@ -258,7 +259,7 @@ def test_3000_files_in_a_burst(rig: Rig) -> None:
     rig.look()
     expected = [line(number * 10 + k, session=str(number % 50)) for number in range(3000) for k in range(6)]
     assert rig.verdict(expected) == EXACT
-    assert sum(file.handle is not None for file in rig.recorder.files.values()) <= 256
+    assert sum(file.handle is not None for file in rig.recorder.files.values()) <= open_limit()
 
 
 def test_few_descriptors(tmp_path: Path) -> None:

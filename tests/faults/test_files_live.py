@@ -136,7 +136,7 @@ def saves_atomically(scene: Scene) -> None:
 
 def begins_many_files(scene: Scene) -> None:
     """A burst, in directories that did not exist, then one line more in each."""
-    paths = [scene.directory / str(number % 20) / f"{number}.jsonl" for number in range(400)]
+    paths = [scene.directory / str(number % 20) / f"{number}.jsonl" for number in range(150)]
     for path in paths:
         path.parent.mkdir(exist_ok=True)
         append(path, scene.fresh(2))

@@ -19,7 +19,7 @@ from agenttrace.record.recovery import Recovery, finish_interrupted, recover
 from agenttrace.store.database import CorruptStoreError, connect, is_corruption
 from agenttrace.store.pruning import prune
 from agenttrace.store.schema import PAGE_SIZE
-from faults.store_rig import Rows, Writer, differences, record_once, recorder, rows, write_logs
+from faults.store_rig import Rows, Writer, differences, record_once, recorder, rows, run, write_logs
 
 Damage = Callable[[Path], None]
 
@@ -349,6 +349,25 @@ def test_damage_that_shows_while_recording(scene: Scene) -> None:
     _, found = scene.recover_and_record()
     record_once(scene.home.with_name("undisturbed"), scene.logs)
     assert differences(found, rows(scene.home.with_name("undisturbed"))) == {}
+
+
+@pytest.mark.parametrize("damage", ["corrupt header", "garbage", "the index it needs"])
+def test_the_command_recovers_by_itself(scene: Scene, damage: str) -> None:
+    """``record --once`` on a damaged store says what it did, and ends as if nothing had happened."""
+    if damage in DAMAGES:
+        DAMAGES[damage](scene.store)
+    else:
+        for page in leaves_of(scene, "idx_session"):
+            zero_page(page)(scene.store)
+    with (scene.logs / "own.jsonl").open("ab") as file:
+        file.write(b"".join(Writer(77).own_turn("own-1")))
+    code, _, complaints = run(scene.home, "record", str(scene.logs), "--once", "--json")
+    assert code == 0, complaints
+    assert "Traceback" not in complaints
+    record_once(scene.home.with_name("undisturbed"), scene.logs)
+    assert differences(rows(scene.home), rows(scene.home.with_name("undisturbed"))) == {}
+    assert "moved to" in complaints
+    assert list(scene.home.glob("agenttrace.db.damaged-*"))
 
 
 @pytest.mark.parametrize("step", range(1, 6))

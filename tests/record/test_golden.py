@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,11 @@ class Recorded:
         return Counter(dict(rows))
 
 
+Importer = Callable[[Path], Recorded]
+
+
 @pytest.fixture
-def record(tmp_path: Path) -> Iterator[Any]:
+def record(tmp_path: Path) -> Iterator[Importer]:
     opened: list[Recorded] = []
 
     def import_sample(path: Path) -> Recorded:
@@ -106,7 +109,7 @@ KIMI_CODE = [name for name in _named("kimi/") if "usage_record" in EXPECTED[name
 
 
 @pytest.mark.parametrize("name", KIMI_CLI)
-def test_kimi_cli(name: str, record: Any) -> None:
+def test_kimi_cli(name: str, record: Importer) -> None:
     """Every event of a Kimi CLI wire file is recorded once, and its own usage is what the file says."""
     golden = EXPECTED[name]
     recorded = record(_place(name))
@@ -127,7 +130,7 @@ def test_kimi_cli(name: str, record: Any) -> None:
 
 
 @pytest.mark.parametrize("name", KIMI_CODE)
-def test_kimi_code(name: str, record: Any) -> None:
+def test_kimi_code(name: str, record: Importer) -> None:
     """Every record of a Kimi Code wire file is recorded once; of its usage mirrors only usage.record counts."""
     golden = EXPECTED[name]
     recorded = record(_place(name))
@@ -150,7 +153,7 @@ def test_kimi_code(name: str, record: Any) -> None:
 
 
 @pytest.mark.parametrize("name", _named("codex/"))
-def test_codex(name: str, record: Any) -> None:
+def test_codex(name: str, record: Importer) -> None:
     """Every rollout item is recorded once, byte-identical ones too; re-emitted counts and resets are no spend."""
     golden = EXPECTED[name]
     recorded = record(_place(name))
@@ -167,7 +170,7 @@ def test_codex(name: str, record: Any) -> None:
 
 
 @pytest.mark.parametrize("name", _named("claude/"))
-def test_claude_code(name: str, record: Any) -> None:
+def test_claude_code(name: str, record: Importer) -> None:
     """A folder of Claude Code logs gives each response's tokens once, however many lines and files repeat them."""
     golden = EXPECTED[name]
     recorded = record(_place(name))
@@ -190,7 +193,7 @@ def test_claude_code(name: str, record: Any) -> None:
     assert {line.get("type") for line in lines} - {None} == set(golden["types"]) - {"None"}
 
 
-def test_codex_review_counts_once(record: Any) -> None:
+def test_codex_review_counts_once(record: Importer) -> None:
     """The review thread's calls, copied into the parent's rollout, are paid for once when both are recorded."""
     folder = SHARED / "codex" / "local-voice-assistant-codex-scrubbed"
     if not folder.exists():
@@ -203,7 +206,7 @@ def test_codex_review_counts_once(record: Any) -> None:
     assert tokens["input"] + tokens["cache_read"] + tokens["output"] == newest
 
 
-def test_growing_versions_add_up(record: Any, tmp_path: Path) -> None:
+def test_growing_versions_add_up(record: Importer, tmp_path: Path) -> None:
     """Two moments of one rollout, recorded one after the other under one name, equal the later one alone."""
     folder = SHARED / "codex" / "local-voice-assistant-codex-scrubbed"
     if not folder.exists():

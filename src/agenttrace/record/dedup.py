@@ -13,8 +13,8 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Iterable
-from itertools import islice
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class Tiers:
     def __init__(self, connection: sqlite3.Connection, recent_size: int = 10_000) -> None:
         self._connection = connection
         self._sessions: dict[int, SessionIds] = {}
-        self._recent: dict[bytes, None] = {}
+        self._recent: OrderedDict[bytes, None] = OrderedDict()
         self.recent_size = recent_size
         self.hits = {"l0": 0, "l1": 0, "l2": 0}
         self.misses = 0
@@ -60,14 +60,16 @@ class Tiers:
         self._sessions[number] = known
         return known
 
-    def known(self, session: SessionIds, candidates: Iterable[bytes]) -> set[bytes]:
+    def known(self, session: SessionIds, candidates: Sequence[bytes]) -> set[bytes]:
         """Which candidates were recorded before, asked tier by tier, the store once for all of them."""
-        found: set[bytes] = set()
+        found = session.ids.intersection(candidates)
+        if session.complete and not found:
+            self.misses += len(candidates)
+            return found
         unsure: list[bytes] = []
         for candidate in candidates:
             if candidate in session.ids:
                 self.hits["l0"] += 1
-                found.add(candidate)
             elif session.complete:
                 self.misses += 1
             elif candidate in self._recent:
@@ -94,19 +96,16 @@ class Tiers:
         return known_event_ids(self._connection, session, candidates)
 
     def _refresh(self, candidate: bytes) -> None:
-        del self._recent[candidate]
-        self._recent[candidate] = None
+        self._recent.move_to_end(candidate)
 
     def remember(self, event_ids: Iterable[bytes]) -> None:
         """Enter ids into L1; the least recently used leave."""
         recent = self._recent
         for event_id in event_ids:
-            recent.pop(event_id, None)
             recent[event_id] = None
-        excess = len(recent) - self.recent_size
-        if excess > 0:
-            for event_id in list(islice(recent, excess)):
-                del recent[event_id]
+            recent.move_to_end(event_id)
+        while len(recent) > self.recent_size:
+            recent.popitem(last=False)
 
     def trim_sessions(self) -> None:
         """Keep L0 within its limit; what is thrown away is still in the store."""

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
 #: Descriptors kept open at most; files idle longest give theirs back first.
-OPEN_FILES = 256
+OPEN_FILES = 1024
 BOM = b"\xef\xbb\xbf"
 
 

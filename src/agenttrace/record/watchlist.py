@@ -209,7 +209,7 @@ class Watchlist:
     def _rename_row(self, row: FileRow, key: str) -> None:
         with transaction(self._connection):
             self._connection.execute(
-                "UPDATE file_offsets SET filepath = filepath || ' (gone, file ' || file_id || ')' "
+                "UPDATE OR REPLACE file_offsets SET filepath = filepath || ' (gone, file ' || file_id || ')' "
                 "WHERE filepath = ? AND file_id NOT IN (0, ?)",
                 (key, row.file_id),
             )
