@@ -272,3 +272,14 @@ def test_what_agents_keep_beside_their_logs_is_ignored(program: Program, tmp_pat
     (tmp_path / "data.jsonl").write_text('{"role":"_checkpoint","id":0}\n')
     summary = program.json("record", str(tmp_path), "--once")
     assert (summary["lines"], summary["ignored"], summary["quarantined"]) == (6, 5, 1)
+
+
+def test_one_agent_only_on_a_store_that_knows_others(program: Program, tmp_path: Path) -> None:
+    """A file of another agent that has grown since it was recorded waits for a recorder that wants it."""
+    log = tmp_path / "own.jsonl"
+    line = '{"v":1,"session":"s","type":"message","id":"%s","ts":1794732814,"text":"hello"}\n'
+    log.write_text(line % "a")
+    assert program.json("record", str(tmp_path), "--once")["recorded"] == 1
+    log.write_text(line % "a" + line % "b")
+    assert program.json("record", str(tmp_path), "--once", "--agent", "codex")["recorded"] == 0
+    assert program.json("record", str(tmp_path), "--once")["recorded"] == 1

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
-from faults.rig import EXACT, Rig, age, append, bare_line, claude_line, line, lines
+from faults.rig import EXACT, Rig, age, append, bare_line, claude_line, codex_lines, line, lines
 
 MIB = 1 << 20
 
@@ -310,3 +311,37 @@ def test_offsets_beyond_2_gigabytes(rig: Rig) -> None:
     ((_, offset, length),) = rig.quarantined()
     assert offset + length == size
     assert rig.query("SELECT offset FROM file_offsets") == [(rig.path().stat().st_size,)]
+
+
+ROLLOUT = "rollout-2026-01-02T03-04-05-0199c5d2-4a3b-7c11-8f00-6d1f2e3a4b5c.jsonl"
+
+
+def test_compressed_when_cold(rig: Rig, how: str) -> None:
+    """A log that is compressed and deleted brings nothing twice, and what was not read of it before."""
+    written = codex_lines(201)
+    append(rig.path(ROLLOUT), written[:150])
+    rig.look()
+    rig.leave(how)
+    rig.path(f"{ROLLOUT}.zst").write_bytes(zstandard.compress(b"".join(written)))
+    rig.path(ROLLOUT).unlink()
+    rig.look()
+    rig.leave(how)
+    rig.look()
+    assert rig.verdict(written) == EXACT
+
+
+def test_compressed_file_still_being_written(rig: Rig, how: str) -> None:
+    """What can be decompressed is recorded, damage is shown, and the whole file is read once it is whole."""
+    written = codex_lines(4001)
+    packed = b"".join(zstandard.compress(b"".join(written[start : start + 500])) for start in range(0, 4001, 500))
+    path = rig.path(f"{ROLLOUT}.zst")
+    path.write_bytes(packed[: len(packed) // 2] + b"garbage")
+    rig.look()
+    assert set(rig.stored()) < set(written)
+    assert len(rig.query("SELECT error FROM file_offsets WHERE error LIKE '%ends early%'")) == 1
+    rig.leave(how)
+    path.write_bytes(packed)
+    rig.look()
+    assert rig.verdict(written) == EXACT
+    assert rig.quarantined() == []
+    assert rig.query("SELECT count(*) FROM file_offsets WHERE error IS NOT NULL") == [(0,)]

@@ -47,9 +47,6 @@ EAGER = (
 )
 
 
-TWO_WORKERS = "a file that was begun before is read on by every worker, whosever share it is"
-
-
 def kill(process: subprocess.Popen[bytes], *, workers: bool = True) -> None:
     """No handler, no flush, no goodbye; ``workers``: those of a parallel import too, in the same instant."""
     for victim in (process.pid, *(workers_of(process) if workers else ())):
@@ -118,7 +115,6 @@ def searchable(home: Path) -> list[bytes]:
         store.close()
 
 
-@pytest.mark.xfail(strict=False, reason=TWO_WORKERS)
 @pytest.mark.slow
 def test_a_parallel_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
     """Several workers, killed with their parent or left behind: which of them got how far changes nothing."""
@@ -131,7 +127,6 @@ def test_a_parallel_import_that_is_killed_again_and_again(tmp_path: Path) -> Non
     assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}
 
 
-@pytest.mark.xfail(strict=True, reason=TWO_WORKERS)
 def test_a_half_read_file_is_one_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a kill the workers of the next import share the rest: no two of them read the same file on."""
     logs, home = tmp_path / "logs", tmp_path / "home"
@@ -155,7 +150,6 @@ def test_a_half_read_file_is_one_workers(tmp_path: Path, monkeypatch: pytest.Mon
     assert differences(rows(home), rows(tmp_path / "undisturbed")) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="a compressed file is read until its compressed size, not until its end")
 def test_a_compressed_log_that_is_read_in_pieces(tmp_path: Path) -> None:
     """Stopped in the middle of a compressed file, far beyond its compressed size, the next run reads the rest."""
     logs, home = tmp_path / "logs", tmp_path / "home"

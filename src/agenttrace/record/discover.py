@@ -21,7 +21,7 @@ LOG_NAME = re.compile(r"\.jsonl(\.\d+)?(\.zst)?$")
 
 @dataclass(frozen=True)
 class Root:
-    """A directory to look through, or a single file."""
+    """A directory to look through, a single file, or a pattern for either."""
 
     path: Path
     #: The agent whose home it is; ``None`` for a path the user named, where any format may be.
@@ -56,22 +56,23 @@ def agent_roots(agents: Sequence[Agent], environ: Mapping[str, str], home: Path)
 
 def named_roots(paths: Sequence[str]) -> list[Root]:
     """Paths, directories and patterns from the command line or the settings."""
-    roots: list[Root] = []
-    for path in paths:
-        expanded = os.path.expanduser(path)
-        if not os.path.lexists(expanded) and glob.has_magic(expanded):
-            roots += [Root(Path(match)) for match in sorted(glob.glob(expanded, recursive=True))]
-        else:
-            roots.append(Root(Path(expanded)))
-    return roots
+    return [Root(Path(os.path.expanduser(path))) for path in paths]
+
+
+def expanded(root: Root) -> list[Root]:
+    """What a pattern stands for now, because new files may match it any time; a path stands for itself."""
+    pattern = os.fspath(root.path)
+    if os.path.lexists(pattern) or not glob.has_magic(pattern):
+        return [root]
+    return [Root(Path(match), root.agent) for match in sorted(glob.glob(pattern, recursive=True))]
 
 
 def list_files(roots: Sequence[Root], exclude: Sequence[str] = ()) -> Listing:
     """Every log file under the roots, each inode once, oldest first."""
     listing = Listing()
     seen: set[tuple[int, int]] = set()
-    for root in roots:
-        for found in _look(root, listing):
+    for part in (part for root in roots for part in expanded(root)):
+        for found in _look(part, listing):
             if (found.device, found.inode) in seen or is_excluded(found.path, exclude):
                 continue
             seen.add((found.device, found.inode))

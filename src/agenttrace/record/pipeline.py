@@ -71,12 +71,15 @@ class Pipeline:
         day_of: Callable[[int], str],
         compressor: Executor | None = None,
         recent_size: int = 10_000,
+        alone: bool = True,
     ) -> None:
         self.connection = connection
         self.agents = agents
         self.tiers = Tiers(connection, recent_size)
         self._day_of = day_of
         self._compressor = compressor
+        self._alone = alone
+        self._store_version = -1
         self._sessions: dict[tuple[str, str], LiveSession] = {}
         self._files: dict[int, TrackedFile] = {}
         self._batch = Batch()
@@ -92,17 +95,31 @@ class Pipeline:
         """Add a chunk of a recognised file to the batch."""
         source = file.source
         assert source is not None
-        self._began = self._began or time.monotonic()
+        if not self._began:
+            self._began = time.monotonic()
+            self._notice_others()
+        self._take_link(source)
         _Intake(self, file, source, chunk).run()
         file.position = chunk.end
         self._files[file.row.file_id] = file
         self.lines += len(chunk.lines)
 
+    def _notice_others(self) -> None:
+        """Somebody else changed the store (a session was pruned): what is remembered of it may be wrong.
+
+        Workers of one import change it all the time, but never each other's sessions.
+        """
+        version = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        if self._alone and version != self._store_version:
+            self._sessions.clear()
+            self.tiers.forget()
+        self._store_version = version
+
     def age(self) -> float:
         """Seconds since the batch was begun."""
         return time.monotonic() - self._began if self._began else 0.0
 
-    def take_link(self, source: Source) -> None:
+    def _take_link(self, source: Source) -> None:
         """Remember which tool call a subagent's file carries out, where files beside it say so."""
         if source.parent_call is not None and source.stream != "main":
             number = session_number(source.agent, source.session_id)
@@ -294,7 +311,7 @@ class Pipeline:
 
 
 def _compress(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(data)
+    return zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compress(data)
 
 
 def _summarise(session: Session, folder: Folder) -> None:
@@ -304,10 +321,11 @@ def _summarise(session: Session, folder: Folder) -> None:
     session.tools += folder.new_tools
     session.errors += folder.new_errors
     for info in folder.info:
-        session.project = info.cwd or session.project
-        session.branch = info.branch or session.branch
-        session.version = info.version or session.version
         session.parent = info.parent or session.parent
+        if folder.stream == "main" or session.project is None:
+            session.project = info.cwd or session.project
+            session.branch = info.branch or session.branch
+            session.version = info.version or session.version
         if folder.stream == "main":
             session.title = info.title or session.title
             session.model = info.model or session.model

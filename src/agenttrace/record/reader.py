@@ -182,20 +182,28 @@ class ZstdReader:
         self._descriptor = descriptor
         self._max_line_bytes = max_line_bytes
         self._stream: Any = None
+        #: How much of the decompressed text the stream has given.
+        self._given = 0
+        self._step = CHUNK_BYTES
+        self._damage: str | None = None
         self._position = 0
         self._buffer = b""
 
     def read(self, offset: int, size: int) -> Chunk | None:
-        """The next complete lines; ``size`` does not matter. The last line needs no newline here."""
+        """The next complete lines; ``size`` does not matter. The last line needs no newline here.
+
+        Raises ``OSError`` where the file is damaged or still being written; everything before was handed out.
+        """
         if self._stream is None or self._position != offset:
+            self._buffer, self._position = b"", offset
             self._rewind(offset)
         while (newline := self._buffer.rfind(b"\n")) < 0:
+            if len(self._buffer) > self._max_line_bytes:
+                return self._oversized(offset)
             data = self._next()
             if not data:
                 return self._last(offset)
             self._buffer += data
-            if len(self._buffer) > self._max_line_bytes:
-                return self._oversized(offset)
         taken, self._buffer = self._buffer[: newline + 1], self._buffer[newline + 1 :]
         self._position = offset + len(taken)
         lines, offsets = split_lines(taken, offset)
@@ -207,20 +215,27 @@ class ZstdReader:
             read_across_frames=True,
             closefd=False,
         )
-        self._buffer, self._position = b"", offset
-        skip = offset
-        while skip > 0 and (data := self._next(min(CHUNK_BYTES, skip))):
-            skip -= len(data)
+        self._given = 0
+        while self._given < offset and self._next(offset - self._given):
+            pass
 
-    def _next(self, size: int = CHUNK_BYTES) -> bytes:
+    def _next(self, most: int = 1 << 62) -> bytes:
         try:
-            return bytes(self._stream.read(size))
+            data = bytes(self._stream.read(min(most, self._step)))
         except zstandard.ZstdError as error:
-            # Still being written, or cut off: what was decompressed so far stands.
-            logger.warning("%s: %s", "compressed log ends early", error)
-            return b""
+            if self._step == 1:
+                self._damage = f"compressed log ends early: {error}"
+                return b""
+            # What was decompressed before the damage went with it: come closer in smaller steps.
+            self._step = max(1, self._step // 64)
+            self._rewind(self._given)
+            return self._next(most)
+        self._given += len(data)
+        return data
 
     def _last(self, offset: int) -> Chunk | None:
+        if self._damage is not None:
+            raise OSError(errno.EIO, self._damage)
         if not self._buffer:
             return None
         line, self._buffer = self._buffer, b""

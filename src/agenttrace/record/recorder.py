@@ -26,6 +26,7 @@ from agenttrace.record.discover import (
     Listing,
     Root,
     agent_roots,
+    expanded,
     is_companion,
     is_excluded,
     list_files,
@@ -85,6 +86,7 @@ class Recorder:
             {agent.name: agent for agent in self.agents},
             day_of=day_of,
             compressor=self._compressor,
+            alone=share is None,
         )
         self._watchlist = Watchlist(self.connection, settings.record.max_line_bytes, self._keep_open)
         self.files = self._watchlist.files
@@ -119,7 +121,8 @@ class Recorder:
         if path in self.files:
             agent = self.files[path].home
         else:
-            root = next((root for root in self.roots if _covers(root, path)), None)
+            parts = (part for root in self.roots for part in expanded(root))
+            root = next((root for root in parts if _covers(root, path)), None)
             if root is None or is_excluded(path, self.settings.record.exclude):
                 return
             agent = root.agent
@@ -221,6 +224,8 @@ class Recorder:
 
     def _advance(self, file: TrackedFile) -> bool:
         """Read the next piece of a file; True if there may be more."""
+        if file.source is not None and not self._is_wanted(file.source):
+            return False
         self._opened[file.row.file_id] = file
         try:
             if not file.renew():
@@ -291,8 +296,11 @@ class Recorder:
             if not self._is_for_others(file, head.removeprefix(BOM)):
                 self._refuse(file)
             return False
-        self.pipeline.take_link(file.source)
         return True
+
+    def _is_wanted(self, source: Source) -> bool:
+        """Whether the lines of such a file are this recorder's to read."""
+        return source.agent in self.pipeline.agents and self._is_ours(source)
 
     def _is_ours(self, source: Source | None) -> bool:
         """Whether this recorder's share of a parallel import holds the session.
@@ -351,6 +359,9 @@ class Recorder:
         if isinstance(error, FileNotFoundError) or file.row.error == reason:
             return
         logger.warning("cannot read %s: %s", file.path, reason)
+        if file.dirty:
+            # What was read of it before goes first: storing that says that all is well.
+            self._commit_or_requeue()
         file.row.error = reason
         self.pipeline.touch_error(file, reason)
 

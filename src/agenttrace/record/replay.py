@@ -85,7 +85,6 @@ class _Replay:
             self._files[file_id] = None if source is None else _StoredFile(row, source, self._occurrences)
             if source is not None:
                 row.source = row.source or msgspec.json.encode(source)
-                self.pipeline.take_link(source)
         return self._files[file_id]
 
     def _source(self, row: FileRow, chunk: Chunk) -> Source | None:

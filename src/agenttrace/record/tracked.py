@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 QUIET_SECONDS = 1.0
 #: Clocks of file systems tick this slowly at worst: a file changed twice within a tick may look unchanged.
 TICK_SECONDS = 2.0
+#: In place of the hash of a tail: this compressed file was read to its end.
+END = "end"
 COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
 
 
@@ -64,6 +66,7 @@ class TrackedFile:
     #: There may be ten thousand of them.
     __slots__ = (
         "_content_end",
+        "_ended",
         "_fresh",
         "_fruitless",
         "_mark",
@@ -120,6 +123,8 @@ class TrackedFile:
         self._fresh = False
         #: Position, size and time at which there was no complete line to read.
         self._fruitless: tuple[int, int, int | None] | None = None
+        #: Only of compressed files, whose size says nothing about how far they were read.
+        self._ended = row.tail_hash == END
         self._reader: LineReader | ZstdReader | None = None
         self._max_line_bytes = max_line_bytes
 
@@ -159,7 +164,7 @@ class TrackedFile:
         rest.position = rest.row.offset = self.position
         rest.size, rest.mtime_ns, rest._noticed = self.size, self.mtime_ns, self._noticed
         rest._content_end = self._content_end
-        rest._mark, rest.detached = self._mark, True
+        rest._mark = self._mark
         rest._make_reader()
         self.size = self._content_end = self.position
         self._noticed, self._noticed_before = (0, None), (0, None)
@@ -195,7 +200,8 @@ class TrackedFile:
             self._content_end = self.size
             self._fresh = abs(time.time() - stat.st_mtime) < TICK_SECONDS
             self._fruitless = None
-        return self.size > self.position or (self.compressed and changed)
+            self._ended = self._ended and not changed
+        return not self._ended if self.compressed else self.size > self.position
 
     def _verify(self) -> bool:
         """Start over unless what was read is as it was."""
@@ -245,6 +251,7 @@ class TrackedFile:
         self.generation += 1
         self.position = 0
         self.source = self._mark = self.seen_lines = self._fruitless = None
+        self._ended = False
         self._make_reader()
 
     def _cut(self, size: int) -> None:
@@ -286,6 +293,7 @@ class TrackedFile:
         if chunk is None:
             self._fruitless = (self.position, self.size, self.mtime_ns)
             self._content_end = self._reader.solid_end(self.size)
+            self._ended = self.compressed
             return None
         if self.compressed:
             return chunk
@@ -314,7 +322,9 @@ class TrackedFile:
     def unread(self) -> bool:
         """Whether there may be lines that nobody has looked for yet."""
         looked = (self.position, self.size, self.mtime_ns) == self._fruitless
-        return self._fresh or (self.size > self.position and not looked and not self.compressed)
+        if self.compressed:
+            return self._fresh or not self._ended
+        return self._fresh or (self.size > self.position and not looked)
 
     def is_quiet(self) -> bool:
         """Whether nobody has written for a while."""
@@ -388,6 +398,7 @@ class TrackedFile:
             row.device, row.inode = self.handle.device, self.handle.inode
         if self.compressed:
             row.fingerprint = fp.identity(b"")  # size and time tell whether it changed
+            row.tail_hash = END if self._ended else None
         elif self._mark is not None and self._mark.end == self.position:
             row.fingerprint, row.tail_hash = self._mark.identity, self._mark.ending
             row.head_length = len(self._mark.head)
@@ -409,6 +420,7 @@ class TrackedFile:
         self.counts = dict.fromkeys(COUNTS, 0)
         self.lost_bytes = 0
         self.seen_lines = self._mark = self._fruitless = None
+        self._ended = self.row.tail_hash == END
         # What no path leads to any more must stay open; the rest is opened and checked again.
         self.size, self.mtime_ns = self.row.file_size, self.row.mtime_ns
         self._content_end = self.size
@@ -421,6 +433,7 @@ class TrackedFile:
             or self.generation != self.row.generation
             or self.lost_bytes > 0
             or any(self.counts.values())
+            or (self.compressed and self._ended != (self.row.tail_hash == END))
         )
 
 

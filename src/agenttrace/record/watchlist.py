@@ -44,6 +44,8 @@ class Watchlist:
         self._on_left = on_left
         self._max_line_bytes = max_line_bytes
         self.files: dict[str, TrackedFile] = {}
+        #: Files that no path leads to, by their number.
+        self._adrift: dict[int, TrackedFile] = {}
         #: Exactly the tracked files whose ``place`` is known, each under its own.
         self._by_place: dict[Place, TrackedFile] = {}
         #: Rows of files that are not tracked now: of an earlier run, or gone.
@@ -70,7 +72,7 @@ class Watchlist:
     def tracked(self) -> Iterator[TrackedFile]:
         """Every file under watch, those without a path included."""
         yield from self.files.values()
-        yield from (file for file in self._by_place.values() if file.detached)
+        yield from self._adrift.values()
 
     # -- who stands where -------------------------------------------------------------------------------------
 
@@ -125,28 +127,30 @@ class Watchlist:
         """A file is found under a new name."""
         self._rename_row(file.row, stored_path(found.path))
         self._unlist(file)
+        self._adrift.pop(file.row.file_id, None)
         file.path, file.home, file.detached = found.path, found.agent, False
         self.files[found.path] = file
 
     def _displace(self, file: TrackedFile) -> None:
         """The path names another file now. This one may turn up elsewhere, or be read to its end while it is open."""
-        inode = "unknown" if file.place is None else file.place[1]
-        self._rename_row(file.row, f"{stored_path(file.path)} (moved away, inode {inode})")
+        self._rename_row(file.row, _aside(file))
         self._unlist(file)
-        file.detached = True
-        if file.handle is not None:
-            self._on_left(file)
+        self._set_adrift(file)
 
     def _leave_behind(self, file: TrackedFile) -> None:
         """The file was saved anew; somebody may still write to the old one."""
-        inode = "unknown" if file.place is None else file.place[1]
-        key = f"{stored_path(file.path)} (moved away, inode {inode})"
-        rest = TrackedFile(file.path, self._new_row(key), self._max_line_bytes)
+        rest = TrackedFile(file.path, self._new_row(_aside(file)), self._max_line_bytes)
         place = _place_of(file)
         self._bind(file, None)
         file.hand_over(rest)
         self._bind(rest, place)
-        self._on_left(rest)
+        self._set_adrift(rest)
+
+    def _set_adrift(self, file: TrackedFile) -> None:
+        file.detached = True
+        self._adrift[file.row.file_id] = file
+        if file.handle is not None:
+            self._on_left(file)
 
     def _unlist(self, file: TrackedFile) -> None:
         if self.files.get(file.path) is file:
@@ -178,7 +182,7 @@ class Watchlist:
         if here is not None and (here.offset == 0 or (here.device, here.inode) == place):
             return here  # what was read is checked when it is opened
         for row in (here, there):
-            if row is not None and row.filepath in self._rows and self._fits(row, found.path):
+            if row is not None and self._rows.get(row.filepath) is row and self._fits(row, found.path):
                 return row
         return None
 
@@ -229,8 +233,13 @@ class Watchlist:
         file.close()
         self._bind(file, None)
         self._unlist(file)
-        file.row.gone_at = file.row.gone_at or time.time()
-        self._put_away(file.row)
+        self._adrift.pop(file.row.file_id, None)
+        file.row.gone_at = time.time()
+        if file.row.read_count:
+            self._put_away(file.row)
+        else:
+            # Nothing was recorded from it; its number is free again.
+            self._used_ids.discard(file.row.file_id)
 
 
 def _valid_row(values: dict[str, object]) -> FileRow | None:
@@ -259,6 +268,12 @@ def _is_there(path: str, present: Collection[str], unreadable: Collection[str]) 
     except OSError:
         return True
     return True
+
+
+def _aside(file: TrackedFile) -> str:
+    """A name for a file that has no path."""
+    inode = "unknown" if file.place is None else file.place[1]
+    return f"{stored_path(file.path)} (moved away, inode {inode})"
 
 
 def _place_of(file: TrackedFile) -> Place | None:
