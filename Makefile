@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup up test lint bench lock clean
+.PHONY: help setup up demo test lint bench lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make up     set everything up and run AgentTrace"
+	@echo "make demo   see it with made-up sessions"
 	@echo "make test   set everything up and run the tests"
 	@echo "make lint   ruff, mypy, import contracts"
 	@echo "make bench  measure, beside peers and the machine's limit"
@@ -24,6 +25,9 @@ $(STAMP): pyproject.toml requirements.lock
 
 up: setup
 	@$(BIN)/agenttrace up
+
+demo: setup
+	@$(BIN)/agenttrace demo
 
 test: setup
 	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)

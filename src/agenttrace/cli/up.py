@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -122,7 +124,7 @@ def _head(path: str) -> bytes:
 def show_found(found: list[dict[str, object]]) -> None:
     """``Claude Code: 214 sessions, 1.2 GB``, one line an agent."""
     output.say("Found on this machine:", "bold")
-    for each in found:
+    for each in sorted(found, key=lambda each: -int(str(each["bytes"]))):
         number = each["sessions"]
         assert isinstance(number, int)
         size = each["bytes"]
@@ -132,16 +134,24 @@ def show_found(found: list[dict[str, object]]) -> None:
 
 
 def _next_steps(something: bool) -> None:
+    program = _program()
     if something:
         output.say("Everything is recorded. In another terminal, try:", "bold")
         for command, meaning in (
-            ("agenttrace sessions", "what was worked on"),
-            ("agenttrace usage", "tokens and cost by day"),
-            ("agenttrace tail", "what the agents do, live"),
-            ("agenttrace search TEXT", "find anything that was said"),
-            ("agenttrace service install", "keep recording without this terminal"),
+            ("sessions", "what was worked on"),
+            ("usage", "tokens and cost by day"),
+            ("tail", "what the agents do, live"),
+            ("search TEXT", "find anything that was said"),
+            ("service install", "keep recording without this terminal"),
         ):
-            output.say(f"  {command:<28} {meaning}")
+            output.say(f"  {program} {command:<16} {meaning}")
     else:
         output.say("No agent has written anything here yet. Leave this running and use one,", "bold")
-        output.say("or see AgentTrace with made-up sessions, in another terminal:  agenttrace demo")
+        output.say(f"or see AgentTrace with made-up sessions, in another terminal:  {program} demo")
+
+
+def _program() -> str:
+    """How the user can call this program: by its name where it is on the path, else as it was called."""
+    if shutil.which("agenttrace") is not None or not sys.argv[0].endswith("agenttrace"):
+        return "agenttrace"
+    return os.path.relpath(sys.argv[0])

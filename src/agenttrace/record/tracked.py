@@ -396,6 +396,8 @@ class TrackedFile:
         )
         if self.handle is not None:
             row.device, row.inode = self.handle.device, self.handle.inode
+        elif self.place is not None:
+            row.device, row.inode = self.place
         if self.compressed:
             row.fingerprint = fp.identity(b"")  # size and time tell whether it changed
             row.tail_hash = END if self._ended else None
