@@ -105,6 +105,19 @@ def test_nonsense_everywhere(rig: Rig) -> None:
     assert rig.verdict(written + more) == EXACT
 
 
+def test_another_length_of_fingerprints(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later version may look at more or fewer bytes; files are read again once and nothing comes twice."""
+    append(rig.path(), written := lines(0, 50))
+    for number, size in enumerate((200, 5000, 1024)):
+        rig.stop()
+        monkeypatch.setattr("agenttrace.record.fingerprint.HEAD_BYTES", size)
+        monkeypatch.setattr("agenttrace.record.fingerprint.TAIL_BYTES", size)
+        append(rig.path(), more := lines(100 * (number + 1), 5))
+        written += more
+        rig.look()
+    assert rig.verdict(written) == EXACT
+
+
 def test_one_number_for_two_files(rig: Rig) -> None:
     """Two rows that claim the same number do not make two files one."""
     append(rig.path(), lines(0, 50))

@@ -13,7 +13,7 @@ import os
 import re
 import sqlite3
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,8 @@ class Tiers:
         self._connection = connection
         self._sessions: dict[int, SessionIds] = {}
         self._recent: OrderedDict[bytes, None] = OrderedDict()
+        #: Ids on their way into L1, entered when it is asked: a long import hardly ever does.
+        self._young: deque[bytes] = deque(maxlen=recent_size)
         self.recent_size = recent_size
         self.hits = {"l0": 0, "l1": 0, "l2": 0}
         self.misses = 0
@@ -67,6 +69,7 @@ class Tiers:
             self.misses += len(candidates)
             return found
         unsure: list[bytes] = []
+        self._enter_young()
         for candidate in candidates:
             if candidate in session.ids:
                 self.hits["l0"] += 1
@@ -98,6 +101,15 @@ class Tiers:
     def _refresh(self, candidate: bytes) -> None:
         self._recent.move_to_end(candidate)
 
+    def remember_later(self, event_ids: Iterable[bytes]) -> None:
+        """Enter ids into L1 as soon as somebody asks it."""
+        self._young.extend(event_ids)
+
+    def _enter_young(self) -> None:
+        if self._young:
+            self.remember(self._young)
+            self._young.clear()
+
     def remember(self, event_ids: Iterable[bytes]) -> None:
         """Enter ids into L1; the least recently used leave."""
         recent = self._recent
@@ -123,10 +135,12 @@ class Tiers:
         """Drop L0 and L1, after a batch was rolled back: they may hold ids that were never stored."""
         self._sessions.clear()
         self._recent.clear()
+        self._young.clear()
 
     @property
     def recent_count(self) -> int:
         """How many ids L1 holds."""
+        self._enter_young()
         return len(self._recent)
 
     def rates(self) -> dict[str, float]:

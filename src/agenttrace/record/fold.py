@@ -100,20 +100,28 @@ class Folder:
         self._unnamed["turn"] = self._unnamed["step"] = 0
         self._at = at if at is not None else state.last_at
         self._touched = None
-        waited = state.state == "waiting"
-        waits = False
-        for act in acts:
-            kind = type(act)
-            waits = waits or kind is a.Waiting
-            self._handlers[kind](act)
-            if waited and not waits and kind is not a.SessionInfo:
-                self._end_wait()
+        handlers = self._handlers
+        if state.state == "waiting":
+            self._feed_waiting(acts)
+        else:
+            for act in acts:
+                handlers[type(act)](act)
         if self._at > state.last_at:
             state.last_at = self._at
         touched = self._touched
         if touched is None:
             touched = (state.steps.get(state.step) if state.step else None) or state.turn
         return touched
+
+    def _feed_waiting(self, acts: Iterable[a.Act]) -> None:
+        """The first thing that happens ends a wait, unless it is another reason to wait."""
+        waits = False
+        for act in acts:
+            kind = type(act)
+            waits = waits or kind is a.Waiting
+            self._handlers[kind](act)
+            if not waits and kind is not a.SessionInfo:
+                self._end_wait()
 
     def taken(self) -> None:
         """What changed is stored; collect anew."""

@@ -262,7 +262,7 @@ class Pipeline:
         return {name: change for name, change in changes.items() if change}
 
     def _forget_batch(self) -> None:
-        self.tiers.remember(row[0] for row in self._batch.events[-self.tiers.recent_size :])
+        self.tiers.remember_later([row[0] for row in self._batch.events[-self.tiers.recent_size :]])
         for live in self._sessions.values():
             if live.touched:
                 live.touched = live.new = False
