@@ -52,7 +52,7 @@ def test_golden_numbers_of_a_session_and_its_fork(recorded: Program) -> None:
     assert original["started_at"] == "2026-11-15T09:09:04.911000Z"
     assert original["project"] == "/home/dev/work"
     assert original["title"] == "SCENARIO parallel please"
-    assert (original["turns"], original["tools"]) == (3, 5)
+    assert (original["turns"], original["tools"]) == (2, 5)
     assert fork["turns"] == 3
     assert original["usage"]["requests"] + fork["usage"]["requests"] == 7
     assert original["usage"]["output_tokens"] + fork["usage"]["output_tokens"] == 442

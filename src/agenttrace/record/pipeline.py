@@ -316,7 +316,6 @@ def _compress(data: bytes) -> bytes:
 
 def _summarise(session: Session, folder: Folder) -> None:
     """What a stream's batch means for its session's row."""
-    session.turns += folder.new_turns
     session.steps += folder.new_steps
     session.tools += folder.new_tools
     session.errors += folder.new_errors
@@ -330,6 +329,8 @@ def _summarise(session: Session, folder: Folder) -> None:
             session.title = info.title or session.title
             session.model = info.model or session.model
     if folder.stream == "main":
+        # What was asked of the agent; what it asks of its subagents shows as their tool calls.
+        session.turns += folder.new_turns
         session.first_prompt = session.first_prompt or folder.first_prompt
         session.state = folder.state.state
 
