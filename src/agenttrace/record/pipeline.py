@@ -461,16 +461,15 @@ class _Intake:
         span = folder.feed(event_id, at, self.agent.acts(event, source, folder.state.memory))
         if folder.spawned:
             self._link(folder.spawned, live)
+        kept = self.kept
+        row = (event_id, session.id)
         if span is None:
-            place: tuple[int, int, bytes | None] = (-1, 0, None)
+            self.rows.append((*row, -1, 0, event.type, None, self.now, self.block_id, len(kept)))
         else:
-            place = (span.turn_index, span.step_n, span.span_id)
-        turn_index, step_n, span_id = place
-        self.rows.append(
-            (event_id, session.id, turn_index, step_n, event.type, span_id, self.now, self.block_id, len(self.kept))
-        )
+            where = (span.turn_index, span.step_n, event.type, span.span_id)
+            self.rows.append((*row, *where, self.now, self.block_id, len(kept)))
         session.events += 1
-        self.kept.append(raw)
+        kept.append(raw)
         self.kept_offsets.append(offset)
         if at is not None:
             self._times(session, at, stream)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -231,7 +232,9 @@ def _usage(message: Message, step: str, memory: dict[str, Any], found: list[Act]
     found.append(ResponseUsage(f"claude:{step}", _counted(tokens, output), message.model, step, estimated))
 
 
+@lru_cache(maxsize=256)
 def _counted(tokens: Tokens, output: int) -> Usage:
+    """Every line of a response repeats its usage, so most of them are answered from memory."""
     written, one_hour = count(tokens.cache_creation_input_tokens), 0
     if tokens.cache_creation is not None:
         one_hour = count(tokens.cache_creation.ephemeral_1h_input_tokens)
