@@ -46,13 +46,18 @@ def measure_import(megabytes: float) -> Result:
     """Import a tree of Claude Code sessions: ours, ours with the search index, agentsview."""
     tree, truth = cached_claude(DATA, megabytes)
     plain = ours.import_tree(tree, WORK / "ours", index=False)
+    again = ours.second_pass(tree, WORK / "ours")
     indexed = ours.import_tree(tree, WORK / "ours", index=True)
-    rows = [_import_row("agenttrace record --once", plain, truth, indexed.cost.cpu_seconds)]
-    rows.append(_import_row("agenttrace record", indexed, truth, indexed.cost.cpu_seconds))
+    base = plain.cost.cpu_seconds
+    rows = [
+        _import_row("agenttrace record --once", plain, truth, base),
+        _import_row("the same with --index", indexed, truth, base),
+        Row("a second pass, nothing new", {"CPU s": f"{again.cpu_seconds:.2f}", "wall s": f"{again.wall_seconds:.1f}"}),
+    ]
     try:
         theirs = peers.agentsview(PEERS, tree, WORK / "agentsview")
         name = f"agentsview {peers.AGENTSVIEW_VERSION} sync"
-        rows.append(_import_row(name, theirs, truth, indexed.cost.cpu_seconds))
+        rows.append(_import_row(name, theirs, truth, base))
     except peers.AbsentError as error:
         rows.append(Row("agentsview sync", {}, note=str(error)))
     return Result(f"Import of {truth.bytes / 1e6:.0f} MB, {truth.files} files, {truth.lines} lines", rows)
@@ -81,7 +86,7 @@ def measure_lines(megabytes: float) -> Result:
     cost, summary = ours.record_once(path, WORK / "ours", index=False)
     assert summary.recorded == count, summary
     base = cost.cpu_seconds
-    rows = [_line_row("agenttrace record --once", base, gigabytes, base)]
+    rows = [_line_row("agenttrace record --once", base, gigabytes, base), _own_format(path, base)]
     for parse, name in ((True, "rsyslog imfile, JSON parsed"), (False, "rsyslog imfile, plain")):
         try:
             theirs = peers.rsyslog(PEERS, path, count, WORK / "rsyslog", parse=parse)
@@ -93,6 +98,14 @@ def measure_lines(megabytes: float) -> Result:
         rows.append(_line_row(f"limit: {name}", spent, gigabytes, base))
     rows += [Row(name, {"CPU s/GB": value}, note="not run here") for name, value in peers.QUOTED.items()]
     return Result(f"{path.stat().st_size / 1e6:.0f} MB of 2 KB JSON lines", rows)
+
+
+def _own_format(like: Path, base: float) -> Row:
+    path = like.with_name(like.stem + "-own.jsonl")
+    if not path.exists():
+        ours.write_own_lines(path, like)
+    cost, _ = ours.record_once(path, WORK / "ours")
+    return _line_row("the same, in our own format", cost.cpu_seconds, path.stat().st_size / 1e9, base)
 
 
 def _line_row(who: str, spent: float, gigabytes: float, base: float) -> Row:

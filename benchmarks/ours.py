@@ -54,13 +54,17 @@ def _environ(work: Path) -> dict[str, str]:
     return sandbox_environ(work, AGENTTRACE_HOME=str(work / "agenttrace"))
 
 
-def record_once(path: Path, work: Path, *, index: bool, fresh: bool = True) -> tuple[Cost, Summary]:
-    """Import a file or a tree, into an empty store unless ``fresh`` is False."""
+def record_once(
+    path: Path | None, work: Path, *, index: bool = False, fresh: bool = True, **environ: str
+) -> tuple[Cost, Summary]:
+    """Import a path, or what the agents' own variables lead to; into an empty store unless ``fresh`` is False."""
     if fresh:
         shutil.rmtree(work, ignore_errors=True)
     wish = "--index" if index else "--no-index"
-    command: list[str | Path] = [_program(), "record", "--once", "--json", wish, path]
-    cost = run(command, environ=_environ(work), merge=False)
+    command: list[str | Path] = [_program(), "record", "--once", "--json", wish]
+    if path is not None:
+        command.append(path)
+    cost = run(command, environ=_environ(work) | environ, merge=False)
     if cost.exit_code:
         raise RuntimeError(f"agenttrace record failed with {cost.exit_code}: {cost.output[-500:]}")
     return cost, msgspec.json.decode(cost.output, type=Summary)
@@ -72,8 +76,8 @@ def store(work: Path) -> sqlite3.Connection:
 
 
 def import_tree(tree: Path, work: Path, *, index: bool) -> Imported:
-    """Import a tree of sessions into an empty store."""
-    cost, summary = record_once(tree / "projects", work, index=index)
+    """Import a tree of sessions into an empty store, from where Claude Code would have written it."""
+    cost, summary = record_once(None, work, index=index, CLAUDE_CONFIG_DIR=str(tree))
     connection = store(work)
     rows = [row.usage for row in usage_rows(connection)]
     connection.close()
@@ -85,6 +89,22 @@ def import_tree(tree: Path, work: Path, *, index: bool) -> Imported:
     )
     size = tree_bytes(work / "agenttrace")
     return Imported(cost=cost, stored_bytes=size, sessions=summary.sessions, tokens=tokens)
+
+
+def second_pass(tree: Path, work: Path) -> Cost:
+    """The same import again: nothing is new."""
+    cost, summary = record_once(None, work, fresh=False, CLAUDE_CONFIG_DIR=str(tree))
+    assert summary.lines == 0, summary
+    return cost
+
+
+def write_own_lines(path: Path, like: Path) -> None:
+    """The lines of a file in our own format: the same texts, 2 KB each, as messages of one session."""
+    with like.open("rb") as source, path.open("wb") as out:
+        for number, line in enumerate(source):
+            text = line[200:2080].decode("utf-8", "ignore")
+            message = {"v": 1, "session": "s", "type": "message", "id": number, "ts": 1_789_200_000 + number}
+            out.write(msgspec.json.encode(message | {"role": "assistant", "text": text}) + b"\n")
 
 
 @contextmanager

@@ -57,9 +57,9 @@ def import_all(
     started = time.monotonic()
     total = Summary()
     sessions: set[tuple[str, str]] = set()
-    backlog = _backlog(settings, paths, agent)
+    backlog, files = _backlog(settings, paths, agent)
     on_total(backlog)
-    workers = _workers(settings, backlog)
+    workers = _workers(settings, backlog, files)
     if workers > 1:
         for report in _run_workers(settings, lock, workers, paths, agent, stop, on_progress):
             _add(total, report)
@@ -78,19 +78,21 @@ def import_all(
     return last
 
 
-def _backlog(settings: Settings, paths: Sequence[str], agent: str | None) -> int:
-    """Bytes that wait to be read."""
+def _backlog(settings: Settings, paths: Sequence[str], agent: str | None) -> tuple[int, int]:
+    """Bytes that wait to be read, and in how many files."""
     recorder = Recorder(settings, paths=paths, agent=agent)
     try:
-        return recorder.backlog()
+        return recorder.backlog(), len(recorder.dirty)
     finally:
         recorder.close()
 
 
-def _workers(settings: Settings, backlog: int) -> int:
-    if backlog < PARALLEL_BYTES or sys.platform == "win32":
+def _workers(settings: Settings, backlog: int, files: int) -> int:
+    """How many processes; a few files are hardly ever sessions of equal size, and one cannot be shared."""
+    workers = settings.record.workers or min(8, os.cpu_count() or 1)
+    if backlog < PARALLEL_BYTES or files < 4 * workers or sys.platform == "win32":
         return 1
-    return settings.record.workers or min(8, os.cpu_count() or 1)
+    return workers
 
 
 def _run_workers(
