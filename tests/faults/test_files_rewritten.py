@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.rig import EXACT, Rig, append, bare_line, claude_line, codex_lines, line, lines, overwrite, replace
+from faults.rig import EXACT, Rig, age, append, bare_line, claude_line, codex_lines, line, lines, overwrite, replace
 
 
 def test_undisturbed(rig: Rig) -> None:
@@ -94,6 +94,7 @@ def test_rewritten_to_the_same_size_and_time(rig: Rig) -> None:
     """Another content of the same length, so soon that size and time are as they were."""
     written = lines(100, 5)
     append(rig.path(), written)
+    age(rig.path(), -1)  # a moment that lasts a little longer
     stat = rig.path().stat()
     rig.look()
     overwrite(rig.path(), more := lines(200, 5))

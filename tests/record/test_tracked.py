@@ -214,6 +214,7 @@ def test_last_line_without_newline(path: Path, file: TrackedFile) -> None:
 
 def test_quiet(path: Path, file: TrackedFile) -> None:
     """A file is quiet if its time says so, or if nothing was seen to happen for a while."""
+    os.utime(path, (2**33, 2**33))
     file.renew()
     assert not file.is_quiet()
     os.utime(path, (1, 1))
@@ -221,7 +222,6 @@ def test_quiet(path: Path, file: TrackedFile) -> None:
     assert file.is_quiet()
     os.utime(path, (2**33, 2**33))
     file.renew()
-    assert not file.is_quiet()
     file.last_growth = time.monotonic() - 60
     assert file.is_quiet()
 

@@ -41,7 +41,7 @@ def day_finder(name: str) -> Callable[[int], str]:
                 days.clear()
             try:
                 moment = datetime.fromtimestamp(quarter * _QUARTER_HOUR // 1_000_000, UTC)
-                day = moment.astimezone(place).strftime("%Y-%m-%d")
+                day = moment.astimezone(place).date().isoformat()
             except (OverflowError, OSError, ValueError):
                 day = "1970-01-01"
             days[quarter] = day

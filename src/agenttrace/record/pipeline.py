@@ -98,10 +98,10 @@ class Pipeline:
         if not self._began:
             self._began = time.monotonic()
             self._notice_others()
+        self._files[file.row.file_id] = file
         self._take_link(source)
         _Intake(self, file, source, chunk).run()
         file.position = chunk.end
-        self._files[file.row.file_id] = file
         self.lines += len(chunk.lines)
 
     def _notice_others(self) -> None:
