@@ -95,6 +95,9 @@ class Recorder:
         self.sessions: set[tuple[str, str]] = set()
         self._share = share
         self._fair = True
+        #: Whether a file is open that no path leads to.
+        self._left_open = False
+        self._last_taken = time.monotonic()
         self._on_progress = on_progress
         self._unterminated: dict[int, TrackedFile] = {}
         self._for_others: set[int] = set()
@@ -114,6 +117,7 @@ class Recorder:
                 self._let_go(file)
             else:
                 self.dirty[file.row.file_id] = file
+        self._close_idle()
         return listing
 
     def see_path(self, path: str) -> None:
@@ -145,6 +149,7 @@ class Recorder:
 
     def _keep_open(self, file: TrackedFile) -> None:
         """Somebody may still write to a file that no path leads to."""
+        self._left_open = True
         self._opened[file.row.file_id] = self.dirty[file.row.file_id] = file
 
     def _let_go(self, file: TrackedFile) -> None:
@@ -251,6 +256,7 @@ class Recorder:
 
     def _take(self, file: TrackedFile, chunk: Chunk) -> None:
         before = file.position
+        self._last_taken = time.monotonic()
         self.pipeline.take(file, chunk)
         file.passed(chunk)
         self._unterminated.pop(file.row.file_id, None)
@@ -379,6 +385,7 @@ class Recorder:
                 if file.detached:
                     self._let_go(file)
         self._opened = {file.row.file_id: file for file in opened if file.handle is not None}
+        self._left_open = any(file.detached for file in self._opened.values())
 
     def look_at_open(self) -> None:
         """Files whose path is gone or names another file grow unseen by any watch: ask the descriptors.
@@ -386,6 +393,8 @@ class Recorder:
         Of the others only those at work are asked, in case a notification was missed; the slow look finds the rest.
         """
         recently = time.monotonic() - ACTIVE_SECONDS
+        if self._last_taken < recently and not self._left_open:
+            return
         for file in self._opened.values():
             if file.handle is not None and (file.last_growth > recently or file.detached):
                 now = file.handle.stat()

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 #: How long changes may trickle in before they are looked at, and how long a quiet moment is, in milliseconds.
 _DEBOUNCE_MS = 40
-_STEP_MS = 8
+_STEP_MS = 14
 _RETRY_SECONDS = (0.5, 1, 2, 5, 10)
 #: Between two looks at files that no watch reports: moved away, or ended without a newline.
 _WAKE_SECONDS = 0.25
