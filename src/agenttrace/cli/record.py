@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import glob
 import os
 import signal
@@ -88,6 +89,8 @@ def recording(settings: Settings) -> Iterator[tuple[RecorderLock, threading.Even
     from agenttrace.config import ensure_home
     from agenttrace.record.lock import RecorderLock
 
+    # A batch makes many objects and no cycles; looking for some takes a twentieth of an import.
+    gc.set_threshold(100_000, 50, 100)
     with RecorderLock(ensure_home(settings)) as lock, stop_event() as stop:
         yield lock, stop
 
