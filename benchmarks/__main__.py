@@ -1,4 +1,4 @@
-"""``python -m benchmarks [import|lines|latency|idle|queries|dedup|all] [--mb N] [--json]``."""
+"""``python -m benchmarks [import|lines|latency|idle|queries|dedup|tiers|all] [--mb N] [--json]``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import limits, ours, peers, queries
+from benchmarks import limits, ours, peers, queries, tiers
 from benchmarks.generate import cached_claude, generate_lines
 from benchmarks.truth import Truth
 
@@ -166,6 +166,13 @@ def measure_dedup(megabytes: float) -> Result:
     return Result(f"Reading {truth.bytes / 1e6:.0f} MB again", rows, base="the first import")
 
 
+def measure_tiers(_: float) -> Result:
+    """One question to each tier of the deduplicator."""
+    taken = tiers.microseconds(WORK / "tiers")
+    rows = [Row(name, {"CPU µs an event": f"{spent:.2f}"}) for name, spent in taken.items()]
+    return Result("Has this event been recorded? (1,000,000 are)", rows)
+
+
 MEASUREMENTS: dict[str, Callable[[float], Result]] = {
     "import": measure_import,
     "lines": measure_lines,
@@ -173,6 +180,7 @@ MEASUREMENTS: dict[str, Callable[[float], Result]] = {
     "idle": measure_idle,
     "queries": measure_queries,
     "dedup": measure_dedup,
+    "tiers": measure_tiers,
 }
 
 
