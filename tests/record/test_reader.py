@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from agenttrace.record import reader
 from agenttrace.record.agents.contract import Source
 from agenttrace.record.offsets import PersistentOffsetStore
+from agenttrace.record.positioned import seek_and_read
 from agenttrace.record.reader import (
     Chunk,
     IncrementalJSONLReader,
@@ -351,3 +353,12 @@ def test_any_path_can_be_stored(name: bytes) -> None:
     source = storable(Source(agent="x", session_id=path, directory=path, title="ünchanged"))
     assert msgspec.json.decode(msgspec.json.encode(source), type=Source) == source
     assert source.title == "ünchanged"
+
+
+@given(data=st.binary(max_size=200), offset=st.integers(0, 220), length=st.integers(0, 220))
+def test_reading_in_two_steps_is_reading_in_one(data: bytes, offset: int, length: int) -> None:
+    """Where a system cannot read at a place in one step, the result is the same."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        assert seek_and_read(file.fileno(), length, offset) == os.pread(file.fileno(), length, offset)

@@ -11,6 +11,8 @@ import hashlib
 import os
 from typing import Any, NamedTuple
 
+from agenttrace.record.positioned import pread
+
 HEAD_BYTES = 1024
 TAIL_BYTES = 1024
 
@@ -41,7 +43,7 @@ def same_head(known: str, head: bytes) -> bool:
 
 def read_head(descriptor: int) -> bytes:
     """The first bytes of an open file."""
-    return os.pread(descriptor, HEAD_BYTES, 0)
+    return pread(descriptor, HEAD_BYTES, 0)
 
 
 class Mark(NamedTuple):
@@ -90,8 +92,8 @@ def read_mark(descriptor: int, end: int, line: int) -> Mark:
     """The mark of a file of which everything before ``end`` was read; the last line begins at ``line``."""
     start = max(0, end - TAIL_BYTES)
     length = _opening_length(end, line)
-    opening = os.pread(descriptor, length, line) if length else b""
-    return Mark(end, line, read_head(descriptor)[:end], opening, os.pread(descriptor, end - start, start))
+    opening = pread(descriptor, length, line) if length else b""
+    return Mark(end, line, read_head(descriptor)[:end], opening, pread(descriptor, end - start, start))
 
 
 def stored_mark(descriptor: int, end: int, head: str | None, ending: str | None) -> Mark | None:

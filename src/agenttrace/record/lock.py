@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+from agenttrace.record.positioned import pread
+
 if sys.platform == "win32":
     import msvcrt
 else:
@@ -26,14 +28,15 @@ class RecorderLock:
         try:
             _lock_patiently(self.descriptor)
         except OSError:
-            owner = os.pread(self.descriptor, 32, 0).decode("ascii", "replace").strip()
+            owner = pread(self.descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(self.descriptor)
             raise AlreadyRecordingError(
                 f"already recording into {home} (process {owner or 'unknown'}). "
                 "It records everything this one would; stop it first, or set AGENTTRACE_HOME to another directory."
             ) from None
         os.ftruncate(self.descriptor, 0)
-        os.pwrite(self.descriptor, str(os.getpid()).encode(), 0)
+        os.lseek(self.descriptor, 0, os.SEEK_SET)
+        os.write(self.descriptor, str(os.getpid()).encode())
 
     def release(self) -> None:
         """Let another recorder start."""
@@ -55,7 +58,7 @@ def owner(home: Path) -> int | None:
     try:
         _lock(descriptor)
     except OSError:
-        text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        text = pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         return int(text) if text.isdigit() else 0
     finally:
         os.close(descriptor)
@@ -74,6 +77,8 @@ def _lock_patiently(descriptor: int) -> None:
 
 def _lock(descriptor: int) -> None:
     if sys.platform == "win32":
+        # Windows locks bytes against reading too: one behind the owner's number, which others must read.
+        os.lseek(descriptor, 4096, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
     else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

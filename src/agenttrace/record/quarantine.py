@@ -24,6 +24,7 @@ from agenttrace.record.agents.contract import Source
 from agenttrace.record.calendar import day_finder
 from agenttrace.record.offsets import path_on_disk
 from agenttrace.record.pipeline import Pipeline
+from agenttrace.record.positioned import pread
 from agenttrace.record.reader import BOM, Chunk
 from agenttrace.record.tracked import FileRow, TrackedFile
 from agenttrace.store.database import transaction
@@ -198,7 +199,7 @@ def whole_line(entry: Entry, limit: int) -> bytes | None:
     except OSError:
         return None
     try:
-        found = os.pread(descriptor, entry.length, entry.offset)
+        found = pread(descriptor, entry.length, entry.offset)
     finally:
         os.close(descriptor)
     return found if hashlib.sha256(found).digest()[:16] == entry.digest else None

@@ -24,6 +24,7 @@ import zstandard
 from agenttrace.record import fingerprint as fp
 from agenttrace.record.agents.contract import Source
 from agenttrace.record.offsets import PersistentOffsetStore
+from agenttrace.record.positioned import pread
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class LineReader:
             return None
         if self._start == offset and self._scanned > offset:
             return self._read_long(offset, size)
-        data = os.pread(self._descriptor, min(CHUNK_BYTES, size - offset), offset)
+        data = pread(self._descriptor, min(CHUNK_BYTES, size - offset), offset)
         end = data.rfind(b"\n") + 1
         if end:
             self._start = -1
@@ -109,7 +110,7 @@ class LineReader:
         """Look for the end of a line longer than a chunk, loading it only if it is short enough."""
         position = self._scanned
         while position < size:
-            data = os.pread(self._descriptor, min(CHUNK_BYTES, size - position), position)
+            data = pread(self._descriptor, min(CHUNK_BYTES, size - position), position)
             if not data:
                 return None
             newline = data.find(b"\n")
@@ -137,7 +138,7 @@ class LineReader:
         if length > self._max_line_bytes:
             digest = self._digest_of(offset, end)
             return None if digest is None else Chunk([], [], end + 1, (offset, length, digest))
-        data = os.pread(self._descriptor, length + 1, offset)
+        data = pread(self._descriptor, length + 1, offset)
         if data.find(b"\n") != length:
             return None
         return Chunk([data[:-1]], [offset], end + 1, data=data)
@@ -145,7 +146,7 @@ class LineReader:
     def _digest_of(self, start: int, end: int) -> bytes | None:
         digest = hashlib.sha256()
         while start < end:
-            data = os.pread(self._descriptor, min(CHUNK_BYTES, end - start), start)
+            data = pread(self._descriptor, min(CHUNK_BYTES, end - start), start)
             if not data or b"\n" in data:
                 return None
             digest.update(data)
@@ -160,7 +161,7 @@ class LineReader:
         """The last line, without its newline, if it is short enough to be looked at."""
         if not 0 < size - offset <= self._max_line_bytes:
             return None
-        return os.pread(self._descriptor, size - offset, offset)
+        return pread(self._descriptor, size - offset, offset)
 
 
 class _FromStart:
@@ -170,7 +171,7 @@ class _FromStart:
         self._descriptor, self._offset = descriptor, 0
 
     def read(self, size: int) -> bytes:
-        data = os.pread(self._descriptor, size, self._offset)
+        data = pread(self._descriptor, size, self._offset)
         self._offset += len(data)
         return data
 

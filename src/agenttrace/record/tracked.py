@@ -19,6 +19,7 @@ import msgspec
 
 from agenttrace.record import fingerprint as fp
 from agenttrace.record.agents.contract import Agent, Source
+from agenttrace.record.positioned import pread
 from agenttrace.record.reader import BOM, CHUNK_BYTES, Chunk, LineReader, OpenFile, ZstdReader, stored_path
 
 logger = logging.getLogger(__name__)
@@ -283,7 +284,7 @@ class TrackedFile:
         if isinstance(self._reader, ZstdReader):
             chunk = ZstdReader(self.handle.descriptor, self._max_line_bytes).read(0, 0)
             return b"\n".join(chunk.lines[:50]) + b"\n" if chunk and chunk.lines else b""
-        return os.pread(self.handle.descriptor, 65_536, 0)
+        return pread(self.handle.descriptor, 65_536, 0)
 
     def read(self) -> Chunk | None:
         """The next complete lines, or ``None``. A chunk from a file that changed meanwhile is not handed out."""
