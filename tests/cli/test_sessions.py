@@ -54,6 +54,7 @@ def test_golden_numbers_of_a_session_and_its_fork(recorded: Program) -> None:
     assert original["title"] == "SCENARIO parallel please"
     assert (original["turns"], original["tools"]) == (2, 5)
     assert fork["turns"] == 3
+    assert (original["parent"], fork["parent"]) == (None, CLAUDE)
     assert original["usage"]["requests"] + fork["usage"]["requests"] == 7
     assert original["usage"]["output_tokens"] + fork["usage"]["output_tokens"] == 442
     assert fork["usage"]["requests"] == 1

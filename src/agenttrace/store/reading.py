@@ -113,7 +113,23 @@ def list_sessions(
             found.append(session)
         if limit is not None and len(found) >= limit:
             break
+    _name_parents(connection, found)
     return found
+
+
+_FIRST_OWNER = """
+SELECT owners.session_id
+FROM spans JOIN responses USING (response) JOIN sessions owners ON owners.id = responses.session_id
+WHERE spans.session_id = ? AND responses.session_id <> spans.session_id LIMIT 1
+"""
+
+
+def _name_parents(connection: sqlite3.Connection, sessions: Sequence[Session]) -> None:
+    """Most forks do not say what they are a copy of; the session that owns what they share is it."""
+    for session in sessions:
+        if session.copied and session.parent is None:
+            row = connection.execute(_FIRST_OWNER, (session.id,)).fetchone()
+            session.parent = None if row is None else row[0]
 
 
 def _like(text: str) -> str:
@@ -142,7 +158,9 @@ def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: i
         rows = connection.execute(
             f"{query} LIKE ? ESCAPE '\\' ORDER BY s.last_at DESC LIMIT 20", (f"session\\_{_like(name)}%",)
         ).fetchall()
-    return [_session(row, stale_minutes) for row in rows]
+    found = [_session(row, stale_minutes) for row in rows]
+    _name_parents(connection, found)
+    return found
 
 
 # -- spans --------------------------------------------------------------------------------------------------------
