@@ -261,7 +261,7 @@ def test_a_terminal_gets_one_line_that_is_kept_up_to_date(machine: Program) -> N
 def test_another_agents_files_are_left_for_another_time(program: Program) -> None:
     """With ``--agent`` the other files are neither read nor held against anybody, and can be recorded later."""
     only = program.json("record", str(DATA / "claude-code-2.1.197"), "--once", "--agent", "codex")
-    assert (only["lines"], only["quarantined"]) == (0, 0)
+    assert (only["files"], only["lines"], only["quarantined"]) == (0, 0, 0)
     assert program.json("record", str(DATA / "claude-code-2.1.197"), "--once")["recorded"] == 50
 
 
@@ -270,8 +270,11 @@ def test_what_agents_keep_beside_their_logs_is_ignored(program: Program, tmp_pat
     for name in ("context.jsonl", "context_1.jsonl", "context_sub_2.jsonl", "session_index.jsonl", "history.jsonl"):
         (tmp_path / name).write_text('{"role":"_checkpoint","id":0}\n')
     (tmp_path / "data.jsonl").write_text('{"role":"_checkpoint","id":0}\n')
+    line = '{"v":1,"session":"s","type":"message","id":"a","ts":1794732814,"text":"a log, whatever its name"}\n'
+    (tmp_path / "audit.jsonl").write_text(line)
     summary = program.json("record", str(tmp_path), "--once")
-    assert (summary["lines"], summary["ignored"], summary["quarantined"]) == (6, 5, 1)
+    assert (summary["files"], summary["lines"]) == (2, 2)
+    assert (summary["recorded"], summary["quarantined"]) == (1, 1)
 
 
 def test_one_agent_only_on_a_store_that_knows_others(program: Program, tmp_path: Path) -> None:

@@ -342,18 +342,18 @@ class Recorder:
         if not lines:
             return
         file.counts["lines"] += lines
-        if is_side_file(Path(file.path).name):
-            file.counts["ignored"] += lines
-        else:
-            fresh = noted or self.pipeline.quarantine(file, 0, file.head()[:4096], "format not recognised")
-            file.counts["quarantined" if fresh else "duplicate"] += lines
+        fresh = noted or self.pipeline.quarantine(file, 0, file.head()[:4096], "format not recognised")
+        file.counts["quarantined" if fresh else "duplicate"] += lines
         self.pipeline.touch_file(file)
 
     def _is_for_others(self, file: TrackedFile, head: bytes) -> bool:
-        """Whether an agent knows the file that is not to be recorded now; some other time it may be."""
+        """Whether it is no log of the agents that are recorded now: another agent's, or none but kept beside logs."""
+        path = Path(file.path)
         others = [agent for agent in AGENTS if agent not in self.agents]
-        if any(agent.recognise(Path(file.path), head) for agent in others):
+        if is_side_file(path.name) or any(agent.recognise(path, head) for agent in others):
             self._for_others.add(file.row.file_id)
+            self.summary.files -= 1
+            file.close()
         return file.row.file_id in self._for_others
 
     def _cannot_read(self, file: TrackedFile, error: OSError) -> None:

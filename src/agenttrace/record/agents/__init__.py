@@ -19,5 +19,5 @@ _SIDE_FILES = re.compile(r"(context(_sub)?(_\d+)?|session_index|history|journal|
 
 
 def is_side_file(name: str) -> bool:
-    """Whether a file that no agent recognises is one of theirs all the same, and holds nothing to record."""
+    """Whether a file whose content no agent recognises is kept beside logs by one of them: no log, and no damage."""
     return _SIDE_FILES.fullmatch(name) is not None
