@@ -372,6 +372,8 @@ class Folder:
             return
         fact.copies += 1
         fact.at = min(fact.at, self._at)
+        if (act.usage, act.estimated, model) == (fact.usage, fact.estimated, fact.model):
+            return  # as on nearly every line of a response but the first
         heavier = weight(act.usage, act.estimated) > weight(fact.usage, fact.estimated)
         fact.model = named_model(model, fact.model, heavier=heavier)
         if heavier:
