@@ -77,6 +77,8 @@ class Pipeline:
         self.agents = agents
         self.tiers = Tiers(connection, recent_size)
         self._day_of = day_of
+        #: One thread may use it at a time; a compressor's memory costs more to set up than a block to compress.
+        self._zstd = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True)
         self._compressor = compressor
         self._alone = alone
         self._store_version = -1
@@ -306,12 +308,9 @@ class Pipeline:
             array("Q", offsets).tobytes(),
         )
         self.bytes += len(data)
-        packed = self._compressor.submit(_compress, data) if self._compressor else _compress(data)
+        compress = self._zstd.compress
+        packed = self._compressor.submit(compress, data) if self._compressor else compress(data)
         self._blocks.append((row, packed))
-
-
-def _compress(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compress(data)
 
 
 def _summarise(session: Session, folder: Folder) -> None:
