@@ -184,19 +184,20 @@ class Recorder:
         self._fair = fair
         queue = deque(sorted(self.dirty.values(), key=lambda file: is_companion(file.path)))
         self.dirty = {}
-        while queue:
-            if stop():
-                self.dirty.update((file.row.file_id, file) for file in queue)
-                break
-            file = queue.popleft()
-            if self._advance(file):
-                queue.append(file) if fair else queue.appendleft(file)
-            if self._batch_full():
-                self._commit_or_requeue()
-            if len(self._opened) >= 2 * self._open_limit:
-                self._commit_or_requeue()
-                self._close_idle()
-        self._commit_or_requeue()
+        try:
+            while queue and not stop():
+                file = queue.popleft()
+                if self._advance(file):
+                    queue.append(file) if fair else queue.appendleft(file)
+                if self._batch_full():
+                    self._commit_or_requeue()
+                if len(self._opened) >= 2 * self._open_limit:
+                    self._commit_or_requeue()
+                    self._close_idle()
+            self._commit_or_requeue()
+        finally:
+            # What was not reached, because of a stop or a failure, is still to be read.
+            self.dirty.update((file.row.file_id, file) for file in queue)
         self._close_idle()
         return not queue
 
@@ -380,6 +381,8 @@ class Recorder:
             # Those that a path leads to go first: they can be opened again.
             opened.sort(key=lambda file: (not file.is_reachable(), file.last_growth))
         for index, file in enumerate(opened):
+            if file.detached and self._has_more(file):
+                continue  # once closed, what it still holds could not be read any more
             if file.last_growth < horizon or index < excess:
                 file.close()
                 if file.detached:
@@ -396,10 +399,16 @@ class Recorder:
         if self._last_taken < recently and not self._left_open:
             return
         for file in self._opened.values():
-            if file.handle is not None and (file.last_growth > recently or file.detached):
-                now = file.handle.stat()
-                if (now.st_size, now.st_mtime_ns) != (file.size, file.mtime_ns) or file.unread:
-                    self.dirty[file.row.file_id] = file
+            if (file.last_growth > recently or file.detached) and self._has_more(file):
+                self.dirty[file.row.file_id] = file
+
+    @staticmethod
+    def _has_more(file: TrackedFile) -> bool:
+        """Whether an open file holds something that was not read."""
+        if file.handle is None:
+            return False
+        now = file.handle.stat()
+        return (now.st_size, now.st_mtime_ns) != (file.size, file.mtime_ns) or file.unread
 
     # -- ending -----------------------------------------------------------------------------------------------
 
