@@ -20,6 +20,7 @@ import msgspec
 from agenttrace.config import Settings
 from agenttrace.record.lock import RecorderLock
 from agenttrace.record.recorder import Recorder, Summary
+from agenttrace.record.tracked import COUNTS
 
 #: Below this a second process costs more than it saves.
 PARALLEL_BYTES = 64 << 20
@@ -62,7 +63,8 @@ def import_all(
     workers = _workers(settings, backlog, files)
     if workers > 1:
         for report in _run_workers(settings, lock, workers, paths, agent, stop, on_progress):
-            _add(total, report)
+            if report.summary is not None:
+                _add(total, report.summary)
             sessions.update(report.sessions)
     recorder = Recorder(settings, paths=paths, agent=agent, on_progress=on_progress)
     try:
@@ -72,8 +74,7 @@ def import_all(
         sessions |= recorder.sessions
     finally:
         recorder.close()
-    for name in ("bytes", "lines", "recorded", "duplicate", "ignored", "quarantined"):
-        setattr(last, name, getattr(last, name) + getattr(total, name))
+    _add(last, total)
     last.sessions = len(sessions)
     return last
 
@@ -164,7 +165,7 @@ def _end(workers: Sequence[subprocess.Popen[bytes]]) -> None:
             worker.stdout.close()
 
 
-def _add(total: Summary, report: Report) -> None:
-    assert report.summary is not None
-    for name in ("bytes", "lines", "recorded", "duplicate", "ignored", "quarantined"):
-        setattr(total, name, getattr(total, name) + getattr(report.summary, name))
+def _add(total: Summary, part: Summary) -> None:
+    """Add up what was read; files, sessions and time are the whole run's, not a sum."""
+    for name in ("bytes", *COUNTS):
+        setattr(total, name, getattr(total, name) + getattr(part, name))

@@ -257,13 +257,15 @@ class Pipeline:
             batch.sessions.append(session)
 
     def _counter_changes(self) -> dict[str, int]:
-        totals = {f"dedup_{tier}_hits": hits for tier, hits in self.tiers.hits.items()}
-        totals["dedup_misses"] = self.tiers.misses
-        changes = {name: total - self._counted.get(name, 0) for name, total in totals.items()}
-        self._counted = totals
+        changes = {name: total - self._counted.get(name, 0) for name, total in self._tier_totals().items()}
         return {name: change for name, change in changes.items() if change}
 
+    def _tier_totals(self) -> dict[str, int]:
+        totals = {f"dedup_{tier}_hits": hits for tier, hits in self.tiers.hits.items()}
+        return totals | {"dedup_misses": self.tiers.misses}
+
     def _forget_batch(self) -> None:
+        self._counted = self._tier_totals()
         self.tiers.remember_later([row[0] for row in self._batch.events[-self.tiers.recent_size :]])
         for live in self._sessions.values():
             if live.touched:
