@@ -142,7 +142,7 @@ def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Program:
     user.mkdir()
     program = Program(user)
     program.use_fixtures()
-    program.run("record", "--once")
+    program.run("record", "--once", "--index")
     return program
 
 
@@ -159,7 +159,7 @@ def own_recorded(shared_store: Program, tmp_path: Path) -> Program:
     shutil.copytree(shared_store.user, user)
     program = Program(user)
     shutil.rmtree(program.home)
-    program.run("record", "--once")
+    program.run("record", "--once", "--index")
     return program
 
 
