@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import string
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import (
+    SECRETS,
     SETTING_NAMES,
     RecordSettings,
     Settings,
@@ -292,6 +294,36 @@ def test_settings_never_change(home: Path) -> None:
         settings.origins["home"] = "flag"  # type: ignore[index]
 
 
+def test_no_secret_is_ever_shown(home: Path) -> None:
+    """Neither the settings' text nor an error about a secret holds it; what may be shown says only that it is set."""
+    variables = {"AGENTTRACE_DATABASE_URL": "postgresql://u:hunter2@db/x", "AGENTTRACE_JWT_SECRET": "hunter2" * 5}
+    settings = load_settings({**os.environ, **variables})
+    assert settings.database.url == variables["AGENTTRACE_DATABASE_URL"]
+    assert settings.jwt.secret == variables["AGENTTRACE_JWT_SECRET"]
+    assert [settings.shown(name) for name in SECRETS] == ["***", "***"]
+    assert "hunter2" not in repr(settings)
+    with pytest.raises(SettingsError) as caught:
+        load_settings({**os.environ, "AGENTTRACE_JWT_SECRET": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_applications_and_events_of_ones_own_are_kept_for_the_catalog(home: Path) -> None:
+    """Tables [apps.X] and [events.X] arrive as they are written; anything else under these names is an error."""
+    write(home, '[apps.summary]\nid = "x"\n[events.evening]\nchain = ["summary"]\n')
+    settings = load_settings()
+    assert settings.apps == {"summary": {"id": "x"}}
+    assert settings.events == {"evening": {"chain": ["summary"]}}
+    write(home, 'apps = ["summary"]\n')
+    with pytest.raises(SettingsError, match=r"\[apps.NAME\]"):
+        load_settings()
+
+
+def test_the_business_day_begins_at_one_place(home: Path) -> None:
+    """Several machines share one budget: ``local`` is no time zone for it."""
+    with pytest.raises(SettingsError, match=r"run\.timezone"):
+        load_settings({**os.environ, "AGENTTRACE_RUN_TIMEZONE": "local"})
+
+
 def test_the_origin_of_nothing_is_an_error(home: Path) -> None:
     """A name that is no setting has no origin."""
     with pytest.raises(KeyError):
@@ -348,7 +380,9 @@ def as_documented(default: object) -> str:
         return "none"
     if isinstance(default, str):
         return f'`"{default}"`'
-    return "`[]`" if default == () else f"`{default}`"
+    if isinstance(default, tuple):
+        return f"`{json.dumps(default)}`"
+    return f"`{default}`"
 
 
 @pytest.mark.parametrize("page", ["configuration.md", "prices.md"])
@@ -363,5 +397,8 @@ def test_every_documented_example_loads(home: Path, page: str) -> None:
 
 def test_the_types_of_the_settings_are_the_declared_ones() -> None:
     """Defaults satisfy the very rules that files and variables are held to."""
-    for struct in (RecordSettings, type(load_settings({}).retention), type(load_settings({}).usage)):
+    settings = load_settings({})
+    for struct in {type(settings.value(name.split(".")[0])) for name in SETTING_NAMES if "." in name}:
+        assert isinstance(struct, type)
+        assert issubclass(struct, msgspec.Struct)
         assert msgspec.convert(msgspec.structs.asdict(struct()), struct) == struct()

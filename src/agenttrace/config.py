@@ -30,7 +30,10 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=_MOST, description=f"a whole num
 Natural = Annotated[int, msgspec.Meta(ge=0, le=_MOST, description=f"a whole number from 0 to {_MOST}")]
 Workers = Annotated[int, msgspec.Meta(ge=0, le=256, description="a whole number from 0 to 256")]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400, description="a number above 0 and up to 86400")]
+Secret = Annotated[str, msgspec.Meta(min_length=32, description="at least 32 characters that nobody can guess")]
 Currency = Annotated[Literal["native", "USD", "CNY"], msgspec.Meta(description='one of "native", "USD" and "CNY"')]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535, description="a whole number from 0 to 65535")]
+Big = Annotated[int, msgspec.Meta(ge=1, le=2**62, description="a whole number from 1")]
 Rate = Annotated[Decimal, msgspec.Meta(description="a number above 0, such as 7.1")]
 
 
@@ -84,6 +87,78 @@ class UsageSettings(msgspec.Struct, frozen=True, kw_only=True):
     exchange_rate: Rate | None = None
 
 
+class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the run half keeps its tables."""
+
+    #: A PostgreSQL URL; without one a server of our own runs under the data directory.
+    url: Text | None = None
+
+    def __repr__(self) -> str:
+        return f"DatabaseSettings(url={self.url and '***'!r})"
+
+
+class JwtSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may chat."""
+
+    #: Signs the bearer tokens of chat users (HS256).
+    secret: Secret | None = None
+
+    def __repr__(self) -> str:
+        return f"JwtSettings(secret={self.secret and '***'!r})"
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits and times of the calls to LLM applications."""
+
+    #: Where a business day begins: budgets, cache expiry and duplicates go by it.
+    timezone: Text = "Asia/Shanghai"
+    daily_tokens: Big = 100_000
+    monthly_tokens: Big = 2_000_000
+    #: Consecutive failures that open an application's breaker, and how long it stays open.
+    failure_threshold: Positive = 5
+    recovery_seconds: Seconds = 60.0
+    user_calls_per_minute: Positive = 10
+    store_calls_per_hour: Positive = 100
+    #: The most that one call may take, all attempts together.
+    deadline_seconds: Seconds = 120.0
+    stream_deadline_seconds: Seconds = 300.0
+    #: Jobs that one worker runs at the same time, and steps of one job.
+    worker_concurrency: Positive = 10
+    step_concurrency: Positive = 8
+    #: A job whose worker was silent for this long is taken over by another.
+    takeover_seconds: Seconds = 15.0
+    #: A call whose process was silent for this long is closed as failed.
+    lost_after_seconds: Seconds = 30.0
+    #: How long running calls may go on after a stop signal.
+    drain_seconds: Seconds = 30.0
+    #: What App2 is asked for when the day's figures are ready.
+    dimensions: Texts = (
+        "today",
+        "yesterday",
+        "this_week",
+        "last_week",
+        "this_month",
+        "last_month",
+        "this_quarter",
+        "last_quarter",
+    )
+    #: Days that run logs are kept; 0: for ever.
+    log_days: Natural = 0
+    #: Cached results kept for each application.
+    cache_rows: Positive = 20_000
+
+
+class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The HTTP server."""
+
+    host: Text = "127.0.0.1"
+    #: 0: any free port.
+    port: Port = 8317
+    max_body_bytes: Positive = 1_048_576
+    #: A silent stream says this often that it is alive.
+    heartbeat_seconds: Seconds = 15.0
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings, never changed after loading."""
 
@@ -92,6 +167,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     record: RecordSettings = RecordSettings()
     retention: RetentionSettings = RetentionSettings()
     usage: UsageSettings = UsageSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    jwt: JwtSettings = JwtSettings()
+    run: RunSettings = RunSettings()
+    serve: ServeSettings = ServeSettings()
+    #: Applications and events of one's own, as the file has them; the catalog reads them.
+    apps: Mapping[str, Any] = MappingProxyType({})
+    events: Mapping[str, Any] = MappingProxyType({})
     #: The user's own prices; ``Price.model`` is a name, or the beginning of one with ``*`` behind it.
     prices: tuple[Price, ...] = ()
     origins: Mapping[str, str] = MappingProxyType({})
@@ -109,11 +191,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             found = getattr(found, part)
         return found
 
+    def shown(self, name: str) -> object:
+        """The value of a setting as it may be shown to anybody: of a secret only that it is set."""
+        value = self.value(name)
+        return "***" if name in SECRETS and value is not None else value
+
 
 _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "record": RecordSettings,
     "retention": RetentionSettings,
     "usage": UsageSettings,
+    "database": DatabaseSettings,
+    "jwt": JwtSettings,
+    "run": RunSettings,
+    "serve": ServeSettings,
 }
 _KEYS = {section: struct.__struct_fields__ for section, struct in _SECTIONS.items()}
 _TYPES: dict[str, Any] = {"home": Text} | {
@@ -123,8 +214,13 @@ _TYPES: dict[str, Any] = {"home": Text} | {
 }
 #: Every setting that has a value of its own; prices come on top, one table for each model.
 SETTING_NAMES = tuple(_TYPES)
+#: Never shown: the URL may hold a password.
+SECRETS = ("database.url", "jwt.secret")
+#: Tables of the file that are not settings with a value of their own.
+_TABLES = ("prices", "apps", "events")
 _LISTS_OF_PATHS = ("record.paths", "record.exclude")
-_LISTS = (*_LISTS_OF_PATHS, "record.agents")
+_LISTS = (*_LISTS_OF_PATHS, "record.agents", "run.dimensions")
+_ZONES = ("usage.timezone", "run.timezone")
 _PRICE_EXAMPLE = 'Write [prices."kimi-k2.5"] and below it currency = "CNY", input = 4 and output = 21.'
 
 
@@ -147,10 +243,15 @@ def load_settings(environ: Mapping[str, str] = os.environ, flags: Mapping[str, A
             origins[name] = origin
     prices = _prices(table, file)
     origins |= {f"prices.{price.model}": price.source for price in prices}
-    return _assembled(values, prices, origins)
+    return _assembled(values, prices, origins, _tables_of_ones_own(table, file))
 
 
-def _assembled(values: Mapping[str, Any], prices: tuple[Price, ...], origins: dict[str, str]) -> Settings:
+def _assembled(
+    values: Mapping[str, Any],
+    prices: tuple[Price, ...],
+    origins: dict[str, str],
+    tables: Mapping[str, Mapping[str, Any]],
+) -> Settings:
     parts: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for name, value in values.items():
         section, _, key = name.rpartition(".")
@@ -161,6 +262,12 @@ def _assembled(values: Mapping[str, Any], prices: tuple[Price, ...], origins: di
         record=RecordSettings(**parts["record"]),
         retention=RetentionSettings(**parts["retention"]),
         usage=UsageSettings(**parts["usage"]),
+        database=DatabaseSettings(**parts["database"]),
+        jwt=JwtSettings(**parts["jwt"]),
+        run=RunSettings(**parts["run"]),
+        serve=ServeSettings(**parts["serve"]),
+        apps=tables["apps"],
+        events=tables["events"],
         prices=prices,
         origins=MappingProxyType(origins),
     )
@@ -236,10 +343,10 @@ def _read(file: Path) -> dict[str, Any]:
 def _in_file(table: Mapping[str, Any], file: Path) -> Iterator[tuple[str, Any, str]]:
     origin = f"file {file}"
     for name, value in table.items():
-        if name == "prices":
+        if name in _TABLES:
             continue
         if name not in _KEYS:
-            _check(name, ["home", *_KEYS, "prices"], origin)
+            _check(name, ["home", *_KEYS, *_TABLES], origin)
             yield name, value, origin
             continue
         if not isinstance(value, dict):
@@ -308,13 +415,16 @@ def _converted(name: str, raw: object, origin: str) -> object:
         raise _wrong(name, raw, origin, f"Give {_expected(kind)}.") from None
     if isinstance(value, Decimal) and not (value.is_finite() and value > 0):
         raise _wrong(name, raw, origin, f"Give {_expected(kind)}.")
-    if name == "usage.timezone" and not _is_timezone(str(value)):
+    if name in _ZONES and not _is_timezone(str(value)):
         raise _wrong(name, raw, origin, 'Give "local" or an IANA name such as "Asia/Shanghai" (needs tzdata).')
+    if name == "run.timezone" and value == "local":
+        # Several machines share one budget: its day cannot begin where each of them happens to be.
+        raise _wrong(name, raw, origin, 'Give an IANA name such as "Asia/Shanghai".')
     return value
 
 
 def _wrong(name: str, raw: object, origin: str, fix: str) -> SettingsError:
-    shown = repr(str(raw) if isinstance(raw, Decimal) else raw)
+    shown = "not usable" if name in SECRETS else repr(str(raw) if isinstance(raw, Decimal) else raw)
     return SettingsError(where=origin, key=name, problem=f"is {shown[:100]}", fix=fix)
 
 
@@ -352,6 +462,17 @@ def _expanded(path: str, environ: Mapping[str, str]) -> str:
     if path != "~" and not path.startswith(("~/", "~" + os.sep)):
         return path
     return (environ.get("HOME") or str(Path.home())) + path[1:]
+
+
+def _tables_of_ones_own(table: Mapping[str, Any], file: Path) -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in ("apps", "events"):
+        entries = table.get(name, {})
+        if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+            fix = f"Write [{name}.NAME] on a line of its own and its settings below it."
+            raise SettingsError(where=f"file {file}", key=name, problem="is not made of tables", fix=fix)
+        found[name] = MappingProxyType(entries)
+    return found
 
 
 def _prices(table: Mapping[str, Any], file: Path) -> tuple[Price, ...]:

@@ -73,7 +73,7 @@ def _descriptors() -> Check:
 def settings_in_use(settings: Settings) -> Check:
     """Settings that are not the default, with where they come from."""
     changed = [
-        f"{name} = {settings.value(name)} ({origin})" if not name.startswith("prices.") else f"{name} ({origin})"
+        f"{name} = {settings.shown(name)} ({origin})" if not name.startswith("prices.") else f"{name} ({origin})"
         for name, origin in sorted(settings.origins.items())
     ]
     return Check("settings", "ok", "; ".join(changed) or "all default")
