@@ -13,6 +13,9 @@ settings.register_profile("dev", max_examples=100, deadline=None)
 settings.register_profile("ci", max_examples=200, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
+#: PostgreSQL, for the tests under tests/run and for those directly in here.
+pytest_plugins = ["run.fixtures"]
+
 #: Where the agents look for their logs, and the directory each is pointed at instead.
 AGENT_HOMES = {
     "HOME": "",

@@ -1,0 +1,22 @@
+"""How Alembic runs our revisions: on the connection it is given, with its own table beside ours."""
+
+from __future__ import annotations
+
+from alembic import context
+from sqlalchemy import text
+
+from agenttrace.run.tables import SCHEMA, metadata
+
+VERSION_TABLE = "agenttrace_revision"
+
+connection = context.config.attributes["connection"]
+connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+context.configure(
+    connection=connection,
+    target_metadata=metadata,
+    version_table=VERSION_TABLE,
+    version_table_schema=SCHEMA,
+    include_schemas=True,
+)
+with context.begin_transaction():
+    context.run_migrations()
