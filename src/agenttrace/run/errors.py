@@ -1,0 +1,97 @@
+"""Everything that can go wrong with a call to an LLM application.
+
+::
+
+    DashScopeError
+    ├── DashScopeApiError            the application answered with an error, or not at all; retries are used up
+    │   ├── DashScopeAuthError       the key is refused (HTTP 401)
+    │   └── DashScopeTimeoutError    no answer in time
+    ├── DashScopeJsonParseError      the answer is not the JSON object it has to be; retries are used up
+    ├── CircuitOpenError             refused here: the application failed too often
+    ├── RateLimitExceededError       refused here: too many calls in the window
+    └── BudgetExceededError          refused here: the tokens of the day or month are spent
+
+No message ever holds a key, a token or a prompt.
+"""
+
+from __future__ import annotations
+
+
+class DashScopeError(Exception):
+    """A call to an application did not give a result."""
+
+    #: The status that the run log gets.
+    status = "failed"
+    #: Tokens that the provider has billed all the same, over all attempts.
+    tokens_used: int = 0
+    #: How often the application was called.
+    attempts: int = 0
+
+
+class DashScopeApiError(DashScopeError):
+    """The application answered with an error, or could not be reached."""
+
+    def __init__(
+        self,
+        message: str,
+        status_code: int | None = None,
+        *,
+        code: str = "",
+        request_id: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        #: The HTTP status, or the one named inside a stream; None when there was no answer.
+        self.status_code = status_code
+        #: DashScope's own code, such as ``Throttling.RateQuota``.
+        self.code = code
+        self.request_id = request_id
+        #: Seconds that the server asked us to wait.
+        self.retry_after = retry_after
+
+
+class DashScopeAuthError(DashScopeApiError):
+    """The key is refused: nothing will work until the configuration is put right."""
+
+
+class DashScopeTimeoutError(DashScopeApiError):
+    """No answer in time."""
+
+    status = "timeout"
+
+
+class DashScopeJsonParseError(DashScopeError):
+    """The answer is not a JSON object; it is asked for again, never repaired."""
+
+
+class CircuitOpenError(DashScopeError):
+    """The application failed too often; it is left alone for a while."""
+
+    status = "circuit_open"
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        #: Seconds until the next probe is let through.
+        self.retry_after = retry_after
+
+
+class RateLimitExceededError(DashScopeError):
+    """Too many calls in the window."""
+
+    status = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        #: Seconds until a call fits into the window again.
+        self.retry_after = retry_after
+
+
+class BudgetExceededError(DashScopeError):
+    """The tokens of the day or the month are spent."""
+
+    status = "budget_exceeded"
+
+    def __init__(self, message: str, *, reason: str = "daily_exceeded") -> None:
+        super().__init__(message)
+        #: ``daily_exceeded`` or ``monthly_exceeded``.
+        self.reason = reason

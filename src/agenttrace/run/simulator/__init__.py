@@ -1,0 +1,11 @@
+"""A DashScope of our own: a real HTTP server that speaks the Application API, for the demo, tests and benchmarks."""
+
+from __future__ import annotations
+
+from agenttrace.run.simulator import faults
+from agenttrace.run.simulator.apps import API_KEY, BUILTIN_APP_IDS, INTERNAL_TOKEN, environment
+from agenttrace.run.simulator.calls import Call
+from agenttrace.run.simulator.faults import Fault
+from agenttrace.run.simulator.server import Simulator
+
+__all__ = ["API_KEY", "BUILTIN_APP_IDS", "INTERNAL_TOKEN", "Call", "Fault", "Simulator", "environment", "faults"]

@@ -1,0 +1,72 @@
+"""What a request asks for, or why DashScope would refuse it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from agenttrace.run.simulator.calls import Message
+
+
+class RefusedError(Exception):
+    """The request is wrong: the HTTP status, DashScope's code, and what it says."""
+
+    def __init__(self, http: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.http, self.code, self.message = http, code, message
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """The parts of a request's body that matter here."""
+
+    #: The last thing the user says.
+    prompt: str
+    #: The turns that this request brings along, this one the last.
+    turns: tuple[Message, ...]
+    #: The session to go on with; never beside ``messages``, because those win.
+    session_id: str | None
+    biz_params: dict[str, Any]
+    parameters: dict[str, Any]
+
+
+def decoded(raw: bytes) -> dict[str, Any] | None:
+    """The body, or None where it is no JSON object."""
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def asked(body: dict[str, Any]) -> Asked:
+    """Read a request's body; a RefusedError says what is missing."""
+    given = _object(body, "input")
+    prompt, messages, session_id = given.get("prompt"), given.get("messages"), given.get("session_id")
+    turns = _messages(messages)
+    if isinstance(prompt, str) and prompt:
+        turns = (*turns, {"role": "user", "content": prompt})
+    if not turns:
+        raise RefusedError(400, "InvalidParameter", "Required parameter(prompt) missing or invalid, please check.")
+    return Asked(
+        prompt=str(turns[-1].get("content", "")),
+        turns=turns,
+        session_id=session_id if isinstance(session_id, str) and session_id and not messages else None,
+        biz_params=_object(given, "biz_params"),
+        parameters=_object(body, "parameters"),
+    )
+
+
+def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    value = holder.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _messages(value: object) -> tuple[Message, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(turn, dict) and "role" in turn for turn in value):
+        raise RefusedError(400, "InvalidParameter", "messages has to be a list of objects with role and content.")
+    return tuple(value)

@@ -1,0 +1,160 @@
+"""The ways in which a call can be made to go wrong; each function names one of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """What happens to one call instead of, or on top of, its answer."""
+
+    kind: str
+    #: DashScope's error code, HTTP status, message and ``Retry-After`` where the fault is an error answer.
+    code: str = ""
+    http: Annotated[int, msgspec.Meta(ge=200, le=599)] = 200
+    message: str = ""
+    retry_after: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    #: How many frames of a stream still arrive.
+    chunks: Annotated[int, msgspec.Meta(ge=0)] = 0
+    seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
+#: The codes that DashScope sends with these statuses.
+_CODES = {
+    400: "InvalidParameter",
+    401: "InvalidApiKey",
+    403: "AccessDenied",
+    404: "ModelNotFound",
+    408: "RequestTimeOut",
+    413: "InvalidParameter",
+    429: "Throttling.RateQuota",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+
+
+def status(
+    code: str | int = "InternalError",
+    http: int = 500,
+    retry_after: float | None = None,
+    message: str = "The simulator was told to refuse this call.",
+) -> Fault:
+    """An error answer: ``status("Throttling.RateQuota", 429)``, or for short ``status(503)``."""
+    if isinstance(code, int):
+        return status(_CODES.get(code, "InternalError"), code, retry_after, message)
+    return Fault(kind="status", code=code, http=http, retry_after=retry_after, message=message)
+
+
+def error_200(code: str = "InternalError", message: str = "The simulator was told to fail this call.") -> Fault:
+    """HTTP 200, and inside it a code and a message instead of an output."""
+    return Fault(kind="error_200", code=code, message=message)
+
+
+def html(http: int = 502) -> Fault:
+    """A proxy's error page instead of JSON."""
+    return Fault(kind="html", http=http)
+
+
+def hang(after_chunks: int = 0) -> Fault:
+    """No answer, ever; of a stream the first frames still arrive."""
+    return Fault(kind="hang", chunks=after_chunks)
+
+
+def reset(after_chunks: int = 0) -> Fault:
+    """The connection is reset; of a stream the first frames were sent."""
+    return Fault(kind="reset", chunks=after_chunks)
+
+
+def half_frame(after_chunks: int = 1) -> Fault:
+    """The connection closes in the middle of a frame (or of the body, where nothing is streamed)."""
+    return Fault(kind="half_frame", chunks=after_chunks)
+
+
+def cut_after(chunks: int = 1) -> Fault:
+    """The connection closes after so many whole frames (or in the middle of the body)."""
+    return Fault(kind="cut_after", chunks=chunks)
+
+
+def no_finish() -> Fault:
+    """The stream ends properly, but its last frame, the one that says ``stop``, is missing."""
+    return Fault(kind="no_finish")
+
+
+def error_frame(code: str = "Throttling.RateQuota", http: int = 429, after_chunks: int = 1) -> Fault:
+    """An ``event:error`` frame after so many good ones; an error answer where nothing is streamed."""
+    message = "The simulator was told to fail in the middle."
+    return Fault(kind="error_frame", code=code, http=http, chunks=after_chunks, message=message)
+
+
+def bad_json() -> Fault:
+    """An answer that is no JSON, billed all the same."""
+    return Fault(kind="bad_json")
+
+
+def empty_usage() -> Fault:
+    """A good answer whose usage is ``{}``."""
+    return Fault(kind="empty_usage")
+
+
+def slow(seconds: float = 5.0) -> Fault:
+    """A good answer that begins so much later."""
+    return Fault(kind="slow", seconds=seconds)
+
+
+def session_changed() -> Fault:
+    """A good answer, but the session is a new one that remembers nothing."""
+    return Fault(kind="session_changed")
+
+
+def session_expired(http: int = 400) -> Fault:
+    """Refuses a call that relies on a ``session_id``; calls without one are answered and do not use the fault up."""
+    message = "The session_id does not exist or has expired."
+    return Fault(kind="session_expired", code="InvalidParameter.SessionExpired", http=http, message=message)
+
+
+def unicode_separators() -> Fault:
+    """A good answer whose text holds U+2028, U+2029 and U+0085 unescaped: line ends to some, not to SSE."""
+    return Fault(kind="unicode_separators")
+
+
+#: All of them by name, for the command line and the control endpoint.
+BY_NAME: dict[str, Callable[..., Fault]] = {
+    make.__name__: make
+    for make in (
+        status,
+        error_200,
+        html,
+        hang,
+        reset,
+        half_frame,
+        cut_after,
+        no_finish,
+        error_frame,
+        bad_json,
+        empty_usage,
+        slow,
+        session_changed,
+        session_expired,
+        unicode_separators,
+    )
+}
+
+
+def named(name: str, options: Mapping[str, Any] | None = None) -> Fault:
+    """The fault of that name with its options; a ValueError says what is wrong with either."""
+    make = BY_NAME.get(name)
+    if make is None:
+        raise ValueError(f"no fault is called {name!r}; there are: {', '.join(BY_NAME)}")
+    given = dict(options or {})
+    try:
+        inspect.signature(make).bind(**given)
+    except TypeError:
+        known = ", ".join(inspect.signature(make).parameters) or "none"
+        raise ValueError(f"the fault {name!r} has no such options; its options are: {known}") from None
+    return msgspec.convert(msgspec.to_builtins(make(**given)), Fault)

@@ -1,0 +1,212 @@
+"""The simulator itself: an HTTP server on which applications answer, and go wrong, as they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from multidict import CIMultiDict
+
+from agenttrace.run.simulator import control
+from agenttrace.run.simulator.answers import default_answer
+from agenttrace.run.simulator.asked import Asked, RefusedError, asked, decoded
+from agenttrace.run.simulator.calls import Call, CallLog
+from agenttrace.run.simulator.faults import Fault
+from agenttrace.run.simulator.orders import Orders
+from agenttrace.run.simulator.replies import Reply, refusal
+from agenttrace.run.simulator.sessions import Sessions, new_session_id
+
+_PREFIX, _SUFFIX = "/api/v1/apps/", "/completion"
+
+#: What an application says: a text, an object that becomes JSON, or a function of the request's body.
+AnswerValue = dict[str, Any] | str | Callable[[dict[str, Any]], "dict[str, Any] | str"]
+
+#: How long a stop waits for answers that are under way.
+_STOP_SECONDS = 0.2
+
+#: With these the answer is not the one that the session remembers.
+_FORGOTTEN = frozenset(("status", "error_200", "html", "hang", "reset", "session_expired"))
+
+
+class Simulator:
+    """A DashScope on this machine::
+
+        async with Simulator() as simulator:
+            simulator.script("sim-app3-clue", faults.status(503), faults.hang())
+            ...  # call simulator.base_url
+
+    Without an ``api_key`` every key is good. ``latency`` comes before each answer, ``chunk_delay`` before each frame.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        api_key: str | None = None,
+        latency: float = 0.0,
+        chunk_delay: float = 0.0,
+        chunk_chars: int = 4,
+        seed: int = 0,
+        session_seconds: float = 3600,
+        session_rounds: int = 50,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.host, self.port = host, port
+        self.latency, self.chunk_delay, self.chunk_chars, self.seed = latency, chunk_delay, chunk_chars, seed
+        self.log = CallLog()
+        self._orders = Orders(seed)
+        self._sessions = Sessions(seconds=session_seconds, rounds=session_rounds, clock=clock)
+        self._authorization = None if api_key is None else f"Bearer {api_key}"
+        self._answers: dict[str, AnswerValue] = {}
+        self._stopped = asyncio.Event()
+        self._web: web.Server | None = None
+        self._listener: asyncio.Server | None = None
+
+    # -- its life --------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen; with port 0 the system chooses one, which is then ``self.port``."""
+        self._stopped.clear()
+        self._web = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        self._listener = await asyncio.get_running_loop().create_server(
+            self._web, self.host, self.port, backlog=1024, reuse_address=True
+        )
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Close all connections, also those of calls that hang."""
+        if self._listener is None or self._web is None:
+            return
+        self._stopped.set()
+        self._listener.close()
+        await self._web.shutdown(_STOP_SECONDS)
+        await self._listener.wait_closed()
+        self._listener = self._web = None
+
+    async def __aenter__(self) -> Simulator:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def base_url(self) -> str:
+        """What ``DASHSCOPE_BASE_URL`` is to be."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/api/v1"
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls received, oldest first."""
+        return self.log.calls
+
+    # -- what it is told -------------------------------------------------------------------------------------
+
+    def script(self, app_id: str | None, *faults: Fault) -> None:
+        """The next calls to that app (None: to any) go wrong like this, one each, in order; then all is well."""
+        self._orders.queue(app_id, faults)
+
+    def always(self, app_id: str | None, fault: Fault | None, *, rate: float = 1.0) -> None:
+        """Every call to that app (None: to any), or that share of them, goes wrong until None is told."""
+        self._orders.stand(app_id, fault, rate)
+
+    def answer(self, app_id: str, value: AnswerValue | None) -> None:
+        """What the app says from now on; None: again what it says by itself."""
+        if value is None:
+            self._answers.pop(app_id, None)
+        else:
+            self._answers[app_id] = value
+
+    def clear(self, what: str) -> None:
+        """Forget the ``faults``, ``calls``, ``sessions`` or ``answers``."""
+        forget = {
+            "faults": self._orders.clear,
+            "calls": self.log.clear,
+            "sessions": self._sessions.clear,
+            "answers": self._answers.clear,
+        }
+        forget[what]()
+
+    # -- one request -----------------------------------------------------------------------------------------
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        app_id = path[len(_PREFIX) : -len(_SUFFIX)]
+        if not (path.startswith(_PREFIX) and path.endswith(_SUFFIX)) or not app_id or "/" in app_id:
+            done = await control.handle(self, request)
+            return done or refusal(404, "NotFound", "There is nothing at this path.")
+        if request.method != "POST":
+            return refusal(405, "MethodNotAllowed", "Applications are called with POST.")
+        return await self._completion(request, app_id)
+
+    async def _completion(self, request: web.BaseRequest, app_id: str) -> web.StreamResponse:
+        body = decoded(await request.content.read())
+        headers = CIMultiDict(request.headers)
+        authorization = headers.popall("Authorization", [""])[0]
+        stream = headers.get("X-DashScope-SSE", "").lower() == "enable"
+        call = Call(app_id=app_id, body=body or {}, headers=headers, stream=stream)
+        self.log.begin(call)
+        try:
+            self._check(authorization, body)
+            return await self._reply(request, call, asked(call.body))
+        except RefusedError as refused:
+            self.log.end(call, "refused")
+            return refusal(refused.http, refused.code, refused.message)
+        except asyncio.CancelledError:
+            self.log.end(call, "hung_up")
+            raise
+        except ConnectionError:
+            # Nobody is there to read it; raised, it would be logged as a fault of ours.
+            self.log.end(call, "hung_up")
+            return web.Response()
+
+    def _check(self, authorization: str, body: dict[str, Any] | None) -> None:
+        if self._authorization is not None and authorization != self._authorization:
+            raise RefusedError(401, "InvalidApiKey", "Invalid API-key provided.")
+        if body is None:
+            raise RefusedError(400, "InvalidParameter", "The request body is no JSON object.")
+
+    async def _reply(self, request: web.BaseRequest, call: Call, wanted: Asked) -> web.StreamResponse:
+        fault = self._orders.take(call.app_id, in_session=wanted.session_id is not None)
+        self._enter_session(call, wanted, fault)
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        reply = Reply(
+            request=request,
+            call=call,
+            asked=wanted,
+            text=self._text(call, wanted),
+            session_id=call.session_id,
+            chunk_chars=self.chunk_chars,
+            chunk_delay=self.chunk_delay,
+            stopped=self._stopped,
+        )
+        response = await reply.send(fault)
+        self.log.end(call, "answered" if fault is None else fault.kind)
+        if fault is None or fault.kind not in _FORGOTTEN:
+            self._sessions.add_round(call.session_id, call.context, call.text)
+        return response
+
+    def _enter_session(self, call: Call, wanted: Asked, fault: Fault | None) -> None:
+        history = None
+        if wanted.session_id is not None and not (fault is not None and fault.kind == "session_changed"):
+            history = self._sessions.history(wanted.session_id)
+        call.context = wanted.turns if history is None else (*history, *wanted.turns)
+        # An id that is unknown or has expired is answered with a new one, and without what was said before.
+        call.session_id = wanted.session_id if history is not None and wanted.session_id else new_session_id()
+
+    def _text(self, call: Call, wanted: Asked) -> str:
+        value = self._answers.get(call.app_id)
+        if value is None:
+            return default_answer(call.app_id, wanted, call.context, self.seed)
+        said = value(call.body) if callable(value) else value
+        return said if isinstance(said, str) else msgspec.json.encode(said).decode()
