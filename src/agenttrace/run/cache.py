@@ -1,0 +1,252 @@
+"""Cached results of the applications: at most one valid row a target, older ones kept as history up to a limit.
+
+``generating`` marks that somebody is at work on a target, so that others wait or pass by; it is a lease, and one that a
+crash left behind runs out. Whoever changes rows that others may be writing skips the locked ones, so that the
+transaction which stores a paid result never waits in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from psycopg import AsyncConnection
+from sqlalchemy import select
+
+from agenttrace.run.database import Database
+from agenttrace.run.storable import storable_json
+from agenttrace.run.tables import cache, rendered
+
+ROWS_LIMIT = 20_000
+_END_OF_DAY = time(23, 59, 59, fold=1)
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CacheRule:
+    """Under which name an application's results are kept, and for how long; for ever if neither is set."""
+
+    cache_type: str
+    days: int | None = None
+    #: Until 23:59:59 of the business day on which the result was written.
+    end_of_day: bool = False
+
+
+def expires_at(rule: CacheRule, written_at: datetime, zone: str = "Asia/Shanghai") -> datetime | None:
+    """When a result that was written at that time stops being valid."""
+    if rule.end_of_day:
+        place = ZoneInfo(zone)
+        # fold: where the clocks change at midnight, the last 23:59:59 of the day is meant, and never the next day's.
+        return datetime.combine(written_at.astimezone(place).date(), _END_OF_DAY, place).astimezone(UTC)
+    if rule.days is not None:
+        return written_at.astimezone(UTC) + timedelta(days=rule.days)
+    return None
+
+
+_GENERATE = b"""
+INSERT INTO biz.ai_cache (cache_type, site_id, target_id, triggered_by, status, created_at, expires_at)
+VALUES (%(cache_type)s, %(site_id)s, %(target_id)s, %(triggered_by)s, 'generating',
+        coalesce(%(now)s::timestamptz, clock_timestamp()),
+        coalesce(%(now)s::timestamptz, clock_timestamp()) + make_interval(secs => %(lease)s))
+ON CONFLICT (cache_type, site_id, target_id) WHERE status = 'generating' DO NOTHING
+RETURNING id
+"""
+
+_FREE_STALE = b"""
+UPDATE biz.ai_cache SET status = 'expired'
+WHERE cache_type = %(cache_type)s AND site_id = %(site_id)s AND target_id = %(target_id)s AND status = 'generating'
+    AND expires_at <= coalesce(%(now)s::timestamptz, now())
+"""
+
+#: One writer a target at a time; the row to be replaced may not exist yet, so there is none to lock.
+_TURN = (
+    b"SELECT pg_advisory_xact_lock(hashtextextended('ai_cache:' || %s::text || ':' || %s::text || ':' || %s::text, 0))"
+)
+
+_RETIRE = b"""
+UPDATE biz.ai_cache SET status = 'expired'
+WHERE cache_type = %(cache_type)s AND site_id = %(site_id)s AND target_id = %(target_id)s AND status = 'valid'
+"""
+
+_FINISH = b"""
+UPDATE biz.ai_cache
+SET status = 'valid', result_json = %(result)s, triggered_by = %(triggered_by)s,
+    created_at = coalesce(%(now)s::timestamptz, clock_timestamp()), expires_at = %(expires_at)s
+WHERE id = %(generating_id)s AND cache_type = %(cache_type)s AND site_id = %(site_id)s AND target_id = %(target_id)s
+    AND status = 'generating'
+RETURNING id
+"""
+
+_ADD = b"""
+INSERT INTO biz.ai_cache (cache_type, site_id, target_id, result_json, triggered_by, created_at, expires_at)
+VALUES (%(cache_type)s, %(site_id)s, %(target_id)s, %(result)s, %(triggered_by)s,
+        coalesce(%(now)s::timestamptz, clock_timestamp()), %(expires_at)s)
+RETURNING id
+"""
+
+_GET = """
+SELECT * FROM biz.ai_cache
+WHERE cache_type = %s AND site_id = %s AND target_id = %s AND status = 'valid'
+    AND (expires_at IS NULL OR expires_at > coalesce(%s::timestamptz, now()))
+"""
+
+_EXPIRE = """
+UPDATE biz.ai_cache SET status = 'expired' WHERE id = ANY(ARRAY(
+    SELECT id FROM biz.ai_cache
+    WHERE status IN ('valid', 'generating') AND expires_at <= coalesce(%s::timestamptz, now())
+    ORDER BY expires_at LIMIT 10000 FOR UPDATE SKIP LOCKED))
+"""
+
+#: An index-only count; the index is ordered by type, so each type is counted in one run through its part.
+_OVERFULL = "SELECT cache_type, count(*) - %(limit)s FROM biz.ai_cache GROUP BY cache_type HAVING count(*) > %(limit)s"
+
+#: The inner choice reads nothing but the index; only what it chose is locked.
+_TRIM = """
+DELETE FROM biz.ai_cache WHERE id = ANY(ARRAY(
+    SELECT id FROM biz.ai_cache WHERE id = ANY(ARRAY(
+        SELECT id FROM biz.ai_cache WHERE cache_type = %s
+        ORDER BY coalesce(status IN ('valid', 'generating'), false), created_at, id LIMIT %s))
+    FOR UPDATE SKIP LOCKED))
+"""
+
+
+class AICacheService:
+    """Writes and reads ``biz.ai_cache``."""
+
+    def __init__(
+        self, database: Database, *, zone: str = "Asia/Shanghai", clock: Callable[[], datetime] | None = None
+    ) -> None:
+        self.database = database
+        self.zone = zone
+        #: None: the database's own, the same for every machine.
+        self._clock = clock
+
+    def expiry(self, rule: CacheRule, written_at: datetime | None = None) -> datetime | None:
+        """When a result of an application stops being valid, written now unless said otherwise."""
+        return expires_at(rule, written_at or self._now() or datetime.now(UTC), self.zone)
+
+    def _now(self) -> datetime | None:
+        return None if self._clock is None else self._clock()
+
+    # ── writing ──
+
+    async def begin_generating(
+        self, cache_type: str, site_id: int, target_id: str, triggered_by: str | None = None, lease: float = 600.0
+    ) -> int | None:
+        """Take the work on a target for ``lease`` seconds; None while somebody else has it."""
+        values = _target(cache_type, site_id, target_id)
+        values |= {"triggered_by": triggered_by, "lease": lease, "now": self._now()}
+        async with self.database.transaction() as connection:
+            await connection.execute(_TURN, [cache_type, site_id, target_id])
+            # A new row, not a renewed one: its former owner must not take it for its own.
+            await connection.execute(_FREE_STALE, values)
+            row = await (await connection.execute(_GENERATE, values)).fetchone()
+        return None if row is None else int(row[0])
+
+    async def store(
+        self,
+        connection: AsyncConnection[Any],
+        cache_type: str,
+        site_id: int,
+        target_id: str,
+        result: dict[str, Any],
+        expires_at: datetime | None,
+        triggered_by: str | None = None,
+        generating_id: int | None = None,
+    ) -> int:
+        """Make a result the valid one of its target, in the caller's transaction; its id."""
+        values = _target(cache_type, site_id, target_id) | {"generating_id": generating_id}
+        values |= {"result": storable_json(result), "expires_at": expires_at}
+        values |= {"triggered_by": triggered_by, "now": self._now()}
+        await connection.execute(_TURN, [cache_type, site_id, target_id])
+        await connection.execute(_RETIRE, values)
+        row = None
+        if generating_id is not None:
+            row = await (await connection.execute(_FINISH, values)).fetchone()
+        if row is None:
+            row = await (await connection.execute(_ADD, values)).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    async def abandon(self, generating_id: int) -> None:
+        """Give the work on a target back without a result."""
+        sql = "DELETE FROM biz.ai_cache WHERE id = %s AND status = 'generating'"
+        await self.database.execute(sql, [generating_id])
+
+    async def invalidate(
+        self,
+        id: int | None = None,  # noqa: A002 - the column's name
+        *,
+        cache_type: str | None = None,
+        site_id: int | None = None,
+        target_id: str | None = None,
+    ) -> int:
+        """Take valid results out of use by hand, by id or by what they are about; how many."""
+        wanted = {"id": id, "cache_type": cache_type, "site_id": site_id, "target_id": target_id}
+        wanted = {name: value for name, value in wanted.items() if value is not None}
+        if not wanted:
+            raise ValueError("say which results: an id, a cache type, a site or a target")
+        where = " AND ".join(f"{name} = %({name})s" for name in wanted)
+        sql = f"""
+            UPDATE biz.ai_cache SET status = 'invalidated' WHERE id = ANY(ARRAY(
+                SELECT id FROM biz.ai_cache WHERE status = 'valid' AND {where} ORDER BY id FOR UPDATE))"""
+        return await self.database.execute(sql, wanted)
+
+    # ── reading ──
+
+    async def get(self, cache_type: str, site_id: int, target_id: str) -> Row | None:
+        """The valid result of a target that has not run out, with everything about it."""
+        rows = await self.database.rows(_GET, [cache_type, site_id, target_id, self._now()])
+        return rows[0] if rows else None
+
+    async def latest_valid(self, cache_type: str, site_id: int, target_id: str) -> Row | None:
+        """The same: of a target there is never more than one valid row."""
+        return await self.get(cache_type, site_id, target_id)
+
+    async def list(
+        self,
+        *,
+        cache_type: str | None = None,
+        site_id: int | None = None,
+        target_id: str | None = None,
+        status: str | None = None,
+        limit: int = 50,
+        before_id: int | None = None,
+        bodies: bool = False,
+    ) -> Rows:
+        """Rows in any state that match, newest first; the next page is ``before_id`` the last id of this one."""
+        table = cache.c
+        query = select(*(column for column in table if bodies or column.name != "result_json"))
+        equal = {
+            table.cache_type: cache_type,
+            table.site_id: site_id,
+            table.target_id: target_id,
+            table.status: status,
+        }
+        query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if before_id is not None:
+            query = query.where(table.id < before_id)
+        return await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
+
+    # ── tidying ──
+
+    async def expire_due(self) -> int:
+        """Mark what has run out: results past their time, and work that was never finished; how many."""
+        total = 0
+        while count := await self.database.execute(_EXPIRE, [self._now()]):
+            total += count
+        return total
+
+    async def trim(self, limit: int = ROWS_LIMIT) -> int:
+        """Delete what is beyond ``limit`` rows a type: history first, then the oldest; how many."""
+        overfull = await self.database.all(_OVERFULL, {"limit": limit})
+        return sum([await self.database.execute(_TRIM, [cache_type, excess]) for cache_type, excess in overfull])
+
+
+def _target(cache_type: str, site_id: int, target_id: str) -> dict[str, Any]:
+    return {"cache_type": cache_type, "site_id": site_id, "target_id": target_id}

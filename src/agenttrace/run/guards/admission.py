@@ -1,0 +1,132 @@
+"""The one admission of a call: breaker, rate limit and budget in one round trip, before anything is sent.
+
+``biz.ai_admit`` (migration 0003) does it in one transaction and leaves a row in the run log, whatever the answer is:
+a running call with its reservation, or the refusal. It knows the call by its key, so that it may be asked again when
+the connection broke and nobody knows what it said.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from psycopg.errors import UniqueViolation
+from psycopg.types.numeric import Int4, Int8
+
+from agenttrace.run.calls import PROMPT_LIMIT, CallRequest
+from agenttrace.run.database import Database
+from agenttrace.run.errors import BudgetExceededError, CircuitOpenError, RateLimitExceededError
+from agenttrace.run.storable import storable_text
+
+Clock = Callable[[], datetime]
+
+_ADMIT = f"SELECT verdict, log_id, retry_after, message FROM biz.ai_admit({', '.join(['%s'] * 24)})"
+_LARGEST = 2**31 - 1
+
+
+class StepSupersededError(Exception):
+    """Another worker has taken the job over, or it has ended: this one has nothing to do there any more."""
+
+
+class JobCancelledError(Exception):
+    """Somebody asked for the job to be cancelled: no further step is begun."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Admission:
+    """A call that may be made, and the row of the run log that has to be settled after it."""
+
+    log_id: int
+    request: CallRequest
+
+
+class Admissions:
+    """Admits calls, for all processes on one database together."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        process_id: uuid.UUID,
+        daily_limit: int = 100_000,
+        monthly_limit: int = 2_000_000,
+        recovery_timeout: float = 60.0,
+        probe_lease: float = 130.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.database = database
+        #: Whose calls they are; when this process is not seen any more, they are closed as lost.
+        self.process_id = process_id
+        self._limits = (
+            f"{recovery_timeout} seconds",
+            f"{probe_lease} seconds",
+            Int8(daily_limit),
+            Int8(monthly_limit),
+        )
+        #: None: the database's own clock, the one that all processes share.
+        self._clock = clock
+
+    async def admit(self, request: CallRequest) -> Admission:
+        """Let the call through, or raise why not; a refusal is a row of the run log already."""
+        params = self._params(request)
+        verdict, log_id, retry_after, message = await self.database.patiently(lambda: self._ask(params))
+        if verdict == "admitted":
+            return Admission(log_id=log_id, request=request)
+        if verdict in ("success", "failed", "timeout"):
+            # Admitted before, and closed as lost while the database was away: this is another call now.
+            return await self.admit(replace(request, key=uuid.uuid4()))
+        raise _refusal(verdict, message or verdict, retry_after, request)
+
+    async def _ask(self, params: tuple[Any, ...]) -> tuple[Any, ...]:
+        try:
+            row = await self.database.one(_ADMIT, params)
+        except UniqueViolation:
+            # The same call, asked before over a connection that broke, was still on its way; now it has its answer.
+            row = await self.database.one(_ADMIT, params)
+        assert row is not None
+        return row
+
+    def _params(self, request: CallRequest) -> tuple[Any, ...]:
+        # Numbers of one size whatever their value: for each combination of sizes psycopg would prepare a statement.
+        return (
+            request.key,
+            self.process_id,
+            request.app_id,
+            request.app_type,
+            request.trigger_type,
+            Int8(request.site_id),
+            _int8(request.member_id),
+            request.user_id,
+            storable_text(request.prompt[:PROMPT_LIMIT]),
+            request.session_id,
+            _int8(request.conversation_id),
+            _int8(request.job_id),
+            request.step,
+            None if request.claim is None else Int4(request.claim),
+            Int4(min(max(request.estimate, 0), _LARGEST)),
+            request.rate.scope,
+            request.rate_key,
+            Int4(request.rate.limit),
+            f"{request.rate.seconds} seconds",
+            *self._limits,
+            self._clock() if self._clock else None,
+        )
+
+
+def _int8(value: int | None) -> Int8 | None:
+    return None if value is None else Int8(value)
+
+
+def _refusal(verdict: str, message: str, retry_after: float, request: CallRequest) -> Exception:
+    if verdict == "circuit_open":
+        return CircuitOpenError(message, retry_after=retry_after)
+    if verdict == "rate_limited":
+        return RateLimitExceededError(message, retry_after=retry_after)
+    if verdict == "budget_exceeded":
+        return BudgetExceededError(message, reason=message.partition(":")[0])
+    if verdict == "cancelled":
+        return JobCancelledError(f"job {request.job_id} was cancelled")
+    return StepSupersededError(f"job {request.job_id} is not this worker's any more")

@@ -1,0 +1,180 @@
+"""The circuit breaker: an application that failed too often is left alone for a while, then tried by one call only.
+
+Its state is one row for each application id in ``biz.ai_breakers``, so all processes see the same one. The SQL
+functions that change it are in migration 0003; the admission of a call uses the same ones.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from agenttrace.run.client import Gate
+from agenttrace.run.database import Database, patient
+from agenttrace.run.errors import CircuitOpenError, DashScopeError
+
+Clock = Callable[[], datetime]
+
+_STATES = """
+SELECT app_id, CASE WHEN due THEN 'half_open' ELSE state END, failure_count, last_failure_at, changed_at,
+       CASE WHEN state = 'closed' OR due THEN 0
+            WHEN held THEN extract(epoch FROM recovery)
+            WHEN state = 'open' THEN extract(epoch FROM changed_at + recovery - at)
+            WHEN probe_until > at THEN least(extract(epoch FROM probe_until - at), extract(epoch FROM recovery))
+            ELSE 0 END::double precision,
+       held
+FROM (SELECT *, state = 'open' AND NOT held AND changed_at + recovery <= at AS due
+      FROM biz.ai_breakers, (SELECT %s::interval AS recovery, coalesce(%s, clock_timestamp()) AS at)) AS b
+ORDER BY app_id
+"""
+_HOLD = """
+INSERT INTO biz.ai_breakers (app_id, state, held, changed_at) VALUES (%s, 'open', true, coalesce(%s, clock_timestamp()))
+ON CONFLICT (app_id) DO UPDATE SET state = 'open', held = true, changed_at = excluded.changed_at,
+                                   probe_key = NULL, probe_until = NULL
+"""
+_CLOSE = """
+UPDATE biz.ai_breakers SET state = 'closed', held = false, failure_count = 0, probe_key = NULL, probe_until = NULL,
+                           changed_at = coalesce(%s, clock_timestamp())
+WHERE app_id = %s
+"""
+
+
+class CircuitState(enum.Enum):
+    """Whether calls go through."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BreakerView:
+    """A breaker as it is shown."""
+
+    app_id: str
+    #: An open one whose time is up is shown half-open: the next call is let through.
+    state: CircuitState
+    failure_count: int
+    last_failure_at: datetime | None
+    changed_at: datetime
+    #: Seconds until a call may be let through; 0 when it may be now.
+    retry_after: float
+    #: Opened by hand, and only closed by hand.
+    held: bool
+
+
+class CircuitBreaker:
+    """One breaker for each application id, shared by all processes."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        failure_threshold: int = 5,
+        recovery_timeout: float = 60.0,
+        probe_lease: float = 130.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.database = database
+        self._threshold = failure_threshold
+        self._recovery = f"{recovery_timeout} seconds"
+        #: A probe that says nothing for so long is dead, and the next one may go.
+        self._lease = f"{probe_lease} seconds"
+        #: None: the database's own clock, the one that all processes share.
+        self._clock = clock
+
+    async def check(self, app_id: str, key: uuid.UUID | None = None) -> CircuitState:
+        """May the application be called? OPEN: no. HALF_OPEN: yes, and the caller is the one probe.
+
+        The probe that asks again with its ``key`` is still the probe.
+        """
+        state, _ = await self.ask(app_id, key)
+        return state
+
+    @patient
+    async def ask(self, app_id: str, key: uuid.UUID | None = None) -> tuple[CircuitState, float]:
+        """The same, and the seconds until it is worth asking again."""
+        row = await self.database.one(
+            "SELECT state, retry_after FROM biz.ai_breaker_check(%s, %s, %s, %s, %s)",
+            (app_id, key, self._recovery, self._lease, self._now()),
+        )
+        assert row is not None
+        return CircuitState(row[0]), row[1]
+
+    @patient
+    async def record_success(self, app_id: str, key: uuid.UUID | None = None) -> None:
+        """The application has answered: HALF_OPEN closes, and failures are counted from 0 again.
+
+        While it is half-open only the probe's word counts; without a ``key`` the caller is taken for the probe.
+        """
+        await self.database.one("SELECT biz.ai_breaker_success(%s, %s, %s)", (app_id, key, self._now()))
+
+    @patient
+    async def record_failure(self, app_id: str, key: uuid.UUID | None = None) -> None:
+        """The application has failed: the last of so many in a row opens the circuit, a failed probe does so again."""
+        await self.database.one(
+            "SELECT biz.ai_breaker_failure(%s, %s, %s, %s)", (app_id, key, self._threshold, self._now())
+        )
+
+    @patient
+    async def release(self, app_id: str, key: uuid.UUID | None = None) -> None:
+        """The probe ended and says nothing about the application: the next caller may try."""
+        await self.database.one("SELECT biz.ai_breaker_release(%s, %s)", (app_id, key))
+
+    async def hold_open(self, app_id: str) -> None:
+        """Open it by hand: it stays open until it is closed by hand."""
+        await self.database.execute(_HOLD, (app_id, self._now()))
+
+    async def close(self, app_id: str) -> None:
+        """Close it by hand."""
+        await self.database.execute(_CLOSE, (self._now(), app_id))
+
+    async def states(self) -> list[BreakerView]:
+        """All breakers that ever heard of a failure, or were opened by hand."""
+        rows = await self.database.all(_STATES, (self._recovery, self._now()))
+        return [
+            BreakerView(
+                app_id=app_id,
+                state=CircuitState(state),
+                failure_count=failures,
+                last_failure_at=last_failure_at,
+                changed_at=changed_at,
+                retry_after=retry_after,
+                held=held,
+            )
+            for app_id, state, failures, last_failure_at, changed_at, retry_after, held in rows
+        ]
+
+    def gate(self, key: uuid.UUID) -> Gate:
+        """What the client asks and tells around each attempt of one call."""
+        return _BreakerGate(self, key)
+
+    def _now(self) -> datetime | None:
+        return self._clock() if self._clock else None
+
+
+class _BreakerGate:
+    """The breaker as one call sees it; the call's key says whether it is the probe."""
+
+    def __init__(self, breaker: CircuitBreaker, key: uuid.UUID) -> None:
+        self._breaker = breaker
+        self._key = key
+
+    async def before_retry(self, app_id: str) -> None:
+        state, retry_after = await self._breaker.ask(app_id, self._key)
+        if state is CircuitState.OPEN:
+            raise CircuitOpenError(
+                f"the circuit opened before another attempt; next try in {retry_after:.0f} s", retry_after=retry_after
+            )
+
+    async def succeeded(self, app_id: str) -> None:
+        await self._breaker.record_success(app_id, self._key)
+
+    async def failed(self, app_id: str, error: DashScopeError) -> None:
+        await self._breaker.record_failure(app_id, self._key)
+
+    async def abandoned(self, app_id: str) -> None:
+        await self._breaker.release(app_id, self._key)

@@ -1,0 +1,322 @@
+"""The run log: one row a call, from the moment it is admitted to how it ended.
+
+``pending → running → success | failed | timeout``; a call that is refused gets its row in the state of the refusal. A
+row is settled once. A row whose process has died is closed as failed; should that process wake up again with a result,
+the result gets a row of its own, and the tokens count once.
+
+Settling is part of every call, so in the usual case it is one UPDATE.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
+
+import psycopg
+from psycopg import AsyncConnection
+from sqlalchemy import select
+
+from agenttrace.run.abandoned import LOST, LostCall, close_lost, close_open_of_job, forget_old
+from agenttrace.run.calls import PROMPT_LIMIT, CallOutcome, CallRequest
+from agenttrace.run.database import Database, patient
+from agenttrace.run.storable import storable_text
+from agenttrace.run.tables import rendered, run_logs
+from agenttrace.run.wire import parse_json_object
+
+#: States in which a row may be created; all but the first are refusals, and final.
+FIRST_STATES = ("pending", "budget_exceeded", "circuit_open", "rate_limited")
+#: Which state leads to which.
+TRANSITIONS = {"running": "pending", "success": "running", "failed": "running", "timeout": "running"}
+_BODIES = ("request_prompt", "response_text")
+_STEP_DONE = "idx_ai_run_logs_step_done"
+_NAME_LIMIT = 100
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+
+class RunLogTransitionError(Exception):
+    """A row of the run log cannot go from the state it is in to the one asked for."""
+
+    def __init__(self, log_id: int | None, found: str | None, wanted: str) -> None:
+        super().__init__(f"run log {log_id}: {found or 'no such row'} cannot become {wanted}")
+        self.log_id, self.found, self.wanted = log_id, found, wanted
+
+
+class StepDoneError(Exception):
+    """This step of the job has succeeded already: another worker was faster."""
+
+    def __init__(self, job_id: int | None, step: str | None) -> None:
+        super().__init__(f"step {step} of job {job_id} has succeeded already")
+        self.job_id, self.step = job_id, step
+
+
+class NewLog(TypedDict, total=False):
+    """What may be said about a call besides its site, application and trigger."""
+
+    status: str
+    error_message: str | None
+    request_prompt: str | None
+    member_id: int | None
+    user_id: str | None
+    session_id: str | None
+    conversation_id: int | None
+    trigger_job_id: int | None
+    step: str | None
+    tokens_reserved: int
+    call_key: uuid.UUID | None
+    process_id: uuid.UUID | None
+
+
+_CREATE = """
+INSERT INTO biz.ai_run_logs (
+    site_id, app_type, trigger_type, status, error_message, request_prompt, member_id, user_id, session_id,
+    conversation_id, trigger_job_id, step, tokens_reserved, call_key, process_id, finished_at)
+VALUES (
+    %(site_id)s, %(app_type)s, %(trigger_type)s, %(status)s, %(error_message)s, %(request_prompt)s, %(member_id)s,
+    %(user_id)s, %(session_id)s, %(conversation_id)s, %(trigger_job_id)s, %(step)s, %(tokens_reserved)s, %(call_key)s,
+    %(process_id)s, CASE WHEN %(status)s::varchar = 'pending' THEN NULL ELSE now() END)
+RETURNING id
+"""
+
+_SETTLE = b"""
+UPDATE biz.ai_run_logs
+SET status = %(status)s, response_text = %(response_text)s, error_message = %(error_message)s,
+    tokens_used = %(tokens_used)s, tokens_estimated = %(tokens_estimated)s, input_tokens = %(input_tokens)s,
+    output_tokens = %(output_tokens)s, model = %(model)s, request_id = %(request_id)s, attempts = %(attempts)s,
+    latency_ms = %(latency_ms)s, finished_at = clock_timestamp()
+WHERE id = %(id)s AND call_key = %(call_key)s AND status IN ('pending', 'running')
+"""
+
+_SETTLE_ANEW = b"""
+INSERT INTO biz.ai_run_logs (
+    site_id, app_type, trigger_type, member_id, request_prompt, response_text, tokens_used, latency_ms, status,
+    error_message, session_id, created_at, finished_at, call_key, process_id, user_id, conversation_id, trigger_job_id,
+    step, tokens_estimated, input_tokens, output_tokens, model, request_id, attempts)
+VALUES (
+    %(site_id)s, %(app_type)s, %(trigger_type)s, %(member_id)s, %(request_prompt)s, %(response_text)s, %(tokens_used)s,
+    %(latency_ms)s, %(status)s, %(error_message)s, %(session_id)s,
+    coalesce(%(created_at)s, clock_timestamp() - make_interval(secs => %(latency_ms)s / 1000.0)), clock_timestamp(),
+    %(call_key)s, %(process_id)s, %(user_id)s, %(conversation_id)s, %(trigger_job_id)s, %(step)s,
+    %(tokens_estimated)s, %(input_tokens)s, %(output_tokens)s, %(model)s, %(request_id)s, %(attempts)s)
+ON CONFLICT (call_key) DO NOTHING
+RETURNING id
+"""
+
+_USAGE = """
+SELECT coalesce(sum(l.tokens_used), 0)::bigint FROM biz.ai_run_logs AS l, biz.ai_business_zone AS z
+WHERE l.status = 'success'
+    AND l.created_at >= date_trunc(%(unit)s, coalesce(%(at)s, now()) AT TIME ZONE z.zone) AT TIME ZONE z.zone
+    AND l.created_at < (date_trunc(%(unit)s, coalesce(%(at)s, now()) AT TIME ZONE z.zone)
+                        + ('1 ' || %(unit)s)::interval) AT TIME ZONE z.zone
+"""
+
+
+class AIRunLogService:
+    """Writes and reads ``biz.ai_run_logs``."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    # ── one call, step by step ──
+
+    async def create_log(self, site_id: int, app_type: str, trigger_type: str, **details: Unpack[NewLog]) -> int:
+        """A new row: pending, or in the state of a refusal; its id."""
+        status = details.get("status", "pending")
+        if status not in FIRST_STATES:
+            raise RunLogTransitionError(None, None, status)
+        values = dict.fromkeys(NewLog.__annotations__) | {"tokens_reserved": 0} | details
+        values |= {"site_id": site_id, "app_type": app_type, "trigger_type": trigger_type, "status": status}
+        values |= {"request_prompt": cut_prompt(details.get("request_prompt"))}
+        row = await self.database.one(_CREATE, values)
+        assert row is not None
+        return int(row[0])
+
+    async def update_running(self, log_id: int) -> None:
+        """The call is on its way."""
+        await self._move(log_id, "running", {})
+
+    async def update_success(self, log_id: int, response_text: str, tokens_used: int, latency_ms: int) -> None:
+        """The call gave a result."""
+        changes = {"response_text": storable_text(response_text), "tokens_used": tokens_used, "latency_ms": latency_ms}
+        await self._move(log_id, "success", changes)
+
+    async def update_failed(self, log_id: int, error_message: str, latency_ms: int) -> None:
+        """The call failed."""
+        await self._move(log_id, "failed", {"error_message": storable_text(error_message), "latency_ms": latency_ms})
+
+    async def update_timeout(self, log_id: int, latency_ms: int) -> None:
+        """The call gave no answer in time."""
+        await self._move(log_id, "timeout", {"latency_ms": latency_ms})
+
+    async def _move(self, log_id: int, status: str, changes: Mapping[str, object]) -> None:
+        assignments = [f"{name} = %({name})s" for name in ("status", *changes)]
+        if status != "running":
+            assignments.append("finished_at = now()")
+        sql = f"UPDATE biz.ai_run_logs SET {', '.join(assignments)} WHERE id = %(id)s AND status = %(from)s"
+        moved = await self.database.execute(
+            sql, {"id": log_id, "status": status, "from": TRANSITIONS[status], **changes}
+        )
+        if not moved:
+            found = await self.database.one("SELECT status FROM biz.ai_run_logs WHERE id = %s", [log_id])
+            raise RunLogTransitionError(log_id, found[0] if found else None, status)
+
+    # ── settling ──
+
+    async def settle(
+        self,
+        connection: AsyncConnection[Any],
+        log_id: int,
+        request: CallRequest,
+        outcome: CallOutcome,
+        process_id: uuid.UUID | None,
+    ) -> int:
+        """Write how an admitted call ended, in the caller's transaction; doing it twice is harmless.
+
+        Returns the row that holds it: another than ``log_id`` where that one was closed as lost, or was lost with a
+        crash of the server. Raises ``StepDoneError`` (and the transaction is void) for a second success of a step.
+        """
+        values = _settled_values(outcome) | {"id": log_id, "call_key": request.key}
+        try:
+            cursor = await connection.execute(_SETTLE, values)
+            if cursor.rowcount:
+                return log_id
+            return await self._settle_anew(connection, request, outcome, values | {"process_id": process_id})
+        except psycopg.errors.UniqueViolation as error:
+            if error.diag.constraint_name != _STEP_DONE:
+                raise
+            raise StepDoneError(request.job_id, request.step) from None
+
+    async def _settle_anew(
+        self, connection: AsyncConnection[Any], request: CallRequest, outcome: CallOutcome, values: Row
+    ) -> int:
+        sql = b"SELECT id, status, error_message, created_at FROM biz.ai_run_logs WHERE call_key = %s"
+        found = await (await connection.execute(sql, [request.key])).fetchone()
+        key, created_at = request.key, None
+        if found is not None:
+            found_id, status, message, created_at = found
+            if (status, message) == (outcome.status, values["error_message"]):
+                return int(found_id)  # it was settled, only the acknowledgement was lost
+            if status != "failed" or not message.startswith(LOST):
+                raise RunLogTransitionError(found_id, status, outcome.status)
+            await connection.execute(b"UPDATE biz.ai_run_logs SET tokens_used = 0 WHERE id = %s", [found_id])
+            key = request.late_key
+        values = _requested_values(request) | values | {"call_key": key, "created_at": created_at}
+        row = await (await connection.execute(_SETTLE_ANEW, values)).fetchone()
+        if row is None:
+            row = await (await connection.execute(sql, [key])).fetchone()
+            assert row is not None
+        return int(row[0])
+
+    # ── calls that nobody is at any more ──
+
+    async def close_lost(self, *, lost_after: float) -> list[LostCall]:
+        """Close as failed what processes left open that have not been seen for that many seconds."""
+        return await close_lost(self.database, lost_after)
+
+    async def close_open_of_job(self, connection: AsyncConnection[Any], job_id: int) -> int:
+        """Close as failed what an earlier worker of a job left open; how many."""
+        return await close_open_of_job(connection, job_id)
+
+    async def forget_old(self, days: int) -> int:
+        """Delete ended calls of more than that many days ago, but none of this month; how many."""
+        return await forget_old(self.database, days)
+
+    # ── reading ──
+
+    @patient
+    async def finished_steps(self, job_id: int) -> dict[str, dict[str, Any]]:
+        """The results of a job's steps that have succeeded."""
+        sql = "SELECT step, response_text FROM biz.ai_run_logs WHERE trigger_job_id = %s AND status = 'success'"
+        return {step: parse_json_object(text) for step, text in await self.database.all(sql, [job_id]) if step}
+
+    async def get_daily_token_usage(self, at: datetime | None = None) -> int:
+        """Tokens of the successful calls of the business day: today's, or that of ``at``."""
+        return await self._usage("day", at)
+
+    async def get_monthly_token_usage(self, at: datetime | None = None) -> int:
+        """Tokens of the successful calls of the business month."""
+        return await self._usage("month", at)
+
+    async def _usage(self, unit: str, at: datetime | None) -> int:
+        row = await self.database.one(_USAGE, {"unit": unit, "at": at})
+        assert row is not None
+        return int(row[0])
+
+    async def get(self, log_id: int) -> Row | None:
+        """One row with everything."""
+        rows = await self.database.rows("SELECT * FROM biz.ai_run_logs WHERE id = %s", [log_id])
+        return rows[0] if rows else None
+
+    async def list(
+        self,
+        *,
+        status: str | None = None,
+        app: str | None = None,
+        site: int | None = None,
+        member: int | None = None,
+        job: int | None = None,
+        conversation: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        before_id: int | None = None,
+        bodies: bool = False,
+    ) -> Rows:
+        """Rows that match, newest first; the next page is ``before_id`` the last id of this one."""
+        table = run_logs.c
+        query = select(*(column for column in table if bodies or column.name not in _BODIES))
+        equal = {
+            table.status: status,
+            table.app_type: app,
+            table.site_id: site,
+            table.member_id: member,
+            table.trigger_job_id: job,
+            table.conversation_id: conversation,
+        }
+        query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if since is not None:
+            query = query.where(table.created_at >= since)
+        if until is not None:
+            query = query.where(table.created_at < until)
+        if before_id is not None:
+            query = query.where(table.id < before_id)
+        return await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
+
+
+def cut_prompt(prompt: str | None) -> str | None:
+    """What the run log keeps of a prompt."""
+    return None if prompt is None else storable_text(prompt[:PROMPT_LIMIT])
+
+
+def _settled_values(outcome: CallOutcome) -> Row:
+    return {
+        "status": outcome.status,
+        "response_text": None if outcome.response_text is None else storable_text(outcome.response_text),
+        "error_message": None if outcome.error_message is None else storable_text(outcome.error_message),
+        "tokens_used": outcome.tokens_used,
+        "tokens_estimated": outcome.tokens_estimated,
+        "input_tokens": outcome.input_tokens,
+        "output_tokens": outcome.output_tokens,
+        "model": outcome.model and storable_text(outcome.model[:_NAME_LIMIT]),
+        "request_id": storable_text(outcome.request_id[:_NAME_LIMIT]) or None,
+        "attempts": outcome.attempts,
+        "latency_ms": outcome.latency_ms,
+    }
+
+
+def _requested_values(request: CallRequest) -> Row:
+    return {
+        "site_id": request.site_id,
+        "app_type": request.app_type,
+        "trigger_type": request.trigger_type,
+        "member_id": request.member_id,
+        "request_prompt": cut_prompt(request.prompt),
+        "session_id": request.session_id,
+        "user_id": request.user_id,
+        "conversation_id": request.conversation_id,
+        "trigger_job_id": request.job_id,
+        "step": request.step,
+    }

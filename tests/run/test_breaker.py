@@ -1,0 +1,236 @@
+"""The circuit breaker among several callers: one probe, its lease, and what is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agenttrace.run.database import Database
+from agenttrace.run.errors import CircuitOpenError, DashScopeApiError
+from agenttrace.run.guards.breaker import BreakerView, CircuitBreaker, CircuitState
+
+APP = "app-under-test"
+TICK = timedelta(microseconds=1)
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@asynccontextmanager
+async def _breaker(url: str, clock: Clock, *, size: int = 8) -> AsyncIterator[CircuitBreaker]:
+    async with Database(url, size=size) as database:
+        yield CircuitBreaker(database, clock=clock)
+
+
+async def _open(breaker: CircuitBreaker) -> None:
+    for _ in range(5):
+        await breaker.record_failure(APP)
+
+
+async def _half_open(breaker: CircuitBreaker, clock: Clock) -> uuid.UUID:
+    """Open it, let its time pass, and be the probe."""
+    await _open(breaker)
+    clock.wait(60)
+    probe = uuid.uuid4()
+    assert await breaker.check(APP, probe) is CircuitState.HALF_OPEN
+    return probe
+
+
+async def _view(breaker: CircuitBreaker) -> BreakerView:
+    (view,) = await breaker.states()
+    return view
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_of_twenty_concurrent_calls_one_is_the_probe(database_url: str, named: bool) -> None:
+    """When the time is up, exactly one of twenty calls at once goes through, whether they have keys or not."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as one, _breaker(database_url, clock) as other:
+            await _open(one)
+            clock.wait(60)
+            states = await asyncio.gather(
+                *((one, other)[number % 2].check(APP, uuid.uuid4() if named else None) for number in range(20))
+            )
+            assert sorted(state.value for state in states) == ["half_open", *["open"] * 19]
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_probe_frees_its_slot(database_url: str) -> None:
+    """A probe that is given up lets the next caller probe; nobody else's giving up does."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as breaker:
+            probe = await _half_open(breaker, clock)
+            await breaker.release(APP, uuid.uuid4())
+            assert await breaker.check(APP, uuid.uuid4()) is CircuitState.OPEN
+            await breaker.release(APP, probe)
+            assert await breaker.check(APP, uuid.uuid4()) is CircuitState.HALF_OPEN
+            assert await breaker.check(APP, uuid.uuid4()) is CircuitState.OPEN
+
+    asyncio.run(run())
+
+
+def test_a_dead_probe_is_replaced_when_its_lease_runs_out(database_url: str) -> None:
+    """A probe that is never heard of again blocks others for exactly its lease, and has no say any more then."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as breaker:
+            dead, heir = await _half_open(breaker, clock), uuid.uuid4()
+            clock.wait(130)
+            clock.now -= TICK
+            assert await breaker.check(APP, heir) is CircuitState.OPEN
+            clock.now += TICK
+            assert await breaker.check(APP, heir) is CircuitState.HALF_OPEN
+            await breaker.record_failure(APP, dead)
+            await breaker.record_success(APP, dead)
+            assert (await _view(breaker)).state is CircuitState.HALF_OPEN
+            await breaker.record_success(APP, heir)
+            assert await breaker.check(APP, uuid.uuid4()) is CircuitState.CLOSED
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("word", ["record_success", "record_failure"])
+def test_only_the_probe_decides(database_url: str, word: str) -> None:
+    """What calls of before report while the breaker is half-open does not move it; what the probe reports does."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as breaker:
+            probe = await _half_open(breaker, clock)
+            await getattr(breaker, word)(APP, uuid.uuid4())
+            assert (await _view(breaker)).state is CircuitState.HALF_OPEN
+            assert await breaker.check(APP, probe) is CircuitState.HALF_OPEN
+            await getattr(breaker, word)(APP, probe)
+            expected = CircuitState.CLOSED if word == "record_success" else CircuitState.OPEN
+            assert (await _view(breaker)).state is expected
+
+    asyncio.run(run())
+
+
+def test_a_late_success_does_not_close_an_open_circuit(database_url: str) -> None:
+    """A call that was admitted before the circuit opened cannot close it by succeeding."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as breaker:
+            await _open(breaker)
+            await breaker.record_success(APP, uuid.uuid4())
+            assert await breaker.check(APP) is CircuitState.OPEN
+
+    asyncio.run(run())
+
+
+def test_the_wait_that_is_told_is_exact(database_url: str) -> None:
+    """After the seconds that an open breaker names a probe goes through, and a microsecond before none does."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as breaker:
+            await _open(breaker)
+            clock.wait(12.345678)
+            state, retry_after = await breaker.ask(APP)
+            view = await _view(breaker)
+            assert (state, view.state, view.retry_after) == (CircuitState.OPEN, CircuitState.OPEN, retry_after)
+            clock.wait(retry_after)
+            clock.now -= TICK
+            assert await breaker.check(APP) is CircuitState.OPEN
+            clock.now += TICK
+            view = await _view(breaker)
+            assert (view.state, view.retry_after) == (CircuitState.HALF_OPEN, 0)
+            assert await breaker.check(APP) is CircuitState.HALF_OPEN
+
+    asyncio.run(run())
+
+
+def test_failures_at_the_same_time_are_all_counted(database_url: str) -> None:
+    """Forty failures told at once by two processes are forty, and the circuit opened at the fifth."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as one, _breaker(database_url, clock) as other:
+            await asyncio.gather(*((one, other)[number % 2].record_failure(APP, uuid.uuid4()) for number in range(40)))
+            view = await _view(one)
+            assert (view.failure_count, view.state) == (40, CircuitState.OPEN)
+
+    asyncio.run(run())
+
+
+def test_held_open_stays_open_until_closed_by_hand(database_url: str) -> None:
+    """Neither time nor success closes a breaker that was opened by hand; closing it by hand does, at once."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as breaker:
+            await breaker.hold_open(APP)
+            clock.wait(10_000)
+            await breaker.record_success(APP)
+            view = await _view(breaker)
+            assert (view.state, view.held) == (CircuitState.OPEN, True)
+            assert view.retry_after > 0
+            assert await breaker.check(APP) is CircuitState.OPEN
+            await breaker.close(APP)
+            assert await breaker.check(APP) is CircuitState.CLOSED
+            view = await _view(breaker)
+            assert (view.held, view.failure_count, view.changed_at) == (False, 0, clock.now)
+
+    asyncio.run(run())
+
+
+def test_holding_takes_the_word_from_a_probe(database_url: str) -> None:
+    """A probe that succeeds after somebody held the breaker open does not close it."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as breaker:
+            probe = await _half_open(breaker, clock)
+            await breaker.hold_open(APP)
+            await breaker.record_success(APP, probe)
+            assert await breaker.check(APP, probe) is CircuitState.OPEN
+
+    asyncio.run(run())
+
+
+def test_the_gate_of_a_call_speaks_with_its_key(database_url: str) -> None:
+    """Through its gate a call is refused while the circuit is open, becomes the probe in time, and closes it."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with _breaker(database_url, clock) as breaker:
+            gate, other = breaker.gate(uuid.uuid4()), breaker.gate(uuid.uuid4())
+            await gate.before_retry(APP)
+            for _ in range(5):
+                await gate.failed(APP, DashScopeApiError("broken", 500))
+            with pytest.raises(CircuitOpenError) as refused:
+                await gate.before_retry(APP)
+            assert refused.value.retry_after == 60
+            clock.wait(60)
+            await gate.before_retry(APP)
+            with pytest.raises(CircuitOpenError):
+                await other.before_retry(APP)
+            await gate.abandoned(APP)
+            await other.before_retry(APP)
+            await other.succeeded(APP)
+            assert (await _view(breaker)).state is CircuitState.CLOSED
+
+    asyncio.run(run())
