@@ -1,0 +1,112 @@
+"""The catalog: what ships, what may be added, and what is refused before an event could meet it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agenttrace.run.catalog
+from agenttrace.run.cache import CacheRule
+from agenttrace.run.calls import RateRule
+from agenttrace.run.catalog import Catalog, CatalogError, Lane
+from agenttrace.run.config import AIConfig
+from agenttrace.run.simulator import BUILTIN_APP_IDS, environment
+
+CONFIG = AIConfig.from_env(environment("http://127.0.0.1:1/api/v1"))
+MINE = {"type": "mine", "app_id": "abc"}
+
+
+def test_the_eight_applications_have_the_ids_of_their_variables() -> None:
+    """Each application is called by the id that the environment gives it; without one, by none."""
+    assert {app.app_type: app.app_id for app in Catalog.load(CONFIG).apps.values()} == BUILTIN_APP_IDS
+    assert {app.app_id for app in Catalog.load(None).apps.values()} == {""}
+
+
+def test_limits_and_cache_times_are_those_of_the_document() -> None:
+    """App1 counts by user and minute, the others by store and hour; results are kept as the document's table says."""
+    apps = Catalog.load(CONFIG, user_limit=10, store_limit=100).apps
+    assert apps["app1"].rate == RateRule(scope="user", limit=10, seconds=60)
+    assert {app.rate for key, app in apps.items() if key != "app1"} == {
+        RateRule(scope="store", limit=100, seconds=3600)
+    }
+    assert {key: app.cache for key, app in apps.items()} == {
+        "app1": None,
+        "app2": CacheRule(cache_type="app2_finance", end_of_day=True),
+        "app3": CacheRule(cache_type="app3_clue", days=7),
+        "app4": CacheRule(cache_type="app4_analysis", days=7),
+        "app5": CacheRule(cache_type="app5_tactics", days=7),
+        "app6": CacheRule(cache_type="app6_note_analysis", days=30),
+        "app7": CacheRule(cache_type="app7_customer_analysis", days=7),
+        "app8": CacheRule(cache_type="app8_clue_consolidated", days=7),
+    }
+    assert [key for key, app in apps.items() if app.stream] == ["app1"]
+    assert [key for key, app in apps.items() if app.clues] == ["app8"]
+
+
+def test_the_whole_default_catalog_fits_a_screen() -> None:
+    """Fewer than eighty lines, none longer than a line of code."""
+    lines = Path(agenttrace.run.catalog.__file__).with_name("catalog.toml").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 80
+    assert max(map(len, lines)) <= 120
+
+
+def test_apps_and_events_of_ones_own_join_the_defaults() -> None:
+    """What agenttrace.toml adds is there beside the rest, what it names again is replaced."""
+    table = {
+        "apps": {"mine": {**MINE, "parameters": {"temperature": Decimal("0.5"), "list": [Decimal(1)]}}},
+        "events": {"birthday": {"lanes": ["app3 -> mine", "app2:*"]}, "note_created": {"lanes": ["mine"]}},
+    }
+    catalog = Catalog.load(CONFIG, table, dimensions=("today", "ever"))
+    chain = catalog.chain("birthday")
+    assert chain.text == "app3→mine+app2×2"
+    assert [step.name for step in chain.steps] == ["app3", "mine", "app2:today", "app2:ever"]
+    assert [step.name for step in catalog.chain("note_created").steps] == ["mine"]
+    assert catalog.chain("task_assigned").text == "app4→app5"
+    assert catalog.apps["mine"].parameters == {"temperature": 0.5, "list": [1.0]}
+    assert catalog.apps["mine"].app_id == "abc"
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"events": {"x": {"lanes": ["app3→app9"]}}}, r"\[events.x\].*'app9' is no application"),
+        ({"events": {"x": {"lanes": ["app3", "app3→app8"]}}}, r"\[events.x\].*app3 is in it twice"),
+        ({"events": {"x": {"lanes": []}}}, r"\[events.x\].*lanes is empty"),
+        ({"events": {"x": {"lanes": "app3"}}}, r"\[events.x\].*array"),
+        ({"events": {"x" * 31: {"lanes": ["app3"]}}}, "longer than 30"),
+        ({"events": {"x": {"lane": ["app3"]}}}, r"\[events.x\]"),
+        ({"apps": {"x": {"type": "mine"}}}, r"\[apps.x\].*app_id is missing"),
+        ({"apps": {"x": {**MINE, "inputs": ["app9"]}}}, r"\[apps.x\].*'app9' is no application"),
+        ({"apps": {"x": {**MINE, "type": "x" * 31}}}, "longer than 30"),
+        ({"apps": {"x": {**MINE, "colour": "red"}}}, r"\[apps.x\].*colour"),
+        ({"apps": {"x": {**MINE, "rate": "planet"}}}, r"\[apps.x\].*planet"),
+        ({"apps": {"x": {**MINE, "clues": True, "cache": {"type": "y", "keep": 1, "target": "site"}}}}, "member"),
+        ({"apps": {"x" * 60: MINE}, "events": {"e": {"lanes": ["x" * 60 + ":*"]}}}, "longer than 60"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(table: dict[str, Any], told: str) -> None:
+    """A wrong catalog is refused when it is read, and the message says where it is wrong."""
+    with pytest.raises(CatalogError, match=told):
+        Catalog.load(CONFIG, table)
+
+
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=60, unique=True))
+def test_the_text_of_any_chain_fits_its_column(numbers: list[int]) -> None:
+    """However long a chain, its text has at most 100 characters, and short ones are told whole."""
+    apps = {f"a{number}": {**MINE, "type": f"t{number}"} for number in numbers}
+    catalog = Catalog.load(CONFIG, {"apps": apps, "events": {"e": {"lanes": ["→".join(apps)]}}})
+    text, whole = catalog.chain("e").text, "→".join(apps)
+    assert text == whole if len(whole) <= 100 else (len(text) == 100 and whole.startswith(text[:-1]))
+
+
+@given(st.dictionaries(st.sampled_from(["coach_id", "vip"]), st.none() | st.integers() | st.text() | st.booleans()))
+def test_a_conditional_lane_runs_where_its_key_is_not_null(payload: dict[str, Any]) -> None:
+    """Only a missing key or null leaves it out; 0, false and empty text are values."""
+    lane = Lane(apps=("app4",), condition="vip")
+    assert lane.applies(payload) == ("vip" in payload and payload["vip"] is not None)
+    assert Lane(apps=("app4",)).applies(payload)
