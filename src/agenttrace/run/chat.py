@@ -1,0 +1,366 @@
+"""A turn of a chat: the message is kept and admitted, the answer passed on as it arrives, and everything written.
+
+The upstream is read by a task of its own. Whoever listens to the turn may be slow, and then the upstream waits; or go
+away, and then it is stopped, and what had arrived by then is kept and paid for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from psycopg import AsyncConnection
+
+from agenttrace.run.calls import CallRequest, RateRule
+from agenttrace.run.catalog import App, Catalog
+from agenttrace.run.conversation import Conversation, ConversationService
+from agenttrace.run.database import AWAY, Database
+from agenttrace.run.errors import (
+    BudgetExceededError,
+    CircuitOpenError,
+    DashScopeApiError,
+    DashScopeAuthError,
+    DashScopeTimeoutError,
+    RateLimitExceededError,
+)
+from agenttrace.run.guarded import HUNG_UP, GuardedClient, GuardedStream
+from agenttrace.run.wire import Answer
+
+logger = logging.getLogger(__name__)
+
+CHAT_APP = "app1"
+#: Pieces of an answer that wait for a slow listener before the upstream has to wait, too.
+OUTBOX_SIZE = 64
+#: What arrives within this time is passed on together: nobody reads faster, and each wake-up costs.
+PACE = 0.02
+STOPPING = "the server is stopping"
+SESSION_LOST = "the cloud has lost the session; asked again with the history"
+_FRIENDLY = "AI 服务出了点问题，请稍后再试"
+#: What the user is told; the first that fits.
+_TOLD: tuple[tuple[type[Exception], str, str], ...] = (
+    (DashScopeAuthError, "auth", "AI 服务配置异常"),
+    (DashScopeTimeoutError, "timeout", "AI 响应超时"),
+    (CircuitOpenError, "circuit_open", "AI 服务暂时不可用"),
+    (RateLimitExceededError, "rate_limited", "请求过于频繁"),
+    (BudgetExceededError, "budget_exceeded", "AI 额度已用完"),
+    (DashScopeApiError, "upstream", _FRIENDLY),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatEvent:
+    """What the listener is told: any number of messages, then exactly one ``done`` or ``error``."""
+
+    kind: Literal["message", "done", "error"]
+    data: dict[str, Any]
+
+    @property
+    def is_last(self) -> bool:
+        """Nothing comes after it."""
+        return self.kind != "message"
+
+
+_STOPPED = ChatEvent(kind="error", data={"code": "stopping", "message": _FRIENDLY})
+
+
+def error_event(error: Exception) -> ChatEvent:
+    """How an error is put to the user: never in its own words."""
+    for kind, code, text in _TOLD:
+        if isinstance(error, kind):
+            return ChatEvent(kind="error", data={"code": code, "message": text})
+    return ChatEvent(kind="error", data={"code": "internal", "message": _FRIENDLY})
+
+
+def is_session_refusal(error: Exception) -> bool:
+    """Whether the cloud refuses the session, rather than what was said in it."""
+    if not isinstance(error, DashScopeApiError) or isinstance(error, DashScopeAuthError):
+        return False
+    return 400 <= (error.status_code or 0) < 500 and "session" in f"{error.code} {error}".lower()
+
+
+class _Outbox:
+    """Events on their way from the upstream to the listener: not too many of them, and not too many wake-ups."""
+
+    def __init__(self) -> None:
+        self._events: list[ChatEvent] = []
+        self._filled = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._loop = asyncio.get_running_loop()
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def put(self, event: ChatEvent) -> None:
+        await self._room.wait()
+        self.put_at_once(event)
+
+    def put_at_once(self, event: ChatEvent) -> None:
+        """For the last event, which always has room."""
+        self._events.append(event)
+        is_full = len(self._events) >= OUTBOX_SIZE
+        if is_full:
+            self._room.clear()
+        if event.is_last or is_full or self._loop.time() >= self._due:
+            self._filled.set()
+        elif self._timer is None:
+            self._timer = self._loop.call_at(self._due, self._filled.set)
+
+    async def take(self) -> list[ChatEvent]:
+        await self._filled.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        events, self._events = self._events, []
+        self._filled.clear()
+        self._room.set()
+        self._due = self._loop.time() + PACE
+        return events
+
+
+class ChatTurn:
+    """One question and its answer on the way: an async iterator of events, to be heard by one listener.
+
+    It runs whether somebody listens or not, until its answer is complete, ``hang_up`` or ``stop``.
+    """
+
+    def __init__(self, service: ChatService, ask: _Ask, stream: GuardedStream) -> None:
+        self.conversation = ask.conversation
+        self._service = service
+        self._ask = ask
+        self._stream = stream
+        self._outbox = _Outbox()
+        self._heard = self._over = False
+        self._stopped_by = ""
+        self.finished = asyncio.create_task(self._run(), name=f"chat {ask.conversation.session_id}")
+
+    def __aiter__(self) -> AsyncIterator[ChatEvent]:
+        return self._events()
+
+    async def _events(self) -> AsyncIterator[ChatEvent]:
+        while events := await self.batch():
+            for event in events:
+                yield event
+
+    async def batch(self) -> list[ChatEvent]:
+        """All events that are there, at least one; empty after the last."""
+        if self._over:
+            return []
+        events = await self._outbox.take()
+        self._over = events[-1].is_last
+        return events
+
+    def hang_up(self) -> None:
+        """Nobody listens any more: the upstream is stopped, and what there is is written."""
+        self._stop(HUNG_UP)
+
+    def stop(self) -> None:
+        """The server ends: the listener gets an error event, and what there is is written."""
+        self._stop(STOPPING)
+
+    def _stop(self, reason: str) -> None:
+        if not self.finished.done() and not self._stopped_by:
+            self._stopped_by = reason
+            self.finished.cancel(reason)
+
+    async def _run(self) -> None:
+        last: ChatEvent | None = None
+        try:
+            last = await self._answered()
+        except asyncio.CancelledError:
+            # Told below: the answer may have been complete, and only not yet written, when the end came.
+            pass
+        except Exception as error:
+            last = error_event(error)
+            if last.data["code"] == "internal":
+                logger.exception("a chat turn failed")
+        try:
+            # Whatever ended it: settled exactly once, also when the end came while the listener was waited for.
+            await self._stream.aclose(self._stopped_by or HUNG_UP)
+        except Exception as error:
+            logger.error("the end of a chat turn was not written: %s", type(error).__name__)
+        self._outbox.put_at_once(last or (self._done() if self._stream.status == "success" else _STOPPED))
+
+    async def _answered(self) -> ChatEvent:
+        while True:
+            try:
+                async for text in self._stream:
+                    if not self._heard and self._is_elsewhere():
+                        break
+                    self._heard = True
+                    await self._outbox.put(ChatEvent(kind="message", data={"content": text}))
+                else:
+                    return self._done()
+            except DashScopeApiError as error:
+                if self._heard or self._ask.cloud_session is None or not is_session_refusal(error):
+                    raise
+            await self._recover()
+
+    def _is_elsewhere(self) -> bool:
+        """Whether the cloud answers in another session than it was asked in, and so without knowing what was said."""
+        sent, answers_in = self._ask.cloud_session, self._stream.cloud_session
+        return sent is not None and answers_in is not None and answers_in != sent
+
+    async def _recover(self) -> None:
+        """Ask again with the history that is kept here; nobody has heard anything yet."""
+        self._ask.is_void = True
+        await self._stream.aclose(SESSION_LOST)
+        self._stream = await self._service.reopen(self._ask)
+
+    def _done(self) -> ChatEvent:
+        answer = self._stream.answer
+        assert answer is not None
+        data = {
+            "conversation_id": self.conversation.id,
+            "message_id": self._ask.answer_id,
+            "session_id": self.conversation.session_id,
+            "tokens_used": answer.tokens_used,
+            "estimated": answer.usage.estimated,
+        }
+        return ChatEvent(kind="done", data=data)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Ask:
+    """What a turn asks, and how: within the cloud's session, with the local history, or from scratch."""
+
+    user_id: str
+    site_id: int
+    message: str
+    conversation: Conversation
+    rate: RateRule
+    cloud_session: str | None
+    history: Sequence[dict[str, str]]
+    #: The local history was to be sent, though it may be empty.
+    with_history: bool
+    #: What arrives now is nothing to keep.
+    is_void: bool = False
+    #: The message that the answer became.
+    answer_id: int | None = None
+
+    @property
+    def biz_params(self) -> dict[str, Any]:
+        about = {"site_id": str(self.site_id), "user_id": self.user_id, "entry": self.conversation.entry}
+        if self.conversation.target_id is not None:
+            about["target_id"] = self.conversation.target_id
+        return {"user_prompt_params": about}
+
+    @property
+    def member_id(self) -> int | None:
+        target = self.conversation.target_id or ""
+        is_member = self.conversation.entry == "customer" and target.isascii() and target.isdigit()
+        return int(target) if is_member and len(target) <= 18 else None
+
+    def sent_text(self) -> str:
+        """Everything that the application reads, as far as we know."""
+        return "".join([*(said["content"] for said in self.history), self.message])
+
+
+class ChatService:
+    """Starts turns, and knows those that are not over."""
+
+    def __init__(
+        self, database: Database, calls: GuardedClient, conversations: ConversationService, catalog: Catalog
+    ) -> None:
+        self.database = database
+        self._calls = calls
+        self._conversations = conversations
+        self._catalog = catalog
+        self._turns: set[ChatTurn] = set()
+
+    @property
+    def open_turns(self) -> int:
+        """How many turns are not over."""
+        return len(self._turns)
+
+    async def start(
+        self,
+        user_id: str,
+        site_id: int,
+        message: str,
+        entry: str = "general",
+        target_id: str | None = None,
+        conversation_id: int | None = None,
+    ) -> ChatTurn:
+        """Keep the message, and have its call admitted; whatever refuses it is raised here, before any answer."""
+        conversation = await self._conversations.resolve(user_id, site_id, entry, target_id, conversation_id, message)
+        ask = _Ask(
+            user_id=user_id,
+            site_id=site_id,
+            message=message,
+            conversation=conversation,
+            rate=self._app.rate,
+            cloud_session=conversation.cloud_session_id,
+            history=conversation.history,
+            with_history=bool(conversation.history),
+        )
+        try:
+            stream = await self._open(ask)
+        except Exception:
+            # What was refused is not part of the conversation: the user will say it again.
+            with contextlib.suppress(*AWAY):
+                await self._conversations.withdraw(conversation)
+            raise
+        return self._started(ChatTurn(self, ask, stream))
+
+    async def reopen(self, ask: _Ask) -> GuardedStream:
+        """The same question once more, with the local history in place of the cloud's session."""
+        ask.history = await self._conversations.history(ask.conversation)
+        ask.cloud_session, ask.with_history, ask.is_void = None, True, False
+        # It is still the same turn: the place that it has in the user's window is enough.
+        ask.rate = replace(ask.rate, limit=ask.rate.limit + 1)
+        return await self._open(ask)
+
+    async def drain(self, seconds: float) -> None:
+        """Let open turns finish for so long, then stop them; returns when all of them are written."""
+        if self._turns:
+            await asyncio.wait([turn.finished for turn in self._turns], timeout=seconds)
+        for turn in tuple(self._turns):
+            turn.stop()
+        if self._turns:
+            await asyncio.wait([turn.finished for turn in self._turns])
+
+    @property
+    def _app(self) -> App:
+        return self._catalog.apps[CHAT_APP]
+
+    def _started(self, turn: ChatTurn) -> ChatTurn:
+        self._turns.add(turn)
+        turn.finished.add_done_callback(lambda _: self._turns.discard(turn))
+        return turn
+
+    async def _open(self, ask: _Ask) -> GuardedStream:
+        app, conversation = self._app, ask.conversation
+        request = CallRequest(
+            app_id=app.app_id,
+            app_type=app.app_type,
+            trigger_type="user",
+            site_id=ask.site_id,
+            prompt=ask.message,
+            rate=ask.rate,
+            estimate=self._calls.estimator.estimate(app.app_type, ask.sent_text(), app.expected_tokens),
+            member_id=ask.member_id,
+            user_id=ask.user_id,
+            conversation_id=conversation.id,
+            session_id=conversation.session_id,
+        )
+        sent, with_history = ask.cloud_session, ask.with_history
+
+        async def keep(connection: AsyncConnection[Any], log_id: int, answer: Answer, _: object) -> None:
+            if ask.is_void:
+                return
+            ask.answer_id = await self._conversations.keep_answer(
+                connection, conversation, log_id, answer, sent=sent, with_history=with_history
+            )
+
+        return await self._calls.open_stream(
+            request,
+            biz_params=ask.biz_params,
+            messages=ask.history or None,
+            cloud_session=sent,
+            parameters=app.parameters,
+            effect=keep,
+        )

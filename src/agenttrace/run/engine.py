@@ -1,0 +1,212 @@
+"""Everything that a process of the run half needs, put together once: database, guards, services, and who we are.
+
+The only place that reads the settings; what it makes takes plain values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from agenttrace.config import Settings, ensure_home
+from agenttrace.run.cache import AICacheService
+from agenttrace.run.catalog import Catalog
+from agenttrace.run.chat import ChatService
+from agenttrace.run.client import DashScopeClient
+from agenttrace.run.config import AIConfig, MissingVariablesError
+from agenttrace.run.conversation import ConversationService
+from agenttrace.run.database import Database, migrate
+from agenttrace.run.dispatch import AIDispatcher, use_dispatcher
+from agenttrace.run.guarded import GuardedClient
+from agenttrace.run.guards.admission import Admissions
+from agenttrace.run.guards.breaker import CircuitBreaker
+from agenttrace.run.guards.budget import BudgetTracker, TokenEstimator
+from agenttrace.run.guards.rate_limit import RateLimiter
+from agenttrace.run.postgres import EmbeddedPostgres
+from agenttrace.run.presence import Presence
+from agenttrace.run.queue import Queue
+from agenttrace.run.retention import RetentionClues
+from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.sweeper import Sweeper
+from agenttrace.run.trace_log import TraceLog
+
+logger = logging.getLogger(__name__)
+
+#: A probe of a breaker that was not heard of for this long after its deadline is given up.
+_PROBE_GRACE = 10.0
+_SWEEP_SECONDS = 5.0
+#: More than one process can usefully have open; each stream holds one.
+_CONNECTIONS = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """The parts, all connected; open it with :func:`open_engine`."""
+
+    settings: Settings
+    #: None while variables are missing; ``missing`` names them.
+    config: AIConfig | None
+    missing: tuple[str, ...]
+    catalog: Catalog
+    database: Database
+    presence: Presence
+    breaker: CircuitBreaker
+    limiter: RateLimiter
+    budget: BudgetTracker
+    run_logs: AIRunLogService
+    cache: AICacheService
+    clues: RetentionClues
+    conversations: ConversationService
+    queue: Queue
+    dispatcher: AIDispatcher
+    sweeper: Sweeper
+    #: None without the variables of DashScope: nothing can be called then, everything else works.
+    calls: GuardedClient | None
+    chat: ChatService | None
+
+
+@asynccontextmanager
+async def open_engine(
+    settings: Settings, role: str, *, sweep: bool = True, environ: Mapping[str, str] = os.environ
+) -> AsyncIterator[Engine]:
+    """Start or join the database, bring it up to date, and put everything together.
+
+    ``role`` is shown beside the process: ``server``, ``worker``, ``up`` or ``cli``. With ``sweep`` this process also
+    looks after what others left behind.
+    """
+    async with AsyncExitStack() as stack:
+        url = await _database_url(settings, stack)
+        await asyncio.to_thread(migrate, url)
+        database = await stack.enter_async_context(Database(url))
+        await database.execute("SELECT biz.ai_set_business_zone(%s)", [settings.run.timezone])
+        engine = await _assembled(settings, role, database, stack, environ)
+        use_dispatcher(engine.dispatcher)
+        stack.callback(use_dispatcher, None)
+        if sweep:
+            await stack.enter_async_context(engine.presence)
+            stack.push_async_callback(_stopped, asyncio.create_task(_sweeping(engine.sweeper)))
+        yield engine
+
+
+async def _database_url(settings: Settings, stack: AsyncExitStack) -> str:
+    if settings.database.url is not None:
+        return settings.database.url
+    embedded = EmbeddedPostgres(ensure_home(settings))
+    url = await asyncio.to_thread(embedded.start)
+    stack.push_async_callback(asyncio.to_thread, embedded.stop)
+    return url
+
+
+async def _assembled(
+    settings: Settings, role: str, database: Database, stack: AsyncExitStack, environ: Mapping[str, str]
+) -> Engine:
+    run = settings.run
+    config, missing = _config(environ)
+    catalog = Catalog.load(
+        config,
+        {"apps": settings.apps, "events": settings.events},
+        dimensions=run.dimensions,
+        user_limit=run.user_calls_per_minute,
+        store_limit=run.store_calls_per_hour,
+    )
+    presence = Presence(database, role)
+    breaker = CircuitBreaker(
+        database,
+        failure_threshold=run.failure_threshold,
+        recovery_timeout=run.recovery_seconds,
+        probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
+    )
+    run_logs = AIRunLogService(database)
+    cache = AICacheService(database, zone=run.timezone)
+    clues = RetentionClues(database)
+    limiter = RateLimiter(database)
+    conversations = ConversationService(database)
+    trace = TraceLog(settings.home / "logs")
+    stack.callback(trace.close)
+    calls = None
+    if config is not None:
+        client = DashScopeClient(
+            config.api_key,
+            config.workspace_id,
+            base_url=config.base_url,
+            deadline=run.deadline_seconds,
+            stream_deadline=run.stream_deadline_seconds,
+            connections=_CONNECTIONS,
+        )
+        stack.push_async_callback(client.aclose)
+        admissions = Admissions(
+            database,
+            process_id=presence.process_id,
+            daily_limit=run.daily_tokens,
+            monthly_limit=run.monthly_tokens,
+            recovery_timeout=run.recovery_seconds,
+            probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
+        )
+        calls = GuardedClient(client, admissions, breaker, run_logs, trace, TokenEstimator())
+    queue = await stack.enter_async_context(Queue(database))
+    return Engine(
+        settings=settings,
+        config=config,
+        missing=missing,
+        catalog=catalog,
+        database=database,
+        presence=presence,
+        breaker=breaker,
+        limiter=limiter,
+        budget=BudgetTracker(database, daily_limit=run.daily_tokens, monthly_limit=run.monthly_tokens),
+        run_logs=run_logs,
+        cache=cache,
+        clues=clues,
+        conversations=conversations,
+        queue=queue,
+        dispatcher=AIDispatcher(
+            database,
+            catalog,
+            calls,
+            cache=cache,
+            run_logs=run_logs,
+            clues=clues,
+            queue=queue,
+            trace=trace,
+            zone=run.timezone,
+            step_concurrency=run.step_concurrency,
+        ),
+        sweeper=Sweeper(
+            run_logs=run_logs,
+            cache=cache,
+            limiter=limiter,
+            lost_after=run.lost_after_seconds,
+            cache_rows=run.cache_rows,
+            log_days=run.log_days,
+        ),
+        calls=calls,
+        chat=None if calls is None else ChatService(database, calls, conversations, catalog),
+    )
+
+
+def _config(environ: Mapping[str, str]) -> tuple[AIConfig | None, tuple[str, ...]]:
+    try:
+        return AIConfig.from_env(environ), ()
+    except MissingVariablesError as error:
+        return None, error.missing
+
+
+async def _sweeping(sweeper: Sweeper) -> None:
+    while True:
+        await asyncio.sleep(_SWEEP_SECONDS)
+        try:
+            await sweeper.sweep()
+        except Exception as error:
+            # The database may be away for a while; what was left lying is still there afterwards.
+            logger.warning("sweeping failed: %s", type(error).__name__)
+
+
+async def _stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

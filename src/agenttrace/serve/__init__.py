@@ -1,0 +1,3 @@
+"""The HTTP side of the run half: triggers, chat, health and metrics."""
+
+from __future__ import annotations

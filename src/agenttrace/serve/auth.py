@@ -1,0 +1,83 @@
+"""Who is calling: internal programs with a token that all of them share, chat users with a signed one of their own."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+from fastapi import Request
+
+from agenttrace.serve.problems import ProblemError
+
+#: In the OpenAPI document.
+SECURITY_SCHEMES: dict[str, Any] = {
+    "InternalToken": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "`Authorization: Internal-Token <INTERNAL_API_TOKEN>`",
+    },
+    "ChatUser": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "HS256, signed with `AGENTTRACE_JWT_SECRET`; `sub` is the user, `site_id` (a number) the store.",
+    },
+}
+INTERNAL_ONLY: dict[str, Any] = {"security": [{"InternalToken": []}]}
+CHAT_USERS_ONLY: dict[str, Any] = {"security": [{"ChatUser": []}]}
+
+_ALGORITHM = "HS256"
+_LONGEST_SUBJECT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChatUser:
+    """Whom a chat token was made for."""
+
+    id: str
+    site_id: int
+
+
+def check_internal_token(request: Request, expected: str) -> None:
+    """Raise the 401 that the request deserves, unless it brings the token; takes the same time for every wrong one."""
+    given = _credentials(request, "Internal-Token")
+    # As bytes: a header may hold any, and comparing text of other letters would raise.
+    if not hmac.compare_digest(given.encode("latin-1"), expected.encode()):
+        raise _unauthorized("Internal-Token", "The token is not the one of this server.")
+
+
+def chat_user(request: Request, secret: str) -> ChatUser:
+    """The user whose token the request brings; raises a 401 that says what is wrong with it."""
+    token = _credentials(request, "Bearer")
+    try:
+        claims = jwt.decode(token, secret, algorithms=[_ALGORITHM], options={"require": ["sub", "site_id"]})
+    except jwt.ExpiredSignatureError:
+        raise _unauthorized("Bearer", "The token has expired.") from None
+    except jwt.MissingRequiredClaimError as error:
+        raise _unauthorized("Bearer", f"The token has no claim {error.claim}.") from None
+    except jwt.InvalidTokenError:
+        raise _unauthorized("Bearer", "The token is not valid.") from None
+    return _user(claims["sub"], claims["site_id"])
+
+
+def _user(subject: object, site_id: object) -> ChatUser:
+    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
+        raise _unauthorized("Bearer", f"The claim sub has to be 1 to {_LONGEST_SUBJECT} printable characters.")
+    if type(site_id) is not int or not 0 < site_id < 2**63:
+        raise _unauthorized("Bearer", "The claim site_id has to be a whole number above 0.")
+    return ChatUser(subject, site_id)
+
+
+def _credentials(request: Request, scheme: str) -> str:
+    headers = request.headers.getlist("authorization")
+    named, _, given = headers[0].strip().partition(" ") if len(headers) == 1 else ("", "", "")
+    if named.lower() != scheme.lower() or not given.strip():
+        raise _unauthorized(scheme, f"The header Authorization: {scheme} … is missing.")
+    return given.strip()
+
+
+def _unauthorized(scheme: str, detail: str) -> ProblemError:
+    return ProblemError(401, detail, headers={"WWW-Authenticate": scheme})

@@ -1,0 +1,36 @@
+"""Request bodies: JSON, checked against a model, with every mistake named; read only once the caller is known."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from agenttrace.serve.problems import ProblemError, described
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+async def read_body(request: Request, model: type[Model]) -> Model:
+    """The body as a model: 400 where it is no JSON, 422 where it is not the right one."""
+    try:
+        value = msgspec.json.decode(await request.body())
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProblemError(400, f"The body is not JSON: {error}.") from None
+    except RecursionError:
+        raise ProblemError(400, "The body is nested too deep.") from None
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise ProblemError(422, described(error.errors())) from None
+
+
+def documented_body(model: type[BaseModel], *examples: dict[str, Any]) -> dict[str, Any]:
+    """The body in the OpenAPI document, for a handler that reads it itself."""
+    content = {
+        "schema": model.model_json_schema(),
+        "examples": {f"example {number}": {"value": example} for number, example in enumerate(examples, 1)},
+    }
+    return {"requestBody": {"required": True, "content": {"application/json": content}}}

@@ -1,0 +1,173 @@
+"""``POST /api/xcx/chat/stream``: a chat turn as server-sent events.
+
+Refusals that HTTP has a status for come before the stream begins; the others are a stream of one error event, because
+that is where the page of the user shows them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.types import Receive, Scope, Send
+
+from agenttrace.run.chat import ChatEvent, ChatService, ChatTurn, error_event
+from agenttrace.run.conversation import ConversationNotFoundError
+from agenttrace.run.engine import Engine
+from agenttrace.run.errors import DashScopeError, RateLimitExceededError
+from agenttrace.serve.auth import CHAT_USERS_ONLY, chat_user
+from agenttrace.serve.bodies import documented_body, read_body
+from agenttrace.serve.health import Life
+from agenttrace.serve.metrics import Metrics
+from agenttrace.serve.problems import ProblemError, documented
+
+MESSAGE_CHARS = 8000
+#: A reader that takes nothing for this long is taken to be gone.
+SEND_SECONDS = 30.0
+_PING = ServerSentEvent(comment="ping", sep="\n")
+_HEADS = {kind: f"event: {kind}\ndata: ".encode() for kind in ("message", "done", "error")}
+_encoder = msgspec.json.Encoder()
+
+_EXAMPLE_STREAM = """event: message
+data: {"content":"您好"}
+
+event: done
+data: {"conversation_id":7,"message_id":22,"session_id":"conv_7_1794732814","tokens_used":110,"estimated":false}
+"""
+
+
+class ChatRequest(BaseModel):
+    """What a user says, and where."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: str = Field(min_length=1, max_length=MESSAGE_CHARS, pattern=r"\S")
+    entry: Literal["general", "task", "customer", "coach"] = Field(
+        default="general",
+        description="`task` goes on with its conversation, `customer` and `coach` for 3 days; `general` begins one.",
+    )
+    target_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        pattern=r"^[^\x00]*$",
+        coerce_numbers_to_str=True,
+        description="The task, customer or coach that it is about.",
+    )
+    conversation_id: int | None = Field(
+        default=None, strict=True, ge=1, lt=2**63, description="Goes on with this conversation, whatever the entry."
+    )
+
+
+def frame(event: ChatEvent) -> bytes:
+    """An event on the wire; JSON has no raw line ends, so it is always one line of data."""
+    return b"%b%b\n\n" % (_HEADS[event.kind], _encoder.encode(event.data))
+
+
+class TurnResponse(EventSourceResponse):
+    """A turn as a stream; when it ends before the turn does, the turn is told so."""
+
+    def __init__(self, turn: ChatTurn, metrics: Metrics, heartbeat: float) -> None:
+        self._turn, self._metrics = turn, metrics
+        self._outcome = "hung_up"
+        # Heartbeats are the library's; frames are ours, made once and passed through as they are.
+        super().__init__(
+            self._frames(), ping=heartbeat, ping_message_factory=lambda: _PING, send_timeout=SEND_SECONDS, sep="\n"
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until the turn is over or nobody listens; then no trace of it may go on."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._turn.hang_up()
+            self._metrics.turns.labels(self._outcome).inc()
+
+    async def _frames(self) -> AsyncIterator[bytes]:
+        while events := await self._turn.batch():
+            yield b"".join(map(frame, events))
+            self._outcome = outcome_of(events[-1])
+
+
+def outcome_of(event: ChatEvent) -> str:
+    """How a turn ended, for the metrics; a message that was passed on is no end."""
+    return {"message": "hung_up", "done": "done"}.get(event.kind) or str(event.data["code"])
+
+
+def single_event(event: ChatEvent) -> Response:
+    """A stream that consists of its end."""
+    return Response(frame(event), 200, {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, "text/event-stream")
+
+
+def chat_router(engine: Engine, life: Life, metrics: Metrics, *, secret: str | None, heartbeat: float) -> APIRouter:
+    """The endpoint."""
+    router = APIRouter(prefix="/api/xcx/chat", tags=["chat"])
+    stream_docs: dict[int | str, dict[str, Any]] = {
+        200: {
+            "description": "Any number of `message` events, then exactly one `done` or `error`.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE_STREAM}},
+        }
+    }
+
+    @router.post(
+        "/stream",
+        summary="Say something, and hear the answer as it is made",
+        response_class=Response,
+        responses=stream_docs | documented(400, 401, 404, 413, 422, 429, 503),
+        openapi_extra=CHAT_USERS_ONLY
+        | documented_body(
+            ChatRequest,
+            {"message": "今天的营业额怎么样？", "entry": "general"},
+            {"message": "这位客户最近怎么样？", "entry": "customer", "target_id": "20317"},
+        ),
+    )
+    async def stream_chat(request: Request) -> Response:
+        user = chat_user(request, _configured(secret))
+        chat = _available(engine, life)
+        body = await read_body(request, ChatRequest)
+        try:
+            turn = await chat.start(
+                user.id, user.site_id, body.message, body.entry, body.target_id, body.conversation_id
+            )
+        except ConversationNotFoundError:
+            raise ProblemError(404, "There is no such conversation.") from None
+        except RateLimitExceededError as error:
+            metrics.turns.labels("rate_limited").inc()
+            raise ProblemError(429, "请求过于频繁", headers=retry_after(error.retry_after)) from None
+        except DashScopeError as error:
+            refusal = error_event(error)
+            metrics.turns.labels(outcome_of(refusal)).inc()
+            return single_event(refusal)
+        return TurnResponse(turn, metrics, heartbeat)
+
+    return router
+
+
+def retry_after(seconds: float) -> dict[str, str]:
+    """The header, never too early."""
+    return {"Retry-After": str(max(1, math.ceil(seconds)))}
+
+
+def _configured(secret: str | None) -> str:
+    if secret is None:
+        raise missing(["AGENTTRACE_JWT_SECRET"])
+    return secret
+
+
+def _available(engine: Engine, life: Life) -> ChatService:
+    if engine.chat is None:
+        raise missing(engine.missing)
+    if life.stopping:
+        raise ProblemError(503, "The server is stopping.", headers=retry_after(1))
+    return engine.chat
+
+
+def missing(variables: Iterable[str]) -> ProblemError:
+    """What has to be set before this works."""
+    names = list(variables)
+    return ProblemError(503, f"Not configured: set {', '.join(names)} and start the server again.", missing=names)

@@ -1,0 +1,98 @@
+"""``GET /metrics``: what this process counts itself, and what all processes share, read from the database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from fastapi import APIRouter, Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from agenttrace.run.engine import Engine
+
+logger = logging.getLogger(__name__)
+
+#: Scrapes within this time share one look at the database.
+CACHE_SECONDS = 2.0
+_PATIENCE = 3.0
+_QUEUE = "SELECT status, count(*) FROM biz.ai_trigger_jobs WHERE status IN ('pending', 'running') GROUP BY status"
+
+
+class Metrics:
+    """The counters and gauges of one server process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "agenttrace_http_requests", "HTTP requests answered.", ["route", "method", "status"], registry=self.registry
+        )
+        self.streams = Gauge("agenttrace_streams_open", "Chat streams that are open.", registry=self.registry)
+        self.turns = Counter(
+            "agenttrace_chat_turns", "Chat turns by how they ended.", ["outcome"], registry=self.registry
+        )
+        self.triggers = Counter(
+            "agenttrace_triggers", "Triggers accepted.", ["event_type", "status"], registry=self.registry
+        )
+        self.shared = SharedGauges(self.registry)
+
+
+class SharedGauges:
+    """What the database knows, for all processes; looked up when somebody asks."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._up = Gauge("agenttrace_database_up", "Whether the database answered.", registry=registry)
+        self._budget = Gauge(
+            "agenttrace_budget_tokens", "Tokens of the business day and month.", ["period", "kind"], registry=registry
+        )
+        self._breakers = Gauge(
+            "agenttrace_breaker_state", "1 for the state the breaker is in.", ["app_id", "state"], registry=registry
+        )
+        self._jobs = Gauge("agenttrace_jobs", "Jobs that are not over.", ["status"], registry=registry)
+        self._fresh_until = 0.0
+        self._lock = asyncio.Lock()
+
+    async def refresh(self, engine: Engine) -> None:
+        """Look, unless somebody just did; a database that is away leaves the last values and ``database_up`` 0."""
+        async with self._lock:
+            if time.monotonic() < self._fresh_until:
+                return
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    await self._read(engine)
+                self._up.set(1)
+            except Exception as error:
+                logger.warning("the database could not be read for the metrics: %s", type(error).__name__)
+                self._up.set(0)
+            self._fresh_until = time.monotonic() + CACHE_SECONDS
+
+    async def _read(self, engine: Engine) -> None:
+        status = await engine.budget.check_budget()
+        for period in ("daily", "monthly"):
+            for kind in ("used", "failed", "reserved", "limit"):
+                self._budget.labels(period, kind).set(getattr(status, f"{period}_{kind}"))
+        for breaker in await engine.breaker.states():
+            for state in ("closed", "open", "half_open"):
+                self._breakers.labels(breaker.app_id, state).set(breaker.state.value == state)
+        counts = {"pending": 0, "running": 0} | dict(await engine.database.all(_QUEUE))
+        for status_name, count in counts.items():
+            self._jobs.labels(status_name).set(count)
+
+
+def metrics_router(engine: Engine, metrics: Metrics) -> APIRouter:
+    """The endpoint."""
+    router = APIRouter(tags=["operation"])
+
+    @router.get(
+        "/metrics",
+        summary="Metrics for Prometheus",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}, "description": "The text format of Prometheus."}},
+    )
+    async def read_metrics() -> Response:
+        await metrics.shared.refresh(engine)
+        metrics.streams.set(0 if engine.chat is None else engine.chat.open_turns)
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    return router

@@ -1,0 +1,93 @@
+"""Errors as ``application/problem+json`` (RFC 9457): what is wrong in one sentence, and never how it came about."""
+
+from __future__ import annotations
+
+import http
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from psycopg import InterfaceError, OperationalError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(BaseModel):
+    """The body of every error."""
+
+    title: str = Field(examples=["Unauthorized"])
+    status: int = Field(examples=[401])
+    detail: str = Field(examples=["The header Authorization: Internal-Token … is missing."])
+
+
+class ProblemError(Exception):
+    """An error that is told to the caller as it is."""
+
+    def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: object) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers, self.more = status, detail, headers, more
+
+    def response(self) -> Response:
+        """The error as an answer."""
+        return problem(self.status, self.detail, headers=self.headers, **self.more)
+
+
+def problem(status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: object) -> Response:
+    """An error as an answer; ``more`` are further members of its object."""
+    body = {"title": http.HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
+    return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These errors in the OpenAPI document."""
+    schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
+    return {
+        status: {"description": http.HTTPStatus(status).phrase, "content": {MEDIA_TYPE: schema}} for status in statuses
+    }
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Every error that leaves the application is a problem."""
+    app.add_exception_handler(ProblemError, _told)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    for away in (OperationalError, InterfaceError):
+        app.add_exception_handler(away, _database_away)
+
+
+async def _told(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError)
+    return error.response()
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    details = {404: "There is nothing at this path.", 405: f"{request.method} is not possible here."}
+    return problem(error.status_code, details.get(error.status_code, error.detail), headers=error.headers)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return problem(422, described(error.errors()))
+
+
+def described(errors: Any) -> str:  # noqa: ANN401 - pydantic's own list
+    """What is wrong with which field, without the values that were sent."""
+    parts = []
+    for error in errors:
+        where = ".".join(str(part) for part in error["loc"] if part not in ("body", "query", "path"))
+        parts.append(f"{where}: {error['msg']}" if where else str(error["msg"]))
+    return "; ".join(parts)
+
+
+async def _database_away(_: Request, error: Exception) -> Response:
+    # Its text may name hosts and users: for the log it is enough what kind of error it is.
+    logger.warning("a request failed because the database is away (%s)", type(error).__name__)
+    return problem(503, "The database cannot be reached at the moment.", headers={"Retry-After": "2"})

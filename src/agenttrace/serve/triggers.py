@@ -1,0 +1,249 @@
+"""``/api/internal/ai``: events come in, jobs can be looked at, cancelled and run again; for internal programs only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from agenttrace.run.catalog import UnknownEventError
+from agenttrace.run.dispatch import Accepted, AIDispatcher
+from agenttrace.run.engine import Engine
+from agenttrace.run.jobs import JobView, TriggerEvent
+from agenttrace.serve.auth import INTERNAL_ONLY, check_internal_token
+from agenttrace.serve.bodies import documented_body, read_body
+from agenttrace.serve.chat import missing
+from agenttrace.serve.metrics import Metrics
+from agenttrace.serve.problems import ProblemError, documented
+
+_BIGGEST = 2**63 - 1
+_encoder = msgspec.json.Encoder()
+
+JobStatus = Literal["pending", "running", "completed", "failed", "skipped_duplicate", "budget_exceeded", "cancelled"]
+
+
+class TriggerRequest(BaseModel):
+    """Something has happened."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    event_type: str = Field(description="`consumption`, `dws_completed`, `note_created`, `task_assigned`, or your own.")
+    connector_type: str = Field(default="feiqiu", min_length=1, max_length=30, pattern=r"^[^\x00]*$")
+    site_id: int = Field(strict=True, ge=1, le=_BIGGEST)
+    member_id: int | None = Field(default=None, strict=True, ge=0, le=_BIGGEST)
+    payload: dict[str, Any] | None = Field(default=None, description="What the applications are told about it.")
+    is_forced: bool = Field(
+        default=False, strict=True, description="Run it even if the same event of that day has been run."
+    )
+
+
+class TriggerAnswer(BaseModel):
+    """The job that the event became."""
+
+    trigger_job_id: int = Field(examples=[42])
+    status: Literal["pending", "skipped_duplicate"]
+    duplicate_of: int | None = Field(default=None, description="The job that does the same already, if one does.")
+
+
+class JobAnswer(BaseModel):
+    """A job; in lists without its steps."""
+
+    id: int
+    site_id: int
+    event_type: str
+    connector_type: str | None
+    member_id: int | None
+    payload: dict[str, Any] | None
+    status: JobStatus
+    is_forced: bool
+    app_chain: str | None = Field(examples=["app3→app8→app7"])
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    error_message: str | None
+    event_date: date
+    rerun_of: int | None
+    cancel_requested: bool
+
+
+class StepAnswer(BaseModel):
+    """One call of one step."""
+
+    log_id: int
+    step: str = Field(examples=["app3", "app2:today"])
+    app_type: str
+    status: str
+    prompt: str | None
+    response: str | None
+    tokens_used: int
+    attempts: int
+    latency_ms: int | None
+    model: str | None
+    error: str | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class JobWithSteps(JobAnswer):
+    """A job with what its steps did."""
+
+    steps: list[StepAnswer]
+
+
+class JobsAnswer(BaseModel):
+    """A page of jobs, the newest first."""
+
+    jobs: list[JobAnswer]
+    next_before: int | None = Field(description="Give it as `before` to see older ones; null: there are none.")
+
+
+class CancelAnswer(BaseModel):
+    """The job that is or will be cancelled."""
+
+    trigger_job_id: int
+    status: str
+
+
+class JobFilters(BaseModel):
+    """Which jobs are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: JobStatus | None = None
+    event_type: str | None = Field(default=None, max_length=30, pattern=r"^[^\x00]*$")
+    site_id: int | None = Field(default=None, ge=0, le=_BIGGEST)
+    member_id: int | None = Field(default=None, ge=0, le=_BIGGEST)
+    since: AwareDatetime | None = Field(default=None, description="Created then or later.")
+    until: AwareDatetime | None = Field(default=None, description="Created before.")
+    limit: int = Field(default=50, ge=1, le=500)
+    before: int | None = Field(default=None, ge=0, le=_BIGGEST, description="Only jobs with a smaller number.")
+
+
+def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
+    """The endpoints; whoever calls them is checked before anything else of the request is looked at."""
+
+    async def known_caller(request: Request) -> None:
+        if engine.config is None:
+            raise missing(engine.missing)
+        check_internal_token(request, engine.config.internal_api_token)
+
+    router = APIRouter(prefix="/api/internal/ai", tags=["internal"], dependencies=[Depends(known_caller)])
+    dispatcher = engine.dispatcher
+
+    @router.post(
+        "/trigger",
+        summary="Report an event",
+        description="Answers at once; a worker runs the chain. The same event of the same day runs once.",
+        response_model=TriggerAnswer,
+        responses=documented(400, 401, 413, 422, 503),
+        openapi_extra=INTERNAL_ONLY
+        | documented_body(
+            TriggerRequest,
+            {"event_type": "consumption", "site_id": 1, "member_id": 20317, "payload": {"coach_id": 8}},
+            {"event_type": "dws_completed", "site_id": 1},
+        ),
+    )
+    async def trigger(request: Request) -> Response:
+        body = await read_body(request, TriggerRequest)
+        try:
+            accepted = await dispatcher.accept(TriggerEvent(**body.model_dump()))
+        except UnknownEventError as error:
+            raise ProblemError(422, f"event_type: {error}") from None
+        metrics.triggers.labels(body.event_type, accepted.status).inc()
+        return _accepted(accepted)
+
+    @router.get(
+        "/jobs",
+        summary="List jobs",
+        response_model=JobsAnswer,
+        responses=documented(401, 422, 503),
+        openapi_extra=INTERNAL_ONLY,
+    )
+    async def jobs(filters: Annotated[JobFilters, Query()]) -> Response:
+        wanted = filters.model_dump()
+        limit, before = wanted.pop("limit"), wanted.pop("before")
+        found = await dispatcher.jobs(**wanted, before_id=before, limit=limit + 1)
+        page = found[:limit]
+        return _json({"jobs": [_shown(asdict(job)) for job in page], "next_before": _next(found, limit)})
+
+    @router.get(
+        "/jobs/{job_id}",
+        summary="A job with its steps and results",
+        response_model=JobWithSteps,
+        responses=documented(401, 404, 422, 503),
+        openapi_extra=INTERNAL_ONLY,
+    )
+    async def job(job_id: int) -> Response:
+        return _json(_with_steps(await _existing(dispatcher, job_id)))
+
+    @router.post(
+        "/jobs/{job_id}/cancel",
+        summary="Cancel a job",
+        description="One that waits ends at once, one that runs before its next step.",
+        response_model=CancelAnswer,
+        responses=documented(401, 404, 409, 422, 503),
+        openapi_extra=INTERNAL_ONLY,
+    )
+    async def cancel(job_id: int) -> Response:
+        is_cancelled = await dispatcher.cancel(job_id) if _is_possible(job_id) else False
+        status = (await _existing(dispatcher, job_id)).job.status
+        if not is_cancelled:
+            raise ProblemError(409, f"Job {job_id} is over: {status}.")
+        return _json({"trigger_job_id": job_id, "status": status})
+
+    @router.post(
+        "/jobs/{job_id}/rerun",
+        summary="Run a job again",
+        description="A new job with the same event; it runs even if the event has been run that day.",
+        response_model=TriggerAnswer,
+        responses=documented(401, 404, 422, 503),
+        openapi_extra=INTERNAL_ONLY,
+    )
+    async def rerun(job_id: int) -> Response:
+        event_type = (await _existing(dispatcher, job_id)).job.event_type
+        try:
+            accepted = await dispatcher.rerun(job_id)
+        except UnknownEventError as error:
+            raise ProblemError(422, f"event_type: {error}") from None
+        assert accepted is not None
+        metrics.triggers.labels(event_type, accepted.status).inc()
+        return _accepted(accepted)
+
+    return router
+
+
+def _is_possible(job_id: int) -> bool:
+    return 0 < job_id <= _BIGGEST
+
+
+async def _existing(dispatcher: AIDispatcher, job_id: int) -> JobView:
+    view = await dispatcher.job(job_id) if _is_possible(job_id) else None
+    if view is None:
+        raise ProblemError(404, f"There is no job {job_id}.")
+    return view
+
+
+def _with_steps(view: JobView) -> dict[str, Any]:
+    return _shown(asdict(view.job)) | {"steps": [asdict(step) for step in view.steps]}
+
+
+def _shown(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: job[name] for name in JobAnswer.model_fields}
+
+
+def _next(found: list[Any], limit: int) -> int | None:
+    return int(found[limit - 1].id) if len(found) > limit else None
+
+
+def _accepted(accepted: Accepted) -> Response:
+    answer = {"trigger_job_id": accepted.job_id, "status": accepted.status}
+    return _json(answer if accepted.duplicate_of is None else answer | {"duplicate_of": accepted.duplicate_of})
+
+
+def _json(value: object) -> Response:
+    return Response(_encoder.encode(value), media_type="application/json")

@@ -1,0 +1,332 @@
+"""Conversations on a real database: found by rule, made once, and true to what was said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agenttrace.run.conversation import (
+    CLOUD_ROUNDS,
+    ENTRIES,
+    HISTORY_CHARS,
+    HISTORY_ROUNDS,
+    Conversation,
+    ConversationNotFoundError,
+    ConversationService,
+    StoredMessage,
+    as_history,
+    cloud_session_after,
+    make_session_id,
+    should_reuse,
+)
+from agenttrace.run.database import Database
+from agenttrace.run.wire import Answer, AppUsage
+
+from .fixtures import execute
+
+Body = Callable[[Database, ConversationService], Awaitable[None]]
+
+
+def run(url: str, body: Body) -> None:
+    async def main() -> None:
+        async with Database(url, size=12) as database:
+            await body(database, ConversationService(database))
+
+    asyncio.run(main())
+
+
+def answer(text: str = "好的", session_id: str | None = "cloud-1", finish_reason: str = "stop") -> Answer:
+    usage = AppUsage(input_tokens=3, output_tokens=4, models=("qwen-plus",), estimated=False)
+    return Answer(
+        text=text,
+        usage=usage,
+        session_id=session_id,
+        request_id="r",
+        attempts=1,
+        burnt_tokens=0,
+        finish_reason=finish_reason,
+    )
+
+
+async def say(
+    service: ConversationService, message: str, told: Answer, log_id: int, entry: str = "task"
+) -> Conversation:
+    """A whole round: the message, and its answer."""
+    found = await service.resolve("u", 1, entry, "t", message=message)
+    async with service.database.transaction() as connection:
+        await service.keep_answer(
+            connection, found, log_id, told, sent=found.cloud_session_id, with_history=bool(found.history)
+        )
+    return found
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(ENTRIES),
+    st.one_of(
+        st.none(),
+        st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=400)),
+        st.sampled_from([timedelta(days=3, minutes=-1), timedelta(days=3, minutes=1)]),
+    ),
+)
+def test_the_database_follows_the_reuse_rule(module_database_url: str, entry: str, age: timedelta | None) -> None:
+    """Whatever the entry and the age of the latest conversation, it goes on exactly when the rule says so."""
+    execute(module_database_url, "DELETE FROM biz.ai_conversations")
+
+    async def body(database: Database, service: ConversationService) -> None:
+        earlier = None
+        if age is not None:
+            earlier = await service.resolve("u", 1, entry, "t")
+            await database.execute(
+                "UPDATE biz.ai_conversations SET last_message_at = now() - %s WHERE id = %s", [age, earlier.id]
+            )
+        now = await service.resolve("u", 1, entry, "t")
+        goes_on = earlier is not None and now.id == earlier.id
+        assert goes_on == should_reuse(entry, age)
+        assert now.is_new != goes_on
+
+    run(module_database_url, body)
+
+
+def test_session_id_is_made_of_the_row(database_url: str) -> None:
+    """The key that the database makes is the one of ``make_session_id``, and stays."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        made = await service.resolve("u", 1, "task", "t")
+        row = await database.one("SELECT id, floor(extract(epoch FROM created_at))::bigint FROM biz.ai_conversations")
+        assert row is not None
+        assert made.session_id == make_session_id(*row)
+        assert (await service.resolve("u", 1, "task", "t")).session_id == made.session_id
+
+    run(database_url, body)
+
+
+def test_first_messages_at_the_same_moment_meet_in_one_conversation(database_url: str) -> None:
+    """Twelve first messages about one task at once make one conversation that holds all twelve."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        # All connections are there first, or opening them would put the messages into a row.
+        await asyncio.gather(*(database.one("SELECT pg_sleep(0.3)") for _ in range(12)))
+        for task in ("a", "b", "c", "d", "e"):
+            said = (service.resolve("u", 1, "task", task, message=str(n)) for n in range(12))
+            found = await asyncio.gather(*said)
+            assert len({conversation.id for conversation in found}) == 1
+            assert sum(conversation.is_new for conversation in found) == 1
+        assert await database.one("SELECT count(*) FROM biz.ai_messages") == (60,)
+
+    run(database_url, body)
+
+
+@pytest.mark.parametrize(
+    ("user", "site", "entry", "target"),
+    [
+        ("v", 1, "task", "t"),
+        ("u", 2, "task", "t"),
+        ("u", 1, "coach", "t"),
+        ("u", 1, "task", "x"),
+        ("u", 1, "task", None),
+    ],
+)
+def test_other_users_sites_entries_and_targets_have_their_own(
+    database_url: str, user: str, site: int, entry: str, target: str | None
+) -> None:
+    """A conversation is only gone on with by its own user, store, entry and target."""
+
+    async def body(_: Database, service: ConversationService) -> None:
+        mine = await service.resolve("u", 1, "task", "t")
+        other = await service.resolve(user, site, entry, target)
+        assert other.id != mine.id
+        assert (await service.resolve(user, site, entry, target)).id == other.id
+
+    run(database_url, body)
+
+
+@pytest.mark.parametrize(("user", "site"), [("v", 1), ("u", 2)])
+def test_somebody_elses_conversation_is_missing(database_url: str, user: str, site: int) -> None:
+    """A conversation named by its id is only found by its own user and store, and nothing is written otherwise."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        mine = await service.resolve("u", 1, "general", message="hello")
+        assert (await service.resolve("u", 1, "coach", "z", mine.id)).id == mine.id
+        for stranger, number in ((user, mine.id), (user, mine.id + 1000)):
+            with pytest.raises(ConversationNotFoundError):
+                await service.resolve(stranger, site, "general", conversation_id=number, message="let me in")
+        assert await database.one("SELECT count(*) FROM biz.ai_messages") == (1,)
+
+    run(database_url, body)
+
+
+def test_a_message_that_holds_anything_is_kept(database_url: str) -> None:
+    """Quotes, percent signs, line ends and U+0000 are data to the statement that keeps a message."""
+    message = "100% 'done'; DROP TABLE x; -- \\ %(user)s\n\u2028\0"
+
+    async def body(database: Database, service: ConversationService) -> None:
+        await service.resolve("u'%s", 1, "task", "t'--", message=message)
+        row = await database.one("SELECT content FROM biz.ai_messages")
+        assert row == (message.replace("\0", "\ufffd"),)
+
+    run(database_url, body)
+
+
+def test_a_round_is_kept_and_the_cloud_remembered(database_url: str) -> None:
+    """After an answer both messages stand there with its log, and the next turn goes on in the cloud's session."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        first = await say(service, "早上好", answer("您好"), 11)
+        assert (first.cloud_session_id, first.history) == (None, ())
+        rows = await database.all("SELECT role, content, run_log_id, tokens_used FROM biz.ai_messages ORDER BY id")
+        assert rows == [("user", "早上好", 11, 0), ("assistant", "您好", 11, 7)]
+        second = await service.resolve("u", 1, "task", "t")
+        assert (second.cloud_session_id, second.history) == ("cloud-1", ())
+
+    run(database_url, body)
+
+
+def test_keeping_an_answer_twice_keeps_it_once(database_url: str) -> None:
+    """A settlement repeated after a lost acknowledgement adds no message and no round."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        found = await service.resolve("u", 1, "task", "t", message="a")
+        ids = []
+        for _ in range(2):
+            async with database.transaction() as connection:
+                ids.append(await service.keep_answer(connection, found, 5, answer(), sent=None, with_history=False))
+        assert ids[0] == ids[1]
+        assert await database.one("SELECT count(*) FROM biz.ai_messages") == (2,)
+        row = await database.one("SELECT cloud_rounds, local_history FROM biz.ai_conversations")
+        assert row == (1, False)
+
+    run(database_url, body)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "UPDATE biz.ai_conversations SET cloud_used_at = now() - interval '56 minutes'",
+        f"UPDATE biz.ai_conversations SET cloud_rounds = {CLOUD_ROUNDS}",
+        "UPDATE biz.ai_conversations SET cloud_session_id = NULL",
+        "UPDATE biz.ai_conversations SET local_history = true",
+    ],
+)
+def test_a_session_that_is_not_certain_is_replaced_by_history_for_good(database_url: str, loss: str) -> None:
+    """Idle for 55 minutes, 48 rounds old or lost: the history is sent, then and in every later turn."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        await say(service, "一", answer("二"), 1)
+        await database.execute(loss)
+        second = await say(service, "三", answer("四", session_id="cloud-2"), 2)
+        assert second.cloud_session_id is None
+        assert [said["content"] for said in second.history] == ["一", "二"]
+        third = await service.resolve("u", 1, "task", "t")
+        assert third.cloud_session_id is None
+        assert [said["content"] for said in third.history] == ["一", "二", "三", "四"]
+
+    run(database_url, body)
+
+
+def test_just_inside_the_limits_the_session_is_used(database_url: str) -> None:
+    """54 minutes and one round less than the limit: the cloud's session still goes on."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        await say(service, "一", answer("二"), 1)
+        await database.execute(
+            "UPDATE biz.ai_conversations SET cloud_used_at = now() - interval '54 minutes', cloud_rounds = %s",
+            [CLOUD_ROUNDS - 1],
+        )
+        assert (await say(service, "三", answer(), 2)).cloud_session_id == "cloud-1"
+        assert (await service.resolve("u", 1, "task", "t")).cloud_session_id is None
+
+    run(database_url, body)
+
+
+def test_two_first_turns_at_once_leave_the_cloud(database_url: str) -> None:
+    """When two turns have begun a cloud session each, neither knows all, so the history is sent from then on."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        turns = [await service.resolve("u", 1, "task", "t", message=text) for text in ("一", "三")]
+        for log_id, (turn, told) in enumerate(zip(turns, ("二", "四"), strict=True), 1):
+            async with database.transaction() as connection:
+                told_answer = answer(told, session_id=f"cloud-{log_id}")
+                await service.keep_answer(connection, turn, log_id, told_answer, sent=None, with_history=False)
+        now = await service.resolve("u", 1, "task", "t")
+        assert now.cloud_session_id is None
+        assert [said["content"] for said in now.history] == ["一", "二", "三", "四"]
+
+    run(database_url, body)
+
+
+def test_an_answer_that_never_began_leaves_the_question_unanswered(database_url: str) -> None:
+    """A turn that failed before its first word adds no answer, keeps the cloud's session, and is not in the history."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        await say(service, "一", answer("二"), 1)
+        await say(service, "丢失", answer("", session_id=None, finish_reason=""), 2)
+        again = await service.resolve("u", 1, "task", "t")
+        assert again.cloud_session_id == "cloud-1"
+        assert [said["content"] for said in await service.history(again)] == ["一", "二"]
+
+    run(database_url, body)
+
+
+def test_withdrawing_leaves_nothing_of_a_refused_first_message(database_url: str) -> None:
+    """A refused message is taken back, with the conversation that was made for it, but never with anybody else's."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        first = await service.resolve("u", 1, "task", "t", message="refused")
+        await service.withdraw(first)
+        assert await database.one("SELECT count(*) FROM biz.ai_conversations") == (0,)
+        first = await service.resolve("u", 1, "task", "t", message="refused")
+        await service.resolve("u", 1, "task", "t", message="kept")
+        await service.withdraw(first)
+        assert await database.all("SELECT content FROM biz.ai_messages") == [("kept",)]
+
+    run(database_url, body)
+
+
+messages = st.lists(
+    st.tuples(st.sampled_from(["user", "assistant"]), st.text(max_size=6000), st.one_of(st.none(), st.integers(1, 30))),
+    max_size=50,
+).map(lambda rows: [StoredMessage(*row, number) for number, row in enumerate(rows, 1)])
+
+
+@given(messages)
+def test_history_is_bounded_and_alternates(stored: list[StoredMessage]) -> None:
+    """Whatever is stored: whole rounds, questions before answers, at most 20 of them and 12,000 characters."""
+    history = as_history(stored)
+    assert [said["role"] for said in history] == ["user", "assistant"] * (len(history) // 2)
+    assert len(history) <= 2 * HISTORY_ROUNDS
+    assert sum(len(said["content"]) for said in history) <= HISTORY_CHARS
+
+
+@given(st.lists(st.tuples(st.text(max_size=200), st.text(max_size=200)), max_size=30), st.randoms())
+def test_history_is_the_last_rounds_in_their_order(rounds: list[tuple[str, str]], random: Random) -> None:
+    """Answered rounds come back in order, the newest included, however their messages were mixed when written."""
+    stored = []
+    for log_id, (asked, told) in enumerate(rounds, 1):
+        stored += [
+            StoredMessage("user", asked, log_id, 2 * log_id),
+            StoredMessage("assistant", told, log_id, 2 * log_id + 1),
+        ]
+    random.shuffle(stored)
+    expected = [text for asked, told in rounds[-HISTORY_ROUNDS:] for text in (asked, told)]
+    assert [said["content"] for said in as_history(stored)] == expected
+
+
+@given(
+    st.sampled_from([None, "a", "b"]), st.sampled_from([None, "a", "b"]), st.booleans(), st.sampled_from(["stop", ""])
+)
+def test_only_a_whole_answer_in_the_same_session_keeps_the_cloud(
+    sent: str | None, returned: str | None, with_history: bool, finish_reason: str
+) -> None:
+    """The cloud is relied on exactly when the answer is complete, began without history and stayed in its session."""
+    kept = cloud_session_after(
+        sent, answer(session_id=returned, finish_reason=finish_reason), with_history=with_history
+    )
+    is_reliable = finish_reason == "stop" and not with_history and sent in (None, returned)
+    assert kept == (returned if is_reliable else None)

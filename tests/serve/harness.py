@@ -1,0 +1,186 @@
+"""A whole server for the tests: real engine, real PostgreSQL, real HTTP on 127.0.0.1, and the simulator upstream."""
+
+# ruff: noqa: ANN401 - options are passed through to aiohttp and to the settings
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import jwt
+import msgspec
+
+from agenttrace.config import DatabaseSettings, JwtSettings, RunSettings, ServeSettings, Settings
+from agenttrace.run.engine import Engine, open_engine
+from agenttrace.run.simulator import Simulator, environment
+from agenttrace.serve.app import create_app
+from agenttrace.serve.health import Life
+from agenttrace.serve.server import serve
+
+T = TypeVar("T")
+
+SECRET = "a secret of the tests that is long enough for HS256"
+TOKEN = "sim-internal-token"
+CHAT = "/api/xcx/chat/stream"
+CHAT_APP = "sim-app1-chat"
+INTERNAL = {"Authorization": f"Internal-Token {TOKEN}"}
+
+
+@dataclass(frozen=True)
+class SseEvent:
+    """One event as a browser would see it."""
+
+    kind: str
+    data: Any
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A whole response."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    events: list[SseEvent] = field(default_factory=list)
+
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+    @property
+    def text(self) -> str:
+        """What the messages say together."""
+        return "".join(event.data["content"] for event in self.events if event.kind == "message")
+
+    @property
+    def last(self) -> SseEvent:
+        return self.events[-1]
+
+
+@dataclass
+class Stack:
+    """Everything that runs."""
+
+    engine: Engine
+    sim: Simulator
+    url: str
+    http: aiohttp.ClientSession
+    stop: asyncio.Event
+    serving: asyncio.Task[None]
+    life: Life
+
+    async def request(self, method: str, path: str, **options: Any) -> Heard:
+        async with self.http.request(method, self.url + path, **options) as response:
+            body = await response.read()
+            events = parse_sse(body) if response.content_type == "text/event-stream" else []
+            return Heard(response.status, response.headers, body, events)
+
+    async def chat(self, message: str = "你好", *, user: str = "u1", site: int = 1, **body: Any) -> Heard:
+        return await self.request("POST", CHAT, json={"message": message} | body, headers=bearer(user, site))
+
+    @asynccontextmanager
+    async def chatting(self, message: str = "你好", **body: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A chat stream that the caller reads, or hangs up."""
+        response = await self.http.post(self.url + CHAT, json={"message": message} | body, headers=bearer())
+        try:
+            yield response
+        finally:
+            response.close()
+
+    async def rows(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
+        return await self.engine.database.all(sql, params)
+
+
+def bearer(user: str = "u1", site: object = 1, secret: str = SECRET, **claims: Any) -> dict[str, str]:
+    token = jwt.encode({"sub": user, "site_id": site} | claims, secret, algorithm="HS256")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def parse_sse(body: bytes) -> list[SseEvent]:
+    """Events as the standard has them; comments are none."""
+    events = []
+    for block in body.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
+        if fields:
+            assert set(fields) == {"event", "data"}
+            events.append(SseEvent(fields["event"], msgspec.json.decode(fields["data"])))
+    return events
+
+
+def make_settings(home: Path, url: str, **changes: Any) -> Settings:
+    """Settings of a server on any free port; ``changes`` by section: ``run={"daily_tokens": 1}``."""
+    return Settings(
+        home=home,
+        database=DatabaseSettings(url=url),
+        jwt=JwtSettings(**changes.get("jwt", {"secret": SECRET})),
+        run=RunSettings(**changes.get("run", {})),
+        serve=ServeSettings(port=0, **changes.get("serve", {})),
+    )
+
+
+@asynccontextmanager
+async def running(
+    home: Path, url: str, *, configured: bool = True, drain: float = 5.0, **changes: Any
+) -> AsyncIterator[Stack]:
+    """A server in this loop, with the simulator behind it."""
+    settings = make_settings(home, url, **changes)
+    async with Simulator() as sim:
+        variables = environment(sim.base_url) if configured else {}
+        async with open_engine(settings, "server", sweep=False, environ=variables) as engine:
+            listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            stop = asyncio.Event()
+            app = create_app(engine, settings)
+            serving = asyncio.create_task(
+                serve(app, "127.0.0.1", 0, stop, drain_seconds=drain, on_listening=listening.set_result)
+            )
+            try:
+                async with aiohttp.ClientSession() as http:
+                    yield Stack(engine, sim, await listening, http, stop, serving, app.state.life)
+            finally:
+                stop.set()
+                if not serving.done():
+                    await serving
+
+
+def run_with(
+    home: Path, url: str, body: Callable[[Stack], Awaitable[None]], *, drain: float = 5.0, **changes: Any
+) -> None:
+    """Run the body of a test against a server."""
+
+    async def main() -> None:
+        async with running(home, url, drain=drain, **changes) as stack:
+            await body(stack)
+
+    asyncio.run(main())
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
+    """Wait until it is so."""
+    until = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < until, "it never became so"
+        await asyncio.sleep(0.02)
+
+
+class Running:
+    """A server that outlives the examples of one test: hypothesis calls a plain function many times."""
+
+    def __init__(self, home: Path, url: str, **changes: Any) -> None:
+        self._runner = asyncio.Runner()
+        self._context = running(home, url, **changes)
+        self.stack = self._runner.run(self._context.__aenter__())
+
+    def run(self, body: Awaitable[T]) -> T:
+        async def main() -> T:
+            return await body
+
+        return self._runner.run(main())
+
+    def close(self) -> None:
+        self._runner.run(self._context.__aexit__(None, None, None))
+        self._runner.close()
