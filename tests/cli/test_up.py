@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from .conftest import Program, eventually, stop
 
@@ -15,7 +19,7 @@ def test_up_says_what_is_there_and_keeps_recording(
     machine: Program, background: Callable[..., subprocess.Popen[str]]
 ) -> None:
     """Sessions and bytes of each agent, then everything recorded, then what to try next; Ctrl-C ends it well."""
-    process = background("up")
+    process = background("up", "--port", "0")
     eventually(lambda: machine.recorder_pid() == process.pid, "up to begin")
     eventually(lambda: _recorded(machine) == 7, "all sessions")
     out, err = stop(process)
@@ -41,7 +45,7 @@ def test_up_offers_the_demo_where_there_is_nothing(
     program: Program, background: Callable[..., subprocess.Popen[str]]
 ) -> None:
     """No logs: the demo is offered, and logs that appear later are recorded all the same."""
-    process = background("up")
+    process = background("up", "--port", "0")
     eventually(lambda: program.recorder_pid() == process.pid, "up to begin")
     eventually(lambda: (program.home / "agenttrace.db").exists(), "the store")
     program.log("later", {"type": "turn.begin", "ts": 1.0, "prompt": "x"})
@@ -52,16 +56,41 @@ def test_up_offers_the_demo_where_there_is_nothing(
 
 
 def test_up_for_programs(machine: Program, background: Callable[..., subprocess.Popen[str]]) -> None:
-    """Two JSON lines: what was found, and at the end the summary."""
-    process = background("up", "--json", "--port", "9000")
-    eventually(lambda: _recorded(machine) == 7, "all sessions")
-    out, _ = stop(process)
-    first, last = (json.loads(line) for line in out.splitlines())
-    assert first["port"] == 9000
+    """Three JSON lines: what was found, where it serves, and at the end the summary; what it serves can be asked."""
+    process = background("up", "--json", "--port", "0")
+    assert process.stdout is not None
+    lines = [json.loads(process.stdout.readline()) for _ in range(2)]
+    ready, first = sorted(lines, key=lambda line: "found" in line)
     found = {each["agent"]: (each["sessions"], each["bytes"]) for each in first["found"]}
     assert found["claude-code"][0] == 2
     assert found["qwen-code"] == (0, 0)
-    assert "recorded" in last
+    assert ready["worker"] is False
+    assert "DASHSCOPE_API_KEY" in ready["missing"]
+    assert httpx.get(f"{ready['url']}/readyz", trust_env=False).json()["missing"] == ready["missing"]
+    eventually(lambda: _recorded(machine) == 7, "all sessions")
+    out, _ = stop(process)
+    assert "recorded" in json.loads(out)
+
+
+def test_up_records_when_it_cannot_serve(machine: Program, background: Callable[..., subprocess.Popen[str]]) -> None:
+    """A port that somebody else has, or a database that is not there: said clearly, and recording goes on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = background("up", "--port", str(taken.getsockname()[1]))
+        eventually(lambda: _recorded(machine) == 7, "all sessions")
+        _, err = stop(process)
+    assert process.returncode == 0
+    assert "recording goes on" in err
+    machine.environment["AGENTTRACE_DATABASE_URL"] = "postgresql://nobody:hunter2@127.0.0.1:1/none?connect_timeout=1"
+    process = background("up", "--port", "0")
+    eventually(lambda: machine.recorder_pid() == process.pid, "up to begin")
+    assert process.stderr is not None
+    told = process.stderr.readline()
+    out, err = stop(process)
+    assert process.returncode == 0
+    assert "recording goes on" in told + err
+    assert "hunter2" not in out + told + err
 
 
 def test_a_port_that_is_none(program: Program) -> None:
@@ -85,11 +114,28 @@ def test_the_demo_records_every_agent_away_from_the_users_data(program: Program)
     assert found["sessions"] > 2
     assert found["total"]["requests"] == sum(row["requests"] for row in found["rows"])
     assert list(program.user.iterdir()) == []
+    _shows_everything(found["apps"])
+
+
+def _shows_everything(apps: dict[str, Any]) -> None:
+    """Chat, a trigger of each kind, a breaker that opens and heals, a budget that runs out."""
+    assert apps["chat"]
+    assert [(job["app_chain"], job["status"]) for job in apps["jobs"]] == [
+        ("app3→app8→app7", "completed"),
+        ("app3→app8→app7+app4→app5", "completed"),
+        ("app6→app8", "completed"),
+        ("app4→app5", "completed"),
+        ("app2×8", "completed"),
+    ]
+    assert apps["duplicate"] == "skipped_duplicate"
+    assert apps["breaker"] == ["AI 服务暂时不可用", "done"]
+    assert apps["budget"] == "AI 额度已用完"
 
 
 def test_a_demo_that_is_kept_can_be_explored(program: Program) -> None:
     """The commands it prints work."""
-    out = program.run("demo", "--seconds", "1", "--days", "1", "--speed", "20", "--keep").stdout
+    out = program.run("demo", "--seconds", "1", "--days", "1", "--speed", "20", "--keep", "--no-apps").stdout
+    assert "behind guards" not in out
     assert "What they used:" in out
     home = (
         next(line for line in out.splitlines() if "agenttrace sessions" in line).split("AGENTTRACE_HOME=")[1].split()[0]

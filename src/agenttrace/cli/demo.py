@@ -1,7 +1,8 @@
-"""``agenttrace demo``: made-up sessions of every agent, written live and recorded, away from your own data."""
+"""``agenttrace demo``: made-up sessions of every agent and applications behind guards, away from your own data."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ import typer
 from agenttrace.cli import figures, money, opening, output
 
 if TYPE_CHECKING:
+    from agenttrace.cli.demo_apps import Facts
     from agenttrace.config import Settings
 
 EPILOG = """
@@ -23,6 +25,8 @@ EPILOG = """
   agenttrace demo                       half a minute, or until Ctrl-C
 
   agenttrace demo --seconds 5 --keep    leaves the data for you to explore
+
+  agenttrace demo --no-apps             the agents alone
 
 Nothing of yours is read or changed: the demo has a home of its own.
 """
@@ -34,9 +38,10 @@ def demo(
     days: Annotated[int, typer.Option(min=0, max=365, help="Days of history to begin with.")] = 14,
     seed: Annotated[int, typer.Option(help="The same number tells the same stories.")] = 0,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's home at the end.")] = False,
+    apps: Annotated[bool, typer.Option("--apps/--no-apps", help="Show the applications, too.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
 ) -> None:
-    """See AgentTrace at work on made-up sessions of every agent."""
+    """See AgentTrace at work: made-up sessions of every agent, then applications behind guards."""
     from agenttrace.demo.writer import environment, past
 
     home = Path(tempfile.mkdtemp(prefix="agenttrace-demo-"))
@@ -46,9 +51,9 @@ def demo(
         (home / ".agenttrace").mkdir(mode=0o700)
         past(home, days=days, seed=seed)
         settings = opening.settings()
-        _run(settings, home, seconds=seconds, speed=speed, seed=seed, quiet=as_json)
+        facts = _run(settings, home, seconds=seconds, speed=speed, seed=seed, quiet=as_json, apps=apps)
         if as_json:
-            output.print_json(_fields(settings, variables if keep else None))
+            output.print_json(_fields(settings, variables if keep else None) | {"apps": facts})
         else:
             _closing_words(settings, variables, keep=keep)
     finally:
@@ -56,7 +61,9 @@ def demo(
             shutil.rmtree(home, ignore_errors=True)
 
 
-def _run(settings: Settings, home: Path, *, seconds: float, speed: float, seed: int, quiet: bool) -> None:
+def _run(
+    settings: Settings, home: Path, *, seconds: float, speed: float, seed: int, quiet: bool, apps: bool
+) -> Facts | None:
     from agenttrace.cli.record import import_now, recording
     from agenttrace.cli.tail import recorder_thread
     from agenttrace.demo.writer import play
@@ -69,10 +76,19 @@ def _run(settings: Settings, home: Path, *, seconds: float, speed: float, seed: 
         with recorder_thread(settings, stop):
             writer.start()
             _watch(settings, stop, time.monotonic() + seconds if seconds else float("inf"), quiet=quiet)
+            interrupted = stop.is_set()
             stop.set()
             writer.join()
+        facts = _apps(quiet=quiet) if apps and not interrupted else None
         # What was written in the last instant, and the search index.
         import_now(settings, lock, threading.Event(), quiet=True)
+    return facts
+
+
+def _apps(*, quiet: bool) -> Facts:
+    from agenttrace.cli.demo_apps import play, settings_for_apps
+
+    return asyncio.run(play(settings_for_apps(), quiet=quiet))
 
 
 def _watch(settings: Settings, stop: threading.Event, deadline: float, *, quiet: bool) -> None:

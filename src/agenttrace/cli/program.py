@@ -10,20 +10,30 @@ from typing import Annotated
 import typer
 
 from agenttrace.cli import (
+    apps,
+    breakers,
+    budget,
+    cache,
     demo,
     doctor,
     errors,
+    jobs,
     output,
     prune,
     quarantine,
     record,
+    runs,
     search,
+    serve,
     service,
     sessions,
     show,
+    simulate_dashscope,
     status,
     statusline,
     tail,
+    token,
+    trigger,
     up,
     usage,
 )
@@ -79,7 +89,7 @@ def agenttrace(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Record what AI agents did and what it cost, from the session logs they already write."""
+    """Record what AI agents did and what it cost; run LLM applications behind guards that hold."""
 
 
 def _add(panel: str, name: str, function: Callable[..., None], epilog: str) -> None:
@@ -91,7 +101,7 @@ def _add_group(panel: str, name: str, group: typer.Typer, text: str, epilog: str
     app.add_typer(group, name=name, help=text, epilog=_examples(epilog), rich_help_panel=panel)
 
 
-_START, _LOOK, _CARE = "Start", "Look", "Care"
+_START, _LOOK, _RUN, _CARE = "Start", "Look", "Run applications", "Care"
 
 _add(_START, "up", up.up, up.EPILOG)
 _add(_START, "record", record.record, record.EPILOG)
@@ -103,6 +113,17 @@ _add(_LOOK, "usage", usage.usage, usage.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)
 _add(_LOOK, "search", search.search, search.EPILOG)
 _add(_LOOK, "statusline", statusline.statusline, statusline.EPILOG)
+_add(_RUN, "apps", apps.apps, apps.EPILOG)
+_add(_RUN, "trigger", trigger.trigger, trigger.EPILOG)
+_add_group(_RUN, "jobs", jobs.app, "What was triggered, and what became of it.", jobs.EPILOG)
+_add_group(_RUN, "runs", runs.app, "Every call of an application.", runs.EPILOG)
+_add(_RUN, "budget", budget.budget, budget.EPILOG)
+_add_group(_RUN, "breakers", breakers.app, "Which applications are left alone for now.", breakers.EPILOG)
+_add_group(_RUN, "cache", cache.app, "Results that are kept.", cache.EPILOG)
+_add(_RUN, "token", token.token, token.EPILOG)
+_add(_RUN, "serve", serve.serve, serve.SERVE_EPILOG)
+_add(_RUN, "worker", serve.worker, serve.WORKER_EPILOG)
+_add(_RUN, "simulate-dashscope", simulate_dashscope.simulate_dashscope, simulate_dashscope.EPILOG)
 _add(_CARE, "status", status.status, status.EPILOG)
 _add(_CARE, "doctor", doctor.doctor, doctor.EPILOG)
 _add_group(_CARE, "quarantine", quarantine.app, "Lines that could not be understood.", quarantine.EPILOG)

@@ -1,4 +1,4 @@
-"""``agenttrace up``: say what is on this machine, record it, and keep recording."""
+"""``agenttrace up``: record what is on this machine, and serve and run the applications beside it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agenttrace.cli import figures, opening, output
+from agenttrace.cli import errors, figures, opening, output
 from agenttrace.cli.errors import INTERRUPTED
 
 if TYPE_CHECKING:
+    import asyncio
+    from contextlib import AbstractContextManager
+
     from agenttrace.config import Settings
     from agenttrace.record.agents.contract import Agent
     from agenttrace.record.discover import Found
@@ -23,30 +26,37 @@ if TYPE_CHECKING:
 EPILOG = """
 [bold]Examples[/bold]
 
-  agenttrace up      find, import, follow; Ctrl-C stops it
+  agenttrace up                 find, import, follow, serve; Ctrl-C stops it
 
-  agenttrace demo    the same with made-up sessions, if you have none yet
+  agenttrace up --port 9000     the server somewhere else
+
+  agenttrace demo               the same with made-up sessions, if you have none yet
+
+Without DASHSCOPE_* variables everything works but the calls to applications; agenttrace apps says what is missing.
 """
 
 _HEAD_BYTES = 65_536
 
 
 def up(
-    host: Annotated[str, typer.Option(help="Where the web console will listen, once it is there.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Its port.")] = 8317,
+    host: Annotated[str | None, typer.Option(help="Where the server listens.", show_default="127.0.0.1")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Its port; 0: any free one.", show_default="8317")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was found and, at the end, the summary, as JSON lines.")
     ] = False,
 ) -> None:
-    """Record everything on this machine and keep recording, in the foreground."""
+    """Record everything on this machine, serve triggers and chat, and carry out jobs, in the foreground."""
     from agenttrace.cli.record import follow, import_now, rebuilding, recording
+    from agenttrace.config import load_settings
 
     output.show_warnings()
-    settings = opening.settings()
-    with recording(settings) as (lock, stop):
+    settings = load_settings(flags={"serve.host": host, "serve.port": port})
+    with recording(settings) as (lock, stop), run_half(settings, as_json=as_json):
         found = what_is_there(settings)
         if as_json:
-            output.print_json({"found": found, "host": host, "port": port}, one_line=True)
+            output.print_json({"found": found}, one_line=True)
         else:
             show_found(found)
         rebuilding(settings, lambda: import_now(settings, lock, stop, quiet=as_json))
@@ -57,6 +67,35 @@ def up(
         summary = rebuilding(settings, lambda: follow(settings, lock, stop, quiet=as_json))
         if as_json:
             output.print_json(summary, one_line=True)
+
+
+def run_half(settings: Settings, *, as_json: bool) -> AbstractContextManager[None]:
+    """Server and worker beside the recorder; should they not start, recording goes on and says so."""
+
+    from agenttrace.cli.running import beside
+
+    async def main(stop: asyncio.Event) -> None:
+        from agenttrace.cli.asking import database_errors
+        from agenttrace.cli.serve import announce
+        from agenttrace.serve.process import run_process
+
+        with database_errors(settings.database.url):
+            await run_process(
+                settings,
+                role="up",
+                server=True,
+                worker=True,
+                stop=stop,
+                on_ready=lambda ready: announce(ready, as_json=as_json),
+            )
+
+    return beside(main, _not_serving)
+
+
+def _not_serving(error: BaseException) -> None:
+    told = errors.explained(error)
+    problem = str(error) or type(error).__name__ if told is None else told.problem
+    output.complain(f"the server does not run, recording goes on: {problem}", told.fix if told is not None else "")
 
 
 def what_is_there(settings: Settings) -> list[dict[str, object]]:

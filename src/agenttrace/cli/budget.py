@@ -1,0 +1,110 @@
+"""``agenttrace budget``: the tokens of the day and the month, by the numbers that refuse calls."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from agenttrace.cli import asking, figures, opening, output
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from agenttrace.run.engine import Engine
+    from agenttrace.run.guards.budget import BudgetStatus
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace budget
+
+  agenttrace budget --json | jq .day.left
+
+A call reserves what it will probably use before it is made, and settles what it did use afterwards. What calls used
+that failed in the end is billed all the same, so it counts. A call is refused when its estimate does not fit into what
+is left. Change the limits in agenttrace.toml under \\[run]: daily_tokens, monthly_tokens.
+"""
+
+_WIDTH, _INDENT = 40, 11
+_STYLES = {"used": "green", "failed": "red", "reserved": "yellow"}
+_LABELS = {"used": "used", "failed": "burnt by failed calls", "reserved": "reserved", "left": "left"}
+
+
+def budget(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show what of today's and this month's tokens is used, reserved and left."""
+    zone = opening.settings().run.timezone
+    found = budget_fields(asking.ask(_status), datetime.now(ZoneInfo(zone)))
+    if as_json:
+        output.print_json(found)
+        return
+    for name in ("day", "month"):
+        _show(found[name])
+    if found["allowed"]:
+        output.note(f"Days and months are those of {zone}.")
+    else:
+        when = "tomorrow" if found["reason"] == "daily_exceeded" else "next month"
+        output.say(f"Calls are refused ({found['reason']}) until {when}, {zone}, or until the limit is raised.", "red")
+
+
+async def _status(engine: Engine) -> BudgetStatus:
+    return await engine.budget.check_budget()
+
+
+def budget_fields(status: BudgetStatus, now: datetime) -> dict[str, Any]:
+    """The budget for JSON; ``left`` is what the next call may reserve, and never below zero."""
+    return {
+        "allowed": status.allowed,
+        "reason": status.reason,
+        "timezone": str(now.tzinfo),
+        "day": _period(
+            now.strftime("%Y-%m-%d"),
+            status.daily_limit,
+            status.daily_used,
+            status.daily_failed,
+            status.daily_reserved,
+        ),
+        "month": _period(
+            now.strftime("%Y-%m"),
+            status.monthly_limit,
+            status.monthly_used,
+            status.monthly_failed,
+            status.monthly_reserved,
+        ),
+    }
+
+
+def _period(period: str, limit: int, used: int, failed: int, reserved: int) -> dict[str, Any]:
+    left = max(0, limit - used - failed - reserved)
+    return {"period": period, "limit": limit, "used": used, "failed": failed, "reserved": reserved, "left": left}
+
+
+def _show(period: dict[str, Any]) -> None:
+    from rich.text import Text
+
+    taken = period["used"] + period["failed"] + period["reserved"]
+    share = f"{100 * taken / period['limit']:.0f}%"
+    output.put(
+        Text.assemble(
+            (f"{period['period']:<{_INDENT}}", "bold"),
+            bar(period),
+            f"  {figures.count(taken)} of {figures.count(period['limit'])} tokens ({share})",
+        )
+    )
+    parts = [f"{label} {figures.count(period[name])}" for name, label in _LABELS.items()]
+    output.say(" " * _INDENT + "   ".join(parts))
+
+
+def bar(period: dict[str, Any]) -> Text:
+    """The parts of a limit side by side; what is there at all is never drawn as nothing while there is room."""
+    from rich.text import Text
+
+    drawn, room = Text(), _WIDTH
+    for name, style in _STYLES.items():
+        exact = _WIDTH * period[name] / period["limit"]
+        cells = min(room, max(round(exact), 1 if period[name] else 0))
+        drawn.append("█" * cells, style)
+        room -= cells
+    return drawn.append("░" * room, "dim")

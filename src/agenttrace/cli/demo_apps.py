@@ -1,0 +1,213 @@
+"""The demo's second act: applications behind guards, against a simulator that answers and fails on demand.
+
+Everything goes the way a user's would: over HTTP, through server, queue and worker, into PostgreSQL and the trace log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from agenttrace.cli import figures, output
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from agenttrace.client import AsyncTriggerClient
+    from agenttrace.config import Settings
+    from agenttrace.run.simulator import Simulator
+
+_SITE, _MEMBER, _COACH = 7, 4711, 5
+#: Short, so that a breaker heals while somebody watches, and a budget runs out.
+_RECOVERY_SECONDS, _DAILY_TOKENS = 2.0, 30_000
+_TRIGGERS: tuple[tuple[str, int | None, dict[str, Any] | None], ...] = (
+    ("consumption", _MEMBER, {"amount": 268, "items": ["台费", "饮料"]}),
+    ("consumption", _MEMBER + 1, {"amount": 530, "coach_id": _COACH}),
+    ("note_created", _MEMBER, {"note": "客人说周末想约教练练走位"}),
+    ("task_assigned", _MEMBER, {"task": "回访", "coach_id": _COACH}),
+    ("dws_completed", None, None),
+)
+#: Users that ask at the same moment: as many failures as open a breaker.
+_CROWD = 5
+#: Stores whose figures use up the rest of the day.
+_STORES = 12
+
+
+@dataclass
+class Facts:
+    """What the act has shown, for ``--json``."""
+
+    chat: str = ""
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    duplicate: str = ""
+    breaker: list[str] = field(default_factory=list)
+    budget: str = ""
+
+
+def settings_for_apps() -> Settings:
+    """The demo's settings: any free port, and limits that are reached in seconds."""
+    from agenttrace.config import load_settings
+
+    return load_settings(
+        flags={
+            "serve.port": 0,
+            "jwt.secret": "a secret of the demo alone, gone with its home",
+            "run.recovery_seconds": _RECOVERY_SECONDS,
+            "run.daily_tokens": _DAILY_TOKENS,
+        }
+    )
+
+
+async def play(settings: Settings, *, quiet: bool) -> Facts:
+    """Chat, a trigger of each kind, a breaker that opens and heals, a budget that runs out."""
+    from agenttrace.client import AsyncTriggerClient
+    from agenttrace.run.simulator import INTERNAL_TOKEN, Simulator
+
+    facts, say = Facts(), (lambda *_: None) if quiet else output.say
+    async with (
+        Simulator(latency=0.05, chunk_delay=0.02) as simulator,
+        _process(settings, simulator) as url,
+        _Chat(url, settings) as chat,
+        AsyncTriggerClient(url, INTERNAL_TOKEN) as triggers,
+    ):
+        say("")
+        say("Applications behind guards (a simulated DashScope answers):", "bold")
+        await _chat(chat, facts, say)
+        await _triggers(triggers, facts, say)
+        await _breaker(chat, simulator, facts, say)
+        await _budget(chat, triggers, facts, say)
+    return facts
+
+
+@asynccontextmanager
+async def _process(settings: Settings, simulator: Simulator) -> AsyncIterator[str]:
+    """Server and worker of the demo, as ``agenttrace up`` would run them."""
+    from agenttrace.run.simulator import environment
+    from agenttrace.serve.process import Ready, run_process
+
+    stop = asyncio.Event()
+    ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(
+        run_process(
+            settings,
+            role="demo",
+            server=True,
+            worker=True,
+            stop=stop,
+            on_ready=ready.set_result,
+            environ={**os.environ, **environment(simulator.base_url)},
+        )
+    )
+    try:
+        await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            await task
+        yield (await ready).url or ""
+    finally:
+        stop.set()
+        await task
+
+
+class _Chat:
+    """Users who talk to App1 over HTTP."""
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        self._url, self._secret = f"{url}/api/xcx/chat/stream", settings.jwt.secret or ""
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> _Chat:
+        import aiohttp
+
+        self._session: aiohttp.ClientSession = await self._stack.enter_async_context(aiohttp.ClientSession())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def ask(self, user: str, message: str) -> tuple[str, str]:
+        """How the stream ended (``done``, or the error's message), and the text."""
+        import jwt
+
+        token = jwt.encode({"sub": user, "site_id": _SITE}, self._secret, algorithm="HS256")
+        body = {"message": message, "entry": "general"}
+        text, event = [], ""
+        headers = {"Authorization": f"Bearer {token}"}
+        async with self._session.post(self._url, json=body, headers=headers) as response:
+            response.raise_for_status()
+            async for raw in response.content:
+                line = raw.decode().rstrip()
+                if line.startswith("event: "):
+                    event = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    data = msgspec.json.decode(line.removeprefix("data: "))
+                    if event == "message":
+                        text.append(data["content"])
+                    elif event == "error":
+                        event = data["message"]
+        return event, "".join(text)
+
+
+Say = Callable[..., None]
+
+
+async def _chat(chat: _Chat, facts: Facts, say: Say) -> None:
+    question = "今天店里生意怎么样？"
+    _, facts.chat = await chat.ask("amy", question)
+    say(f"  chat     amy: {question}")
+    say(f"           AI:  {output.one_line(facts.chat, 100)}")
+
+
+async def _triggers(triggers: AsyncTriggerClient, facts: Facts, say: Say) -> None:
+    for event, member, payload in _TRIGGERS:
+        accepted = await triggers.trigger(event, _SITE, member, payload)
+        job = await triggers.wait(accepted.trigger_job_id)
+        tokens = sum(step["tokens_used"] or 0 for step in job["steps"])
+        shown = {"event_type": event, "app_chain": job["app_chain"], "status": job["status"], "tokens": tokens}
+        facts.jobs.append(shown)
+        say(f"  trigger  {event:<14} {job['app_chain']:<26} {job['status']}, {figures.count(tokens)} tokens")
+    event, member, payload = _TRIGGERS[0]
+    facts.duplicate = (await triggers.trigger(event, _SITE, member, payload)).status
+    say(f"           {event:<14} once more on the same day    {facts.duplicate}")
+
+
+async def _breaker(chat: _Chat, simulator: Simulator, facts: Facts, say: Say) -> None:
+    from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
+
+    app = BUILTIN_APP_IDS["app1_chat"]
+    simulator.always(app, faults.status("InternalError", http=500))
+    say(f"  breaker  DashScope fails for {_CROWD} users at once")
+    await asyncio.gather(*(chat.ask(f"user-{number}", "你好") for number in range(_CROWD)))
+    refused, _ = await chat.ask("ben", "你好")
+    say(f"           open: the next one is refused at once: {refused}")
+    simulator.always(app, None)
+    await asyncio.sleep(_RECOVERY_SECONDS + 0.1)
+    healed, _ = await chat.ask("ben", "你好")
+    say(f"           DashScope is well again; after {_RECOVERY_SECONDS:g} s one probe goes through: {healed}")
+    facts.breaker = [refused, healed]
+
+
+async def _budget(chat: _Chat, triggers: AsyncTriggerClient, facts: Facts, say: Say) -> None:
+    async def figures_of(site: int) -> str:
+        accepted = await triggers.trigger("dws_completed", site)
+        return str((await triggers.wait(accepted.trigger_job_id))["status"])
+
+    ends = await asyncio.gather(*(figures_of(site) for site in range(_SITE + 1, _SITE + 1 + _STORES)))
+    say(f"  budget   {_STORES} more stores want their figures: {_counted(ends)}")
+    for number in range(_STORES):
+        # The last few hundred tokens are enough for a short chat, and then they are not.
+        facts.budget, _ = await chat.ask(f"cleo-{number}", "你好")
+        if facts.budget != "done":
+            break
+    say(f"           {figures.count(_DAILY_TOKENS)} tokens a day are spent; the chat says: {facts.budget}")
+
+
+def _counted(words: list[str]) -> str:
+    return ", ".join(f"{number} {word}" for word, number in Counter(words).most_common())

@@ -1,0 +1,22 @@
+"""Groups that answer the plain question: without a command they list, with a number alone they show that one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+_HELP = ("-h", "--help")
+
+
+class ListFirst(TyperGroup):
+    """``jobs`` is ``jobs list``, ``jobs --status failed`` too, and ``jobs 12`` is ``jobs show 12``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
+        """Put in the command that was left out."""
+        first = args[0] if args else ""
+        if not args or (first.startswith("-") and first not in _HELP):
+            args = ["list", *args]
+        elif first.isdecimal() and "show" in self.commands:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)

@@ -1,0 +1,229 @@
+"""``agenttrace jobs``: what triggers have started, one job with its steps, and stopping or repeating it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agenttrace.cli import asking, figures, output
+from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.errors import CommandError
+from agenttrace.cli.grouping import ListFirst
+from agenttrace.cli.times import parse_since
+
+if TYPE_CHECKING:
+    from agenttrace.run.dispatch import Accepted
+    from agenttrace.run.engine import Engine
+    from agenttrace.run.jobs import Job, JobView, StepView
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace jobs                           the latest twenty
+
+  agenttrace jobs --status failed --since 24h
+
+  agenttrace jobs 12                        one job with its steps
+
+  agenttrace jobs cancel 12                 let it end after the steps at work
+
+  agenttrace jobs rerun 12                  the same event once more
+"""
+
+app = typer.Typer(cls=ListFirst, rich_markup_mode="rich")
+
+_LATEST, _ALL = 20, 2**31
+JobArgument = Annotated[int, typer.Argument(metavar="ID", help="A number from the list.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Status(StrEnum):
+    """The states of a job."""
+
+    pending = "pending"
+    running = "running"
+    completed = "completed"
+    failed = "failed"
+    skipped_duplicate = "skipped_duplicate"
+    budget_exceeded = "budget_exceeded"
+    cancelled = "cancelled"
+
+
+@app.command("list")
+def list_jobs(
+    status: Annotated[Status | None, typer.Option(help="Only those in this state.")] = None,
+    event: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of this kind of event.")] = None,
+    site: Annotated[int | None, typer.Option(metavar="ID", help="Only for this store.")] = None,
+    member: Annotated[int | None, typer.Option(metavar="ID", help="Only about this member.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only since then: 7d, 24h, 2026-11-01, ISO time.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="How many at most; 0: all.")] = _LATEST,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, newest first."""
+    moment = None if since is None else parse_since(since)
+
+    async def action(engine: Engine) -> list[Job]:
+        return await engine.dispatcher.jobs(
+            status=status and status.value,
+            event_type=event,
+            site_id=site,
+            member_id=member,
+            since=moment,
+            limit=limit or _ALL,
+        )
+
+    found = asking.ask(action)
+    if as_json:
+        output.print_json([job_fields(job) for job in found])
+    elif not found:
+        output.say("No job fits. Try fewer filters, or start one: agenttrace trigger EVENT --site ID")
+    else:
+        print_table(_COLUMNS, [_row(job) for job in found])
+        output.note("Next: agenttrace jobs ID")
+
+
+@app.command("show")
+def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
+    """Show one job with its steps."""
+
+    async def action(engine: Engine) -> JobView:
+        view = await engine.dispatcher.job(job_id)
+        if view is None:
+            raise _no_job(job_id)
+        return view
+
+    view = asking.ask(action)
+    if as_json:
+        steps = [asking.fields(asdict(step)) for step in view.steps]
+        output.print_json({**job_fields(view.job), "steps": steps})
+    else:
+        _show(view)
+
+
+@app.command("cancel")
+def cancel_job(job_id: JobArgument, as_json: AsJson = False) -> None:
+    """Stop a job: one that waits ends at once, a running one begins no further step."""
+
+    async def action(engine: Engine) -> Job:
+        done = await engine.dispatcher.cancel(job_id)
+        view = await engine.dispatcher.job(job_id)
+        if view is None:
+            raise _no_job(job_id)
+        if not done:
+            raise CommandError(f"job {job_id} is {view.job.status} already", "There is nothing to cancel.")
+        return view.job
+
+    job = asking.ask(action)
+    if as_json:
+        output.print_json(job_fields(job))
+    elif job.status == "cancelled":
+        output.say(f"Job {job_id} is cancelled; nothing of it was run.")
+    else:
+        output.say(f"Job {job_id} ends after the calls that are under way.")
+
+
+@app.command("rerun")
+def rerun_job(job_id: JobArgument, as_json: AsJson = False) -> None:
+    """Run the event of a job once more, whatever became of the first run."""
+
+    async def action(engine: Engine) -> Accepted:
+        from agenttrace.run.catalog import UnknownEventError
+
+        try:
+            accepted = await engine.dispatcher.rerun(job_id)
+        except UnknownEventError as error:
+            raise CommandError(f"job {job_id} cannot be run again: {error}", "See: agenttrace apps") from error
+        if accepted is None:
+            raise _no_job(job_id)
+        return accepted
+
+    accepted = asking.ask(action)
+    if as_json:
+        output.print_json({"trigger_job_id": accepted.job_id, "status": accepted.status, "rerun_of": job_id})
+    else:
+        output.say(f"Job {accepted.job_id} is {accepted.status}: the event of job {job_id} once more.")
+        output.note(f"A worker runs it. Next: agenttrace jobs {accepted.job_id}")
+
+
+def _no_job(job_id: int) -> CommandError:
+    return CommandError(f"there is no job {job_id}", "See which there are: agenttrace jobs")
+
+
+def job_fields(job: Job) -> dict[str, Any]:
+    """A job for JSON, with the session under which its trace is recorded."""
+    return {**asking.fields(asdict(job)), "session_id": job.session_id}
+
+
+_COLUMNS = (
+    Column("id", right=True),
+    Column("time", right=True),
+    Column("event", least=10),
+    Column("status"),
+    Column("site", right=True, optional=2),
+    Column("member", right=True, optional=1),
+    Column("chain", least=10, optional=4),
+    Column("took", right=True, optional=3),
+    Column("error", least=16, optional=5),
+)
+
+
+def _row(job: Job) -> list[Any]:
+    return [
+        output.styled(str(job.id), "cyan"),
+        asking.clock(job.created_at),
+        output.one_line(job.event_type) + (" (forced)" if job.is_forced else ""),
+        output.styled(job.status, asking.STYLES.get(job.status, "")),
+        str(job.site_id),
+        "–" if job.member_id is None else str(job.member_id),
+        output.one_line(job.app_chain or "–"),
+        _took(job),
+        output.one_line(job.error_message or "", 200),
+    ]
+
+
+def _took(job: Job) -> str:
+    if job.started_at is None or job.finished_at is None:
+        return "–"
+    return figures.duration(round((job.finished_at - job.started_at).total_seconds() * figures.MICROS))
+
+
+def _show(view: JobView) -> None:
+    for name, value in job_fields(view.job).items():
+        if value is not None:
+            output.say(f"{name:<17} {output.one_line(str(value))}", asking.STYLES.get(str(value), ""))
+    output.say()
+    if not view.steps:
+        output.say("No step was called yet.")
+        return
+    print_table(_STEP_COLUMNS, [_step_row(step) for step in view.steps])
+    output.note("Next: agenttrace runs RUN shows the prompt and the answer of a step.")
+
+
+_STEP_COLUMNS = (
+    Column("run", right=True),
+    Column("step", least=6),
+    Column("status"),
+    Column("calls", right=True, optional=3),
+    Column("tokens", right=True),
+    Column("took", right=True, optional=1),
+    Column("model", least=8, optional=2),
+    Column("error or answer", least=20),
+)
+
+
+def _step_row(step: StepView) -> list[Any]:
+    return [
+        output.styled(str(step.log_id), "cyan"),
+        output.one_line(step.step),
+        output.styled(step.status, asking.STYLES.get(step.status, "")),
+        str(step.attempts),
+        figures.count(step.tokens_used),
+        "–" if step.latency_ms is None else figures.duration(step.latency_ms * 1000),
+        output.one_line(step.model or "–"),
+        output.one_line(step.error or step.response or "", 200),
+    ]

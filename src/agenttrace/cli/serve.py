@@ -1,0 +1,105 @@
+"""``agenttrace serve`` and ``agenttrace worker``: the run half alone, on as many machines as wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agenttrace.cli import output
+from agenttrace.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from agenttrace.config import Settings
+    from agenttrace.serve.process import Ready
+
+SERVE_EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace serve                        HTTP at 127.0.0.1:8317, jobs are left to workers
+
+  agenttrace serve --host 10.0.0.5        for other machines
+
+  AGENTTRACE_DATABASE_URL=postgresql://db/agenttrace agenttrace serve --port 9000
+"""
+
+WORKER_EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace worker                       carries out jobs until Ctrl-C, then drains
+
+  agenttrace worker --concurrency 40      more jobs at the same time
+
+Start as many as you like, on one machine or on several with the same AGENTTRACE_DATABASE_URL. One that dies loses
+nothing: another takes its jobs over and does not repeat what was done.
+"""
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Where to listen.", show_default="127.0.0.1")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.", show_default="8317")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Say what runs as a line of JSON.")] = False,
+) -> None:
+    """Serve triggers and chat over HTTP, without recording and without carrying out jobs."""
+    from agenttrace.config import load_settings
+
+    _run(load_settings(flags={"serve.host": host, "serve.port": port}), role="server", as_json=as_json)
+
+
+def worker(
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Jobs at the same time.", show_default="10")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Say what runs as a line of JSON.")] = False,
+) -> None:
+    """Carry out the jobs that triggers have queued."""
+    from agenttrace.config import load_settings
+    from agenttrace.run.config import AIConfig, MissingVariablesError
+
+    try:
+        AIConfig.from_env()
+    except MissingVariablesError as error:
+        raise UsageError(str(error), "Set them and start the worker again; see agenttrace apps.") from None
+    _run(load_settings(flags={"run.worker_concurrency": concurrency}), role="worker", as_json=as_json)
+
+
+def _run(settings: Settings, *, role: str, as_json: bool) -> None:
+    from agenttrace.cli.asking import database_errors
+    from agenttrace.cli.running import until_stopped
+    from agenttrace.serve.process import run_process
+
+    output.show_warnings()
+
+    async def main(stop: asyncio.Event) -> None:
+        await run_process(
+            settings,
+            role=role,
+            server=role == "server",
+            worker=role == "worker",
+            stop=stop,
+            on_ready=lambda ready: announce(ready, as_json=as_json),
+        )
+
+    with database_errors(settings.database.url):
+        until_stopped(main)
+    if not as_json:
+        output.say("Stopped: what was begun is finished or recorded.")
+
+
+def announce(ready: Ready, *, as_json: bool) -> None:
+    """Say what runs, and what is missing."""
+    if as_json:
+        output.print_json({"url": ready.url, "worker": ready.worker, "missing": ready.missing}, one_line=True)
+        return
+    if ready.url is not None:
+        output.say(f"Listening at {ready.url} (triggers, chat, /metrics, /openapi.json)", "bold")
+    if ready.worker:
+        output.say("Carrying out jobs. Ctrl-C drains and stops.", "bold")
+    if ready.missing:
+        output.note(
+            f"No application can be called yet: {', '.join(ready.missing)} not set. "
+            "Everything else works; agenttrace apps shows what belongs where.",
+            "yellow",
+        )

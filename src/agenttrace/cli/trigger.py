@@ -1,0 +1,129 @@
+"""``agenttrace trigger``: report an event to a running server, as an ETL job would."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agenttrace.cli import output
+from agenttrace.cli.errors import FAILED, CommandError, UsageError
+
+if TYPE_CHECKING:
+    from agenttrace.client import TriggerClient, TriggerResult
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace trigger consumption --site 1 --member 2
+
+  agenttrace trigger note_created --site 1 --member 2 --payload @note.json
+
+  agenttrace trigger dws_completed --site 1 --wait
+
+  agenttrace trigger consumption --site 1 --member 2 --forced   once more
+
+An event of one kind, site, member and day is run once; a second trigger is answered with skipped_duplicate, unless it
+is forced. The token comes from INTERNAL_API_TOKEN.
+"""
+
+_PAYLOAD_FIX = "Give a JSON object, or @ and a file that holds one (@- reads it from the standard input)."
+
+
+def trigger(
+    event: Annotated[
+        str, typer.Argument(help="consumption, note_created, task_assigned, dws_completed, or one of your own.")
+    ],
+    site: Annotated[int, typer.Option(min=1, metavar="ID", help="The store it happened in.")],
+    member: Annotated[int | None, typer.Option(min=0, metavar="ID", help="The member it is about.")] = None,
+    payload: Annotated[
+        str | None, typer.Option(metavar="JSON|@FILE", help="What else is known, as a JSON object.")
+    ] = None,
+    connector: Annotated[str, typer.Option(metavar="NAME", help="The system it comes from.")] = "feiqiu",
+    forced: Annotated[bool, typer.Option("--forced", help="Run it even if it was run today.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the job has ended; exit code 1 if it failed.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait at most.")] = 300.0,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The server. [default: AGENTTRACE_URL or http://127.0.0.1:8317]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Report an event to a running server; the chain of applications it starts runs there."""
+    from agenttrace.client import TriggerClient, TriggerError
+
+    data = read_payload(payload)
+    try:
+        with TriggerClient(url) as client:
+            result = client.trigger(event, site, member, data, connector, forced)
+            job = _awaited(client, result, timeout, as_json) if wait else None
+    except TriggerError as error:
+        raise CommandError(error.problem, error.fix) from error
+    if as_json:
+        output.print_json(_fields(result, job))
+    elif job is None:
+        _tell(result)
+    if job is not None:
+        _end(job, as_json)
+
+
+def read_payload(text: str | None) -> dict[str, Any] | None:
+    """The object that was given, or the one in the file that was named."""
+    import msgspec
+
+    if text is None:
+        return None
+    try:
+        data = _file(text[1:]) if text.startswith("@") else text.encode()
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise UsageError(f"the payload is no JSON: {error}", _PAYLOAD_FIX) from None
+    if not isinstance(value, dict):
+        raise UsageError("the payload is no JSON object", _PAYLOAD_FIX)
+    return value
+
+
+def _file(name: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise UsageError(f"the payload cannot be read: {name}: {error.strerror}", _PAYLOAD_FIX) from error
+
+
+def _awaited(client: TriggerClient, result: TriggerResult, timeout: float, as_json: bool) -> dict[str, Any]:
+    if not as_json:
+        _tell(result)
+    return client.wait(result.working_job_id, timeout)
+
+
+def _tell(result: TriggerResult) -> None:
+    if result.status == "skipped_duplicate":
+        first = f"job {result.duplicate_of}" if result.duplicate_of else "another job"
+        output.say(f"Job {result.trigger_job_id} is skipped: {first} of today does the same. Once more with --forced.")
+    else:
+        output.say(f"Job {result.trigger_job_id} is {result.status}.")
+        output.note(f"Next: agenttrace jobs {result.trigger_job_id}")
+
+
+def _end(job: dict[str, Any], as_json: bool) -> None:
+    from agenttrace.cli.asking import STYLES
+    from agenttrace.client import GOOD
+
+    status = str(job.get("status"))
+    if not as_json:
+        reason = f": {job['error_message']}" if job.get("error_message") else "."
+        output.say(f"Job {job.get('id')} is {status}{reason}", STYLES.get(status, ""))
+    if status not in GOOD:
+        raise typer.Exit(FAILED)
+
+
+def _fields(result: TriggerResult, job: dict[str, Any] | None) -> dict[str, Any]:
+    fields = {
+        "trigger_job_id": result.trigger_job_id,
+        "status": result.status,
+        "duplicate_of": result.duplicate_of,
+    }
+    return fields if job is None else {**fields, "job": job}
