@@ -95,3 +95,9 @@ def test_files_behind_a_failure_are_still_to_be_read(
             recorder.drain()
     recorder.drain()
     assert recorded(recorder) == 4
+
+
+def test_every_session_of_a_file_is_counted(recorder: Recorder, logs: Path) -> None:
+    """A server's log holds many sessions; the summary has them all."""
+    (logs / "server.jsonl").write_text("".join(line(number, f"s{number % 5}") for number in range(20)))
+    assert recorder.run_once().sessions == 5

@@ -83,6 +83,8 @@ class Pipeline:
         self._alone = alone
         self._store_version = -1
         self._sessions: dict[tuple[str, str], LiveSession] = {}
+        #: Agent and id of every session of which something was taken.
+        self.sessions: set[tuple[str, str]] = set()
         self._files: dict[int, TrackedFile] = {}
         self._batch = Batch()
         self._blocks: list[tuple[tuple[Any, ...], Future[bytes] | bytes]] = []
@@ -186,6 +188,7 @@ class Pipeline:
             self._sessions[(agent, session_id)] = self._sessions.pop((agent, session_id))
             live.ids = self.tiers.session(live.session.id, new=False)
         live.touched = True
+        self.sessions.add((agent, session_id))
         return live
 
     def _ids_known(self, number: int) -> bool:

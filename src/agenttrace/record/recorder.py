@@ -92,7 +92,8 @@ class Recorder:
         self.files = self._watchlist.files
         self.dirty: dict[int, TrackedFile] = {}
         self.summary = Summary()
-        self.sessions: set[tuple[str, str]] = set()
+        #: A file may hold several; one whose lines mean nothing counts, too.
+        self.sessions = self.pipeline.sessions
         self._share = share
         self._fair = True
         #: Whether a file is open that no path leads to.
