@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agenttrace.run.simulator import environment
+
 from .conftest import DATA, Program
 
 
@@ -130,3 +132,31 @@ def test_the_period_in_force(machine: Program, period: int, state: str) -> None:
     found = checks(machine)["retention"]
     assert found["state"] == state
     assert f"after {period} days (cleanupPeriodDays in " in found["found"]
+
+
+def test_the_variables_of_applications(program: Program) -> None:
+    """None: nobody wants them. Some, or old names: told which, and what they are called now. All: how many apps."""
+    assert checks(program)["applications"]["state"] == "ok"
+    some = checks(program, env={"DASHSCOPE_API_KEY": "sk-hunter2", "BAILIAN_APP_ID_1_CHAT": "x"})["applications"]
+    assert some["state"] == "warn"
+    assert "DASHSCOPE_APP_ID_1_CHAT" in some["found"]
+    assert "BAILIAN_APP_ID_1_CHAT is now called DASHSCOPE_APP_ID_1_CHAT" in some["found"]
+    assert "hunter2" not in str(some)
+    variables = environment("http://127.0.0.1:1/api/v1")
+    everything = checks(program, env=variables)
+    assert everything["applications"]["found"].startswith("8 can be called")
+    assert everything["chat"]["state"] == "warn"
+    program.home.mkdir(mode=0o700)
+    (program.home / "agenttrace.toml").write_text('[events.evening]\nchain = ["nobody"]\n', encoding="utf-8")
+    assert checks(program, code=1, env=variables)["applications"]["state"] == "fail"
+
+
+def test_the_database_of_applications(program: Program, database_url: str) -> None:
+    """One of our own is not started to be looked at; another is asked, and its password is never shown."""
+    assert checks(program)["database"]["state"] == "ok"
+    assert not (program.home / "postgres").exists()
+    assert "up to date" in checks(program, env={"AGENTTRACE_DATABASE_URL": database_url})["database"]["found"]
+    url = "postgresql://u:hunter2@127.0.0.1:1/x"
+    gone = checks(program, code=1, env={"AGENTTRACE_DATABASE_URL": url})["database"]
+    assert gone["state"] == "fail"
+    assert "hunter2" not in str(gone)

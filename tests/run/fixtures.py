@@ -1,7 +1,11 @@
-"""A real PostgreSQL for the tests: one embedded server a test process, and a fresh database wherever one is wanted."""
+"""A real PostgreSQL for the tests: one embedded server a test process, and a fresh database wherever one is wanted.
+
+``TEST_POSTGRES_URL`` names another server to test with, such as one of the oldest version that is supported.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -15,6 +19,8 @@ from agenttrace.run.postgres import EmbeddedPostgres
 
 #: Tests may lose everything when the machine crashes; nobody else may.
 UNSAFE = ("fsync = off", "synchronous_commit = off", "full_page_writes = off")
+#: Test processes may share a server.
+_PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 _numbers = count(1)
 
 
@@ -28,6 +34,9 @@ def execute(url: str, sql: str, *params: object) -> list[tuple[Any, ...]]:
 @pytest.fixture(scope="session")
 def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The server's own database, empty; tests that write take ``database_url``."""
+    if named := os.environ.get("TEST_POSTGRES_URL"):
+        yield named
+        return
     with EmbeddedPostgres(tmp_path_factory.mktemp("postgres")) as url:
         for setting in UNSAFE:
             execute(url, f"ALTER SYSTEM SET {setting}")
@@ -40,9 +49,11 @@ def template(postgres_url: str) -> str:
     """The name of a migrated database that nobody is connected to, to be copied."""
     from agenttrace.run.database import migrate
 
-    execute(postgres_url, "CREATE DATABASE migrated")
-    migrate(_beside(postgres_url, "migrated"))
-    return "migrated"
+    name = f"migrated_{_PROCESS}"
+    execute(postgres_url, f"DROP DATABASE IF EXISTS {name}")
+    execute(postgres_url, f"CREATE DATABASE {name}")
+    migrate(_beside(postgres_url, name))
+    return name
 
 
 @pytest.fixture
@@ -61,7 +72,8 @@ def module_database_url(postgres_url: str, template: str) -> Iterator[str]:
 
 @contextmanager
 def _copied(postgres_url: str, template: str) -> Iterator[str]:
-    name = f"test_{next(_numbers)}"
+    name = f"test_{_PROCESS}_{next(_numbers)}"
+    execute(postgres_url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
     execute(postgres_url, f"CREATE DATABASE {name} TEMPLATE {template}")
     try:
         yield _beside(postgres_url, name)

@@ -65,10 +65,10 @@ def database_errors(url: str | None) -> Iterator[None]:
         raise wrong_catalog(error) from error
     except (Error, PoolTimeout, DBAPIError) as error:
         # A migration has the driver's error wrapped.
-        told = _told(url, getattr(error, "orig", None) or error)
-        if told is None:
+        known = told(url, getattr(error, "orig", None) or error)
+        if known is None:
             raise
-        raise told from error
+        raise known from error
 
 
 async def _asked(settings: Settings, action: Callable[[Engine], Awaitable[T]]) -> T:
@@ -83,7 +83,7 @@ def wrong_catalog(error: Exception) -> CommandError:
     return CommandError(f"agenttrace.toml: {error}", "Correct that table.", code=USAGE)
 
 
-def _told(url: str | None, error: BaseException) -> CommandError | None:
+def told(url: str | None, error: BaseException) -> CommandError | None:
     """What can be expected of a database; None for a bug."""
     from psycopg import DataError, InterfaceError, OperationalError, ProgrammingError
     from psycopg.conninfo import conninfo_to_dict

@@ -47,7 +47,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 def all_checks() -> Iterator[Check]:
     """Everything, in the order a newcomer would ask."""
-    from agenttrace.cli import checks
+    from agenttrace.cli import checks, run_checks
     from agenttrace.config import SettingsError
     from agenttrace.record.discover import list_files
 
@@ -65,6 +65,8 @@ def all_checks() -> Iterator[Check]:
     yield from checks.agents(settings, listing)
     yield from checks.watching(listing)
     yield from checks.deletions(settings, listing)
+    yield from run_checks.applications(settings)
+    yield run_checks.database(settings)
 
 
 def _show(check: Check) -> None:

@@ -99,7 +99,18 @@ def announce(ready: Ready, *, as_json: bool) -> None:
         output.say("Carrying out jobs. Ctrl-C drains and stops.", "bold")
     if ready.missing:
         output.note(
-            f"No application can be called yet: {', '.join(ready.missing)} not set. "
-            "Everything else works; agenttrace apps shows what belongs where.",
+            f"No application can be called yet; {_missing()}. Everything else works; "
+            "agenttrace apps shows what belongs where.",
             "yellow",
         )
+
+
+def _missing() -> str:
+    """What is not set, and what old names are called now."""
+    from agenttrace.run.config import AIConfig, MissingVariablesError
+
+    try:
+        AIConfig.from_env()
+    except MissingVariablesError as error:
+        return str(error)
+    return "the variables were set after the start"

@@ -1,0 +1,63 @@
+"""What ``agenttrace doctor`` looks at in the run half: its variables, its catalog and its database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from agenttrace.cli.checks import Check
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+
+
+def applications(settings: Settings) -> Iterator[Check]:
+    """Whether applications can be called, and users can chat."""
+    from agenttrace.run.catalog import Catalog, CatalogError
+    from agenttrace.run.config import REQUIRED, AIConfig, MissingVariablesError
+
+    config = None
+    try:
+        config = AIConfig.from_env()
+    except MissingVariablesError as error:
+        if len(error.missing) == len(REQUIRED) and "BAILIAN" not in str(error):
+            yield Check("applications", "ok", "not configured; only needed to call LLM applications")
+            return
+        yield Check("applications", "warn", str(error), "Set them; agenttrace apps shows what belongs where.")
+    try:
+        tables = {"apps": settings.apps, "events": settings.events}
+        catalog = Catalog.load(config, tables, dimensions=settings.run.dimensions)
+    except CatalogError as error:
+        yield Check("applications", "fail", f"agenttrace.toml: {error}", "Correct that table.")
+        return
+    if config is not None:
+        yield Check("applications", "ok", f"{len(catalog.apps)} can be called, at {config.base_url}")
+        if settings.jwt.secret is None:
+            yield Check("chat", "warn", "closed: there is no secret for tokens", "Set AGENTTRACE_JWT_SECRET.")
+
+
+def database(settings: Settings) -> Check:
+    """Whether the database of the run half can be used; one of our own is not started for this."""
+    import psycopg
+
+    from agenttrace.cli.asking import told
+    from agenttrace.run.database import HEAD, revision_of
+
+    url = settings.database.url
+    if url is None:
+        made = (settings.home / "postgres" / "PG_VERSION").exists()
+        return Check("database", "ok", "of our own, " + ("made" if made else "made when it is first needed"))
+    try:
+        with psycopg.connect(url, connect_timeout=5) as connection:
+            version, revision = connection.info.server_version // 10_000, revision_of(connection)
+    except psycopg.Error as error:
+        known = told(url, error)
+        return Check("database", "fail", known.problem if known else type(error).__name__, known.fix if known else "")
+    if version < _OLDEST:
+        return Check("database", "fail", f"PostgreSQL {version}", f"Use version {_OLDEST} or newer.")
+    state = "up to date" if revision == HEAD else "to be brought up to date by the next start"
+    return Check("database", "ok", f"PostgreSQL {version}, {state}")
+
+
+#: For unique indexes in which NULLs are equal.
+_OLDEST = 15
