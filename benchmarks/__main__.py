@@ -1,4 +1,4 @@
-"""``python -m benchmarks [import|lines|latency|idle|queries|dedup|tiers|all] [--mb N] [--json]``."""
+"""``python -m benchmarks [WHAT] [--mb N] [--json]``: one measurement, those of a half (record, run), or all."""
 
 from __future__ import annotations
 
@@ -11,35 +11,16 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import limits, ours, peers, queries, tiers
+from benchmarks import limits, ours, peers, queries, run_guards, run_proxy, run_streams, run_triggers, tiers
 from benchmarks.generate import cached_claude, generate_lines
+from benchmarks.table import Result, Row, show
 from benchmarks.truth import Truth
 
 DATA = Path(__file__).parent / "data"
 #: Of this run alone, so that two runs at a time do not clear away each other's files.
 WORK = DATA / f"work-{os.getpid()}"
 PEERS = DATA / "peers"
-
-
-class Row(msgspec.Struct, frozen=True):
-    """One line of a table: who, what it measured, and how that compares with the base."""
-
-    who: str
-    figures: dict[str, str]
-    #: The main figure divided by that of the base (ours, where programs are compared).
-    ratio: float | None = None
-    note: str = ""
-
-
-class Result(msgspec.Struct, frozen=True):
-    """A finished measurement."""
-
-    title: str
-    rows: list[Row]
-    #: What the ratio is a multiple of.
-    base: str = "ours"
 
 
 def measure_import(megabytes: float) -> Result:
@@ -173,7 +154,7 @@ def measure_tiers(_: float) -> Result:
     return Result("Has this event been recorded? (1,000,000 are)", rows)
 
 
-MEASUREMENTS: dict[str, Callable[[float], Result]] = {
+RECORD: dict[str, Callable[[float], Result]] = {
     "import": measure_import,
     "lines": measure_lines,
     "latency": measure_latency,
@@ -182,34 +163,27 @@ MEASUREMENTS: dict[str, Callable[[float], Result]] = {
     "dedup": measure_dedup,
     "tiers": measure_tiers,
 }
-
-
-def show(result: Result, console: Console) -> None:
-    """Print a table."""
-    names = list(dict.fromkeys(name for row in result.rows for name in row.figures))
-    table = Table(title=result.title, title_justify="left")
-    table.add_column("")
-    for name in names:
-        table.add_column(name, justify="right")
-    compared = any(row.ratio is not None for row in result.rows)
-    if compared:
-        table.add_column(f"times {result.base}", justify="right")
-    for row in result.rows:
-        cells = [row.figures.get(name, "") for name in names]
-        ratio = [f"{row.ratio:.2f}" if row.ratio is not None else row.note] if compared else []
-        table.add_row(row.who, *cells, *ratio)
-    console.print(table)
+RUN: dict[str, Callable[[float], Result]] = {
+    "calls": lambda _: run_proxy.measure_calls(PEERS, WORK),
+    "chat": lambda _: run_proxy.measure_chat(PEERS, WORK),
+    "streams": lambda _: run_streams.measure(WORK),
+    "triggers": lambda _: run_triggers.measure_triggers(WORK),
+    "chains": lambda _: run_triggers.measure_chains(WORK),
+    "admission": lambda _: run_guards.measure(WORK),
+}
+MEASUREMENTS = RECORD | RUN
+GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN}
 
 
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", default="all", choices=[*MEASUREMENTS, "all"])
+    parser.add_argument("what", nargs="?", default="all", choices=[*MEASUREMENTS, *GROUPS])
     parser.add_argument("--mb", type=float, default=400, help="size of generated logs (default: 400)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     given = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
-    chosen = MEASUREMENTS if given.what == "all" else {given.what: MEASUREMENTS[given.what]}
+    chosen = GROUPS.get(given.what) or {given.what: MEASUREMENTS[given.what]}
     try:
         measure_all(chosen, given.mb, as_json=given.json)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
@@ -296,6 +297,30 @@ def test_hanging_up_stops_the_application_and_keeps_what_was_said(home: Path, da
         await eventually(cut)
         assert stack.engine.chat is not None
         assert stack.engine.chat.open_turns == 0
+
+    run_with(home, database_url, body)
+
+
+def test_a_reader_that_takes_nothing_is_taken_to_be_gone(
+    home: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that stays and never reads does not hold the application for ever: it is cut off and settled."""
+    monkeypatch.setattr("agenttrace.serve.chat.SEND_SECONDS", 0.2)
+
+    async def body(stack: Stack) -> None:
+        stack.sim.answer(CHAT_APP, "长" * 2_000_000)
+        asked = b'{"message": "x"}'
+        head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(asked)}\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in bearer().items())
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(("127.0.0.1", int(stack.url.rpartition(":")[2])))
+            deaf.sendall(head.encode() + b"\r\n" + asked)
+
+            async def is_settled() -> bool:
+                return await stack.rows("SELECT error_message FROM biz.ai_run_logs") == [("client hung up",)]
+
+            await eventually(is_settled)
 
     run_with(home, database_url, body)
 

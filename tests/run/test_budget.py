@@ -8,7 +8,7 @@ import multiprocessing
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -179,6 +179,22 @@ def test_an_unknown_zone_is_refused_and_changes_nothing(database_url: str) -> No
                 await database.execute("SELECT biz.ai_set_business_zone('Asia/Nowhere')")
             await database.execute(_INSERT, ("success", 7, 0, datetime(2026, 4, 30, 16, tzinfo=UTC)))
             assert await database.all(_SUMS) == await _expected_sums(database, "Asia/Shanghai")
+
+    asyncio.run(run())
+
+
+def test_a_zone_is_taken_as_it_is_spelled(database_url: str) -> None:
+    """Quotes and backslashes in the name of a zone are a part of the name, and of nothing else."""
+
+    async def run() -> None:
+        async with Database(database_url) as database:
+            await database.execute(_INSERT, ("success", 7, 0, datetime(2026, 4, 30, 16, tzinfo=UTC)))
+            # East of Greenwich is minus here: the first of May has begun, and then it has not.
+            for zone, day in (("<it's>-8", date(2026, 5, 1)), ("<a$b\\'c>+5", date(2026, 4, 30))):
+                await database.execute("SELECT biz.ai_set_business_zone(%s)", [zone])
+                assert await database.all("SELECT day FROM biz.ai_budget_days") == [(day,)]
+                await database.execute("UPDATE biz.ai_run_logs SET tokens_used = tokens_used + 1")
+                assert await database.all("SELECT DISTINCT day FROM biz.ai_budget_days") == [(day,)]
 
     asyncio.run(run())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from random import Random
@@ -26,9 +27,11 @@ from agenttrace.run.conversation import (
     should_reuse,
 )
 from agenttrace.run.database import Database
+from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.wire import Answer, AppUsage
 
 from .fixtures import execute
+from .world import SUCCESS, call, opened
 
 Body = Callable[[Database, ConversationService], Awaitable[None]]
 
@@ -201,6 +204,28 @@ def test_keeping_an_answer_twice_keeps_it_once(database_url: str) -> None:
         assert await database.one("SELECT count(*) FROM biz.ai_messages") == (2,)
         row = await database.one("SELECT cloud_rounds, local_history FROM biz.ai_conversations")
         assert row == (1, False)
+
+    run(database_url, body)
+
+
+def test_an_answer_settled_again_is_the_same_message(database_url: str) -> None:
+    """Whoever settles a turn again, in its own row or in another, hears the same message, and keeps it once."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        logs, request = AIRunLogService(database), call()
+        found = await service.resolve("u", 1, "task", "t", message="a")
+        log_id = await opened(logs, request, process=uuid.uuid4())
+        for row in ("own", "another"):
+            heard: list[int | None] = []
+            writes = [service.keeping(found, answer(), sent=None, with_history=False, told=heard.append)]
+            for _ in range(3):
+                async with database.pool.connection() as connection:
+                    holder = await logs.settle(connection, log_id, request, SUCCESS, None, writes=writes)
+            assert (holder == log_id) == (row == "own")
+            kept = "SELECT id FROM biz.ai_messages WHERE role = 'assistant' AND run_log_id = %s"
+            told = await database.all(kept, [holder])
+            assert [(number,) for number in heard] == told * 3
+            found, request = await service.resolve("u", 1, "task", "t", message="b"), call()
 
     run(database_url, body)
 

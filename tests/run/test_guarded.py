@@ -34,6 +34,7 @@ from agenttrace.run.guards.breaker import CircuitBreaker, CircuitState
 from agenttrace.run.guards.budget import BudgetStatus, BudgetTracker, TokenEstimator
 from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Fault, Simulator, faults
+from agenttrace.run.sql_call import SqlCall
 from agenttrace.run.trace_log import TraceLog
 from agenttrace.run.wire import Answer
 
@@ -402,6 +403,50 @@ def test_a_connection_lost_while_settling_writes_everything_once(database_url: s
     asyncio.run(run())
 
 
+def _store(_: Answer, data: dict[str, Any] | None, target: str = "7") -> list[SqlCall]:
+    """What :func:`_note` writes, as a part of the settling statement."""
+    arguments = ("note", 42, target, json.dumps(data), "x", None)
+    return [SqlCall(function="ai_cache_store", arguments=arguments)]
+
+
+def test_a_settling_statement_that_is_cut_is_done_again(database_url: str, tmp_path: Path) -> None:
+    """A call whose settling statement dies on the way is settled by the next one, with what belongs to it once."""
+
+    async def run() -> None:
+        async with _world(database_url, tmp_path) as world:
+            waits = "query LIKE '%ai_cache_store(%' AND wait_event = 'advisory'"
+            async with world.database.transaction() as connection:
+                await connection.execute("SELECT biz.ai_cache_lock('note', 42, '7')")
+                calling = asyncio.create_task(world.calls.call(_request(), writes=_store))
+                while not (found := await world.database.all(f"SELECT pid FROM pg_stat_activity WHERE {waits}")):
+                    await asyncio.sleep(0.005)
+                await world.database.execute("SELECT pg_terminate_backend(%s)", found[0])
+            _, data, log_id = await calling
+            assert await _notes(world) == [(42, data)]
+            row = await world.row()
+            assert (row["id"], row["status"]) == (log_id, "success")
+            assert (await world.budget()).daily_reserved == 0
+
+    asyncio.run(run())
+
+
+def test_a_settling_statement_that_is_refused_does_not_cost_the_answer(database_url: str, tmp_path: Path) -> None:
+    """When what belongs to an answer is refused in the settling statement, the answer is recorded alone."""
+
+    async def run() -> None:
+        async with _world(database_url, tmp_path) as world:
+            await world.half_open()
+            with pytest.raises(EffectError) as failure:
+                await world.calls.call(_request(), writes=lambda answer, data: _store(answer, data, "x" * 101))
+            assert isinstance(failure.value.__cause__, psycopg.errors.StringDataRightTruncation)
+            row = await world.row()
+            assert (row["status"], row["response_text"]) == ("success", failure.value.answer.text)
+            assert await _notes(world) == []
+            assert await world.state(CLUE) is CircuitState.CLOSED
+
+    asyncio.run(run())
+
+
 def test_an_answer_that_was_given_up_as_lost_is_kept(database_url: str, tmp_path: Path) -> None:
     """An answer to a call that was closed as lost gets a row of its own, with its effect, and its tokens count once."""
 
@@ -439,12 +484,15 @@ def test_the_second_success_of_a_step_is_paid_but_not_used(database_url: str, tm
             assert row is not None
             request = _request(job_id=row[0], step="app3", claim=1)
             first, _, _ = await world.calls.call(request)
+            await world.half_open()
             with pytest.raises(StepDoneError):
                 await world.calls.call(replace(request, key=uuid.uuid4()), effect=_note)
             assert await _notes(world) == []
             budget = await world.budget()
             assert (budget.daily_used, budget.daily_failed) == (first.tokens_used, first.tokens_used)
             assert budget.daily_reserved == 0
+            # The application has answered, whoever was first.
+            assert await world.state(CLUE) is CircuitState.CLOSED
 
     asyncio.run(run())
 

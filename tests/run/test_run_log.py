@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from agenttrace.run.calls import CallOutcome
 from agenttrace.run.presence import Presence
+from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService, RunLogTransitionError, StepDoneError
+from agenttrace.run.sql_call import SqlCall
 from run.world import FAILURE, SUCCESS, World, books, call, open_world, opened, settled
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -78,6 +80,73 @@ def test_settling_is_one_statement(world: World, logs: AIRunLogService) -> None:
     assert (row["request_id"], row["attempts"], row["tokens_estimated"]) == ("r-1", 1, False)
     assert row["finished_at"] >= row["created_at"]
     assert books(world) == (70, 0, 0)
+
+
+def _clue(world: World) -> SqlCall:
+    return RetentionClues(world.database).writing(1, 7, date(2026, 5, 1), "爱打斯诺克", ["斯诺克"], 3)
+
+
+@pytest.mark.parametrize("row", ["open", "lost", "missing"])
+def test_what_belongs_to_a_result_is_written_with_it_once(world: World, logs: AIRunLogService, row: str) -> None:
+    """Settled in its own row or in another, however often, what belongs to the result is written with it, once."""
+    request = call()
+    log_id = 2**60 if row == "missing" else world.run(opened(logs, request, process=uuid.uuid4()))
+    if row == "lost":
+        world.run(logs.close_lost(lost_after=0))
+
+    async def settle() -> int:
+        async with world.database.pool.connection() as connection:
+            return await logs.settle(connection, log_id, request, SUCCESS, None, writes=[_clue(world)])
+
+    numbers = {world.run(settle()) for _ in range(3)}
+    assert len(numbers) == 1
+    assert (log_id in numbers) == (row == "open")
+    assert world.all("SELECT summary, updated_at = created_at FROM biz.member_retention_clue") == [("爱打斯诺克", True)]
+    assert books(world) == (70, 0, 0)
+
+
+def test_a_result_that_belongs_to_nothing_writable_leaves_no_trace(world: World, logs: AIRunLogService) -> None:
+    """When what belongs to a result is refused, the result is not settled either: both or neither."""
+    request = call()
+    log_id = world.run(opened(logs, request))
+    broken = SqlCall(function="ai_clue_write", arguments=(None,) * 6)
+
+    async def settle() -> None:
+        async with world.database.pool.connection() as connection:
+            await logs.settle(connection, log_id, request, SUCCESS, None, writes=[_clue(world), broken])
+
+    with pytest.raises(psycopg.errors.NotNullViolation):
+        world.run(settle())
+    assert statuses(world) == [("running", 0)]
+    assert world.all("SELECT FROM biz.member_retention_clue") == []
+
+
+@pytest.mark.parametrize("row", ["open", "lost", "missing"])
+@pytest.mark.parametrize("heals", [True, False])
+def test_settling_tells_the_breaker_and_still_waits_for_the_disk(
+    world: World, logs: AIRunLogService, row: str, heals: bool
+) -> None:
+    """An answered probe closes its circuit with the settling, at the time given; the commit is no less safe for it."""
+    request, at = call(), datetime(2026, 5, 1, tzinfo=UTC)
+    log_id = 2**60 if row == "missing" else world.run(opened(logs, request, process=uuid.uuid4()))
+    if row == "lost":
+        world.run(logs.close_lost(lost_after=0))
+    world.do(
+        "INSERT INTO biz.ai_breakers (app_id, state, failure_count, probe_key, probe_until)"
+        " SELECT app, 'half_open', 5, %s, now() + interval '1 hour' FROM unnest(ARRAY[%s, 'another']) AS app",
+        request.key,
+        request.app_id,
+    )
+
+    async def settle() -> tuple[Any, ...] | None:
+        async with world.database.transaction() as connection:
+            await connection.execute("SET LOCAL synchronous_commit TO on")
+            await logs.settle(connection, log_id, request, SUCCESS, None, heals=heals, now=at)
+            return await (await connection.execute("SHOW synchronous_commit")).fetchone()
+
+    assert world.run(settle()) == ("on",)
+    closed = world.all("SELECT app_id, failure_count, changed_at FROM biz.ai_breakers WHERE state = 'closed'")
+    assert closed == ([(request.app_id, 0, at)] if heals else [])
 
 
 @pytest.mark.parametrize("outcome", [SUCCESS, FAILURE])

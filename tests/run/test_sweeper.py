@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from agenttrace.run.guards.rate_limit import RateLimiter
 from agenttrace.run.presence import Presence
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.sweeper import Sweeper, SweepReport
+from agenttrace.run.trace_log import TraceLog
 from run.world import World, books, call, open_world, opened, settled
 
 OLD = datetime.now(UTC) - timedelta(days=90)
@@ -64,6 +67,21 @@ def test_one_sweep_deals_with_everything(world: World) -> None:
     assert world.all("SELECT id, status FROM biz.ai_run_logs") == [(lost, "failed")]
     assert world.one("SELECT count(*) FROM biz.ai_cache WHERE status = 'valid'") == 2
     books(world)
+
+
+def test_a_lost_call_ends_in_the_trace_too(world: World, tmp_path: Path) -> None:
+    """Whose process died before it could tell: its call is told as the run log has it, begun and failed."""
+    trace = TraceLog(tmp_path)
+    lost = world.run(opened(AIRunLogService(world.database), call(), process=uuid.uuid4()))
+    world.do("UPDATE biz.ai_run_logs SET session_id = 'conv_1_2'")
+    world.run(sweeper(world, trace=trace).sweep())
+    trace.close()
+    [file] = tmp_path.iterdir()
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    told = {line["type"]: line for line in lines if line["id"] == str(lost)}
+    assert told.keys() >= {"turn.begin", "step.begin", "step.end", "turn.end"}
+    assert told["step.end"]["status"] == "error"
+    assert told["step.end"]["error"].startswith("lost: ")
 
 
 def test_the_slower_chores_wait_for_their_time(world: World) -> None:

@@ -13,7 +13,7 @@ from datetime import date
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.rows import class_row
+from psycopg.rows import dict_row
 
 from agenttrace.run.database import Database
 
@@ -37,6 +37,8 @@ class LostCall:
     #: The row itself, as it was closed.
     row: Mapping[str, Any]
 
+
+_NAMES = ("id", "app_type", "site_id", "session_id", "trigger_job_id", "step", "process_id")
 
 #: The server's own start counts as a sign of life of everyone: while it was away nobody could give one.
 _FIND_LOST = b"""
@@ -63,7 +65,7 @@ SET status = 'failed', error_message = %s, tokens_used = tokens_reserved, tokens
     latency_ms = least(extract(epoch FROM clock_timestamp() - created_at) * 1000, 2147483647)::integer,
     finished_at = clock_timestamp()
 WHERE id = ANY(%s)
-RETURNING id, app_type, site_id, session_id, trigger_job_id, step, process_id, to_jsonb(ai_run_logs) AS row
+RETURNING *
 """
 
 #: Never of the current month: the budget is their sum.
@@ -111,9 +113,9 @@ async def _close(
 ) -> list[LostCall]:
     closed: list[LostCall] = []
     for ids in await _locked(connection, find, values):
-        async with connection.cursor(row_factory=class_row(LostCall)) as cursor:
+        async with connection.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(_CLOSE, [LOST + reason, ids])
-            closed += await cursor.fetchall()
+            closed += [LostCall(row=row, **{name: row[name] for name in _NAMES}) for row in await cursor.fetchall()]
     return closed
 
 

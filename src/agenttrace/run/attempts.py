@@ -27,8 +27,8 @@ class Gate(Protocol):
     async def before_retry(self, app_id: str) -> None:
         """May the application be called again? Raises CircuitOpenError if not."""
 
-    async def succeeded(self, app_id: str) -> None:
-        """The application has answered."""
+    def succeeded(self, app_id: str) -> Coroutine[Any, Any, None] | None:
+        """The application has answered; None: nobody has to be told."""
 
     async def failed(self, app_id: str, error: DashScopeError) -> None:
         """The application has failed."""
@@ -169,7 +169,9 @@ class Call:
         if self._gate is None:
             return
         if error is None:
-            await self._teller.tell(self._gate.succeeded(self.app_id))
+            telling = self._gate.succeeded(self.app_id)
+            if telling is not None:
+                await self._teller.tell(telling)
         elif isinstance(error, DashScopeError) and counts_as_failure(error):
             await self._teller.tell(self._gate.failed(self.app_id, error))
         else:

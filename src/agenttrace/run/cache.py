@@ -14,9 +14,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from psycopg import AsyncConnection
+from psycopg.types.numeric import Int8
 from sqlalchemy import select
 
 from agenttrace.run.database import Database
+from agenttrace.run.sql_call import SqlCall, values_of
 from agenttrace.run.storable import storable_json
 from agenttrace.run.tables import cache, rendered
 
@@ -48,45 +50,12 @@ def expires_at(rule: CacheRule, written_at: datetime, zone: str = "Asia/Shanghai
     return None
 
 
-_GENERATE = b"""
-INSERT INTO biz.ai_cache (cache_type, site_id, target_id, triggered_by, status, created_at, expires_at)
-VALUES (%(cache_type)s, %(site_id)s, %(target_id)s, %(triggered_by)s, 'generating',
-        coalesce(%(now)s::timestamptz, clock_timestamp()),
-        coalesce(%(now)s::timestamptz, clock_timestamp()) + make_interval(secs => %(lease)s))
-ON CONFLICT (cache_type, site_id, target_id) WHERE status = 'generating' DO NOTHING
-RETURNING id
-"""
+_BEGIN = "SELECT biz.ai_cache_begin(%s, %s, %s, %s, %s, %s)"
 
-_FREE_STALE = b"""
-UPDATE biz.ai_cache SET status = 'expired'
-WHERE cache_type = %(cache_type)s AND site_id = %(site_id)s AND target_id = %(target_id)s AND status = 'generating'
-    AND expires_at <= coalesce(%(now)s::timestamptz, now())
-"""
-
-#: One writer a target at a time; the row to be replaced may not exist yet, so there is none to lock.
-_TURN = (
-    b"SELECT pg_advisory_xact_lock(hashtextextended('ai_cache:' || %s::text || ':' || %s::text || ':' || %s::text, 0))"
-)
-
-_RETIRE = b"""
-UPDATE biz.ai_cache SET status = 'expired'
-WHERE cache_type = %(cache_type)s AND site_id = %(site_id)s AND target_id = %(target_id)s AND status = 'valid'
-"""
-
-_FINISH = b"""
-UPDATE biz.ai_cache
-SET status = 'valid', result_json = %(result)s, triggered_by = %(triggered_by)s,
-    created_at = coalesce(%(now)s::timestamptz, clock_timestamp()), expires_at = %(expires_at)s
-WHERE id = %(generating_id)s AND cache_type = %(cache_type)s AND site_id = %(site_id)s AND target_id = %(target_id)s
-    AND status = 'generating'
-RETURNING id
-"""
-
-_ADD = b"""
-INSERT INTO biz.ai_cache (cache_type, site_id, target_id, result_json, triggered_by, created_at, expires_at)
-VALUES (%(cache_type)s, %(site_id)s, %(target_id)s, %(result)s, %(triggered_by)s,
-        coalesce(%(now)s::timestamptz, clock_timestamp()), %(expires_at)s)
-RETURNING id
+# What a crash of the server brings back of this runs out.
+_ABANDON = """
+DELETE FROM biz.ai_cache WHERE id = %s AND status = 'generating'
+RETURNING set_config('synchronous_commit', 'off', true)
 """
 
 _GET = """
@@ -139,14 +108,9 @@ class AICacheService:
         self, cache_type: str, site_id: int, target_id: str, triggered_by: str | None = None, lease: float = 600.0
     ) -> int | None:
         """Take the work on a target for ``lease`` seconds; None while somebody else has it."""
-        values = _target(cache_type, site_id, target_id)
-        values |= {"triggered_by": triggered_by, "lease": lease, "now": self._now()}
-        async with self.database.transaction() as connection:
-            await connection.execute(_TURN, [cache_type, site_id, target_id])
-            # A new row, not a renewed one: its former owner must not take it for its own.
-            await connection.execute(_FREE_STALE, values)
-            row = await (await connection.execute(_GENERATE, values)).fetchone()
-        return None if row is None else int(row[0])
+        values = [cache_type, Int8(site_id), target_id, triggered_by, lease, self._now()]
+        row = await self.database.one(_BEGIN, values)
+        return None if row is None or row[0] is None else int(row[0])
 
     async def store(
         self,
@@ -160,23 +124,30 @@ class AICacheService:
         generating_id: int | None = None,
     ) -> int:
         """Make a result the valid one of its target, in the caller's transaction; its id."""
-        values = _target(cache_type, site_id, target_id) | {"generating_id": generating_id}
-        values |= {"result": storable_json(result), "expires_at": expires_at}
-        values |= {"triggered_by": triggered_by, "now": self._now()}
-        await connection.execute(_TURN, [cache_type, site_id, target_id])
-        await connection.execute(_RETIRE, values)
-        row = None
-        if generating_id is not None:
-            row = await (await connection.execute(_FINISH, values)).fetchone()
-        if row is None:
-            row = await (await connection.execute(_ADD, values)).fetchone()
+        call = self.storing(cache_type, site_id, target_id, result, expires_at, triggered_by, generating_id)
+        row = await (await connection.execute(call.statement, values_of(call))).fetchone()
         assert row is not None
         return int(row[0])
 
+    def storing(
+        self,
+        cache_type: str,
+        site_id: int,
+        target_id: str,
+        result: dict[str, Any],
+        expires_at: datetime | None,
+        triggered_by: str | None = None,
+        generating_id: int | None = None,
+    ) -> SqlCall:
+        """The same, for a statement that writes more."""
+        work = None if generating_id is None else Int8(generating_id)
+        target = (cache_type, Int8(site_id), target_id)
+        written = (storable_json(result), triggered_by, expires_at, work, self._now())
+        return SqlCall(function="ai_cache_store", arguments=(*target, *written))
+
     async def abandon(self, generating_id: int) -> None:
         """Give the work on a target back without a result."""
-        sql = "DELETE FROM biz.ai_cache WHERE id = %s AND status = 'generating'"
-        await self.database.execute(sql, [generating_id])
+        await self.database.execute(_ABANDON, [Int8(generating_id)])
 
     async def invalidate(
         self,
@@ -246,7 +217,3 @@ class AICacheService:
         """Delete what is beyond ``limit`` rows a type: history first, then the oldest; how many."""
         overfull = await self.database.all(_OVERFULL, {"limit": limit})
         return sum([await self.database.execute(_TRIM, [cache_type, excess]) for cache_type, excess in overfull])
-
-
-def _target(cache_type: str, site_id: int, target_id: str) -> dict[str, Any]:
-    return {"cache_type": cache_type, "site_id": site_id, "target_id": target_id}

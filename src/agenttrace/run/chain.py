@@ -14,19 +14,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from psycopg import AsyncConnection
-
 from agenttrace.run.cache import AICacheService
 from agenttrace.run.calls import CallRequest
 from agenttrace.run.catalog import App, Catalog, Chain, Step
 from agenttrace.run.database import AWAY
 from agenttrace.run.errors import BudgetExceededError, DashScopeAuthError, DashScopeError
-from agenttrace.run.guarded import Effect, EffectError, GuardedClient
+from agenttrace.run.guarded import EffectError, GuardedClient
 from agenttrace.run.jobs import Job
 from agenttrace.run.queue import JobUnfinishedError
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService, StepDoneError
-from agenttrace.run.wire import Answer
+from agenttrace.run.sql_call import SqlCall
 
 _TARGET_LIMIT = 100
 
@@ -123,14 +121,18 @@ class ChainRun:
         request, biz_params = await self._request(app, step)
         generating = await self._begin(app, target)
         try:
-            effect = self._effect(app, target, generating)
             _, data, _ = await self._tools.calls.call(
-                request, biz_params=biz_params, parameters=app.parameters or None, effect=effect
+                request,
+                biz_params=biz_params,
+                parameters=app.parameters or None,
+                writes=lambda _, data: self._writes(app, target, generating, data or {}),
             )
         except EffectError as error:
             await self._abandon(generating)
             self._succeeded(step, error.data)
-            self.report.remarks[step.name] = f"its result was not written: {error.__cause__}"
+            # The database adds where in which function it happened.
+            reason, *_ = str(error.__cause__).splitlines() or [""]
+            self.report.remarks[step.name] = f"its result was not written: {reason}"
         except StepDoneError:
             # A worker that was taken for dead has come back with the result after all.
             await self._abandon(generating)
@@ -219,33 +221,18 @@ class ChainRun:
             with contextlib.suppress(*AWAY):
                 await self._tools.cache.abandon(generating)
 
-    def _effect(self, app: App, target: str, generating: int | None) -> Effect:
+    def _writes(self, app: App, target: str, generating: int | None, result: dict[str, Any]) -> list[SqlCall]:
         """What is written together with the settled call: the cached result, and the clues of a member."""
-
-        async def write(connection: AsyncConnection[Any], _: int, __: Answer, data: dict[str, Any] | None) -> None:
-            job, cache = self.job, self._tools.cache
-            result = data or {}
-            if app.cache is not None:
-                expires = cache.expiry(app.cache)
-                await cache.store(
-                    connection,
-                    app.cache.cache_type,
-                    job.site_id,
-                    target,
-                    result,
-                    expires,
-                    f"job_{job.id}",
-                    generating_id=generating,
-                )
-            if app.clues and job.member_id is not None:
-                clues = result.get("clues")
-                clues = clues if isinstance(clues, list) else [result]
-                summary = summarise(result, clues)
-                await self._tools.clues.write(
-                    connection, job.site_id, job.member_id, job.event_date, summary, clues, job.id
-                )
-
-        return write
+        job, cache, calls = self.job, self._tools.cache, []
+        if app.cache is not None:
+            where, expires = (app.cache.cache_type, job.site_id, target), cache.expiry(app.cache)
+            calls.append(cache.storing(*where, result, expires, f"job_{job.id}", generating))
+        if app.clues and job.member_id is not None:
+            clues = result.get("clues")
+            clues = clues if isinstance(clues, list) else [result]
+            whose = (job.site_id, job.member_id, job.event_date)
+            calls.append(self._tools.clues.writing(*whose, summarise(result, clues), clues, job.id))
+        return calls
 
 
 def target_of(app: App, step: Step, job: Job) -> str:

@@ -300,7 +300,9 @@ class AppStream:
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         try:
-            async with asyncio.timeout(LINGER if self._finish_reason else None):
+            if not self._finish_reason:
+                return await response.content.readany()
+            async with asyncio.timeout(LINGER):
                 return await response.content.readany()
         except _TRANSPORT_ERRORS:
             if not self._finish_reason:

@@ -8,7 +8,7 @@ then on for the rest of the conversation, because nobody says what a session hol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -18,6 +18,7 @@ from psycopg import AsyncClientCursor, AsyncConnection
 from psycopg.types.numeric import Int4, Int8
 
 from agenttrace.run.database import Database
+from agenttrace.run.sql_call import SqlCall, tell, values_of
 from agenttrace.run.storable import storable_text
 from agenttrace.run.wire import Answer
 
@@ -35,77 +36,11 @@ _FOR_EVER = timedelta(days=36_500)
 _SESSION_ID = re.compile(r"conv_([1-9]\d*)_\d+", re.ASCII)
 _TITLE_CHARS = 50
 
-# In the same round trip as the statement below: what that one sees is what stands there once the lock is ours, so two
-# first messages at the same moment find one conversation.
-_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%(lock)s, 0));"
-
-_RESOLVE = """
-WITH found AS (
-    SELECT c.* FROM biz.ai_conversations AS c
-    WHERE c.user_id = %(user)s::text AND c.site_id = %(site)s::bigint AND CASE
-        WHEN %(conversation)s::bigint IS NOT NULL THEN c.id = %(conversation)s::bigint
-        ELSE c.entry = %(entry)s::text AND c.target_id IS NOT DISTINCT FROM %(target)s::text
-            AND c.last_message_at >= now() - %(window)s::interval END
-    ORDER BY c.last_message_at DESC LIMIT 1
-), made AS (
-    INSERT INTO biz.ai_conversations (id, user_id, site_id, entry, target_id, title, session_id)
-    SELECT new.id, %(user)s::text, %(site)s::bigint, %(entry)s::text, %(target)s::text, %(title)s::text,
-        'conv_' || new.id || '_' || floor(extract(epoch FROM now()))::bigint
-    FROM (SELECT nextval(pg_get_serial_sequence('biz.ai_conversations', 'id')) AS id) AS new
-    WHERE %(conversation)s::bigint IS NULL AND NOT EXISTS (SELECT FROM found)
-    RETURNING *
-), conversation AS (
-    SELECT *, false AS is_new, cloud_session_id IS NOT NULL AND NOT local_history
-        AND cloud_used_at >= now() - %(idle)s::interval AND cloud_rounds < %(rounds)s::integer AS in_cloud FROM found
-    UNION ALL SELECT *, true, false FROM made
-), said AS (
-    INSERT INTO biz.ai_messages (conversation_id, role, content)
-    SELECT id, 'user', %(message)s::text FROM conversation WHERE %(message)s::text IS NOT NULL
-    RETURNING id
-)
-SELECT c.id, c.session_id, c.is_new, CASE WHEN c.in_cloud THEN c.cloud_session_id END, (SELECT id FROM said),
-    c.entry, c.target_id,
-    CASE WHEN NOT c.in_cloud AND NOT c.is_new THEN (
-        SELECT json_agg(json_build_array(m.role, m.content, m.run_log_id, m.id)) FROM (
-            SELECT * FROM biz.ai_messages WHERE conversation_id = c.id ORDER BY id DESC LIMIT %(messages)s::bigint
-        ) AS m) END
-FROM conversation AS c
-"""
+_RESOLVE = f"SELECT * FROM biz.ai_conversation_resolve({', '.join(['%s'] * 11)})"
 
 _HISTORY = """
 SELECT role, content, run_log_id, id FROM biz.ai_messages
 WHERE conversation_id = %s AND id < %s ORDER BY id DESC LIMIT %s
-"""
-
-# Repeated after a commit whose acknowledgement was lost, it changes nothing.
-_ANSWERED = """
-WITH asked AS (
-    UPDATE biz.ai_messages SET run_log_id = %(log)s WHERE id = %(question)s
-), there AS (
-    SELECT id FROM biz.ai_messages
-    WHERE conversation_id = %(id)s AND id > %(question)s AND role = 'assistant' AND run_log_id = %(log)s
-), told AS (
-    INSERT INTO biz.ai_messages (conversation_id, role, content, tokens_used, run_log_id)
-    SELECT %(id)s, 'assistant', %(text)s, %(tokens)s, %(log)s WHERE NOT EXISTS (SELECT FROM there)
-    RETURNING id
-), kept AS (
-    UPDATE biz.ai_conversations AS c SET
-        last_message_at = now(),
-        cloud_session_id = %(cloud)s::text,
-        cloud_used_at = now(),
-        cloud_rounds = CASE WHEN c.cloud_session_id = %(cloud)s::text
-            THEN c.cloud_rounds + (SELECT count(*) FROM told) ELSE 1 END,
-        -- Another turn at the same time has begun a session of its own: neither knows all.
-        local_history = c.local_history OR %(cloud)s::text IS NULL
-            OR coalesce(c.cloud_session_id NOT IN (%(cloud)s::text, coalesce(%(sent)s::text, '')), false)
-    WHERE c.id = %(id)s
-)
-SELECT id FROM told UNION ALL SELECT id FROM there
-"""
-
-_UNANSWERED = """
-WITH asked AS (UPDATE biz.ai_messages SET run_log_id = %(log)s WHERE id = %(question)s)
-UPDATE biz.ai_conversations SET last_message_at = now() WHERE id = %(id)s
 """
 
 # The lock first, in a statement of its own: a message of somebody else that is just being written is then seen.
@@ -220,27 +155,22 @@ class ConversationService:
         message: str | None = None,
     ) -> Conversation:
         """The conversation that a message belongs to, found or made; the message is kept with it. One round trip."""
-        window = reuse_window(entry)
         said = None if message is None else storable_text(message)
-        values = {
-            "user": user_id,
-            "site": Int8(site_id),
-            "entry": entry,
-            "target": target_id,
-            "conversation": None if conversation_id is None else Int8(conversation_id),
-            "window": window if window is not None else -_FOR_EVER,
-            "title": None if said is None else said[:_TITLE_CHARS],
-            "message": said,
-            "idle": CLOUD_IDLE,
-            "rounds": Int4(CLOUD_ROUNDS),
-            "messages": Int8(2 * HISTORY_ROUNDS),
-        }
-        if window is None or conversation_id is not None:
-            row = await self.database.one(_RESOLVE, values)
-        else:
-            values["lock"] = "\x1f".join(("agenttrace", user_id, str(site_id), entry, target_id or ""))
-            row = await self._last_row(_LOCK + _RESOLVE, values)
-        if row is None:
+        values = (
+            user_id,
+            Int8(site_id),
+            entry,
+            target_id,
+            None if conversation_id is None else Int8(conversation_id),
+            reuse_window(entry),
+            None if said is None else said[:_TITLE_CHARS],
+            said,
+            CLOUD_IDLE,
+            Int4(CLOUD_ROUNDS),
+            Int8(2 * HISTORY_ROUNDS),
+        )
+        row = await self.database.one(_RESOLVE, values)
+        if row is None or row[0] is None:
             raise ConversationNotFoundError(f"there is no conversation {conversation_id}")
         return Conversation(
             id=row[0],
@@ -273,20 +203,32 @@ class ConversationService:
 
         ``sent`` is the cloud's session that was asked for, ``with_history`` whether the local history went along.
         """
-        # Numbers of one size whatever their value: for each combination of sizes psycopg would prepare a statement.
-        values: dict[str, Any] = {
-            "id": Int8(conversation.id),
-            "question": Int8(conversation.message_id or 0),
-            "log": Int8(log_id),
-        }
-        if not answer.text and not answer.finish_reason:
-            await connection.execute(_UNANSWERED.encode(), values)
-            return None
-        cloud = cloud_session_after(sent, answer, with_history=with_history)
-        text = storable_text(answer.text)
-        values |= {"text": text, "tokens": Int4(answer.tokens_used), "cloud": cloud, "sent": sent}
-        row = await (await connection.execute(_ANSWERED.encode(), values)).fetchone()
-        return None if row is None else int(row[0])
+        found: list[int | None] = []
+        call = self.keeping(conversation, answer, sent=sent, with_history=with_history, told=found.append)
+        row = await (await connection.execute(call.statement, values_of(call) | {"settled": Int8(log_id)})).fetchone()
+        tell(row or (), [call])
+        return found[0]
+
+    def keeping(
+        self,
+        conversation: Conversation,
+        answer: Answer,
+        *,
+        sent: str | None,
+        with_history: bool,
+        told: Callable[[int | None], None],
+    ) -> SqlCall:
+        """The same as a part of the statement that settles the call; ``told`` hears the id of the message."""
+        is_answer = bool(answer.text or answer.finish_reason)
+        arguments = (
+            Int8(conversation.id),
+            Int8(conversation.message_id or 0),
+            storable_text(answer.text) if is_answer else None,
+            Int4(answer.tokens_used),
+            cloud_session_after(sent, answer, with_history=with_history) if is_answer else None,
+            sent,
+        )
+        return SqlCall(function="ai_conversation_answer", arguments=arguments, takes_row=True, told=told)
 
     async def withdraw(self, conversation: Conversation) -> None:
         """Take back a message that was refused, and the conversation where it was made for it."""

@@ -45,11 +45,11 @@ Params = Sequence[Any] | Mapping[str, Any]
 def migrate(url: str, revision: str = "head") -> None:
     """Bring the database to ``revision``; several processes may try at once."""
     with psycopg.connect(url, autocommit=True) as connection:
-        if revision == "head" and _revision(connection) == HEAD:
+        if revision == "head" and revision_of(connection) == HEAD:
             return
         connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
         try:
-            _run_alembic(url, revision, downgrade=_is_older(revision, _revision(connection)))
+            _run_alembic(url, revision, downgrade=_is_older(revision, revision_of(connection)))
         finally:
             connection.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
 
@@ -58,7 +58,8 @@ def _is_older(revision: str, current: str | None) -> bool:
     return revision == "base" or (revision != "head" and (current or "") > revision)
 
 
-def _revision(connection: psycopg.Connection[Any]) -> str | None:
+def revision_of(connection: psycopg.Connection[Any]) -> str | None:
+    """The revision that the database has; None before the first."""
     if connection.execute("SELECT to_regclass('biz.agenttrace_revision')").fetchone() == (None,):
         return None
     row = connection.execute("SELECT version_num FROM biz.agenttrace_revision").fetchone()

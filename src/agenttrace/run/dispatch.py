@@ -166,6 +166,9 @@ class AIDispatcher:
         job = await self.database.patiently(lambda: self._claim(job_id))
         if job is None:
             ended = await self.database.patiently(lambda: self.store.get(job_id))
+            if ended is not None and ended.started_at is not None:
+                # Whoever ended it may have died before telling; told twice, it changes nothing.
+                self._trace.job_end(ended.session_id, ended.status, ended.error_message)
             return "missing" if ended is None else ended.status
         await self._tell_beginning(job)
         try:

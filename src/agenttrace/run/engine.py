@@ -6,7 +6,6 @@ The only place that reads the settings; what it makes takes plain values.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -14,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from agenttrace.config import Settings, ensure_home
+from agenttrace.run.background import ended
 from agenttrace.run.cache import AICacheService
 from agenttrace.run.catalog import Catalog
 from agenttrace.run.chat import ChatService
@@ -27,8 +27,8 @@ from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.guards.budget import BudgetTracker, TokenEstimator
 from agenttrace.run.guards.rate_limit import RateLimiter
-from agenttrace.run.postgres import EmbeddedPostgres
-from agenttrace.run.presence import Presence
+from agenttrace.run.postgres import EmbeddedPostgres, PostgresError
+from agenttrace.run.presence import BEAT_SECONDS, Presence
 from agenttrace.run.queue import Queue
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService
@@ -80,7 +80,8 @@ async def open_engine(
     looks after what others left behind.
     """
     async with AsyncExitStack() as stack:
-        url = await _database_url(settings, stack)
+        embedded = _embedded(settings)
+        url = await _database_url(settings, embedded, stack)
         await asyncio.to_thread(migrate, url)
         database = await stack.enter_async_context(Database(url))
         await database.execute("SELECT biz.ai_set_business_zone(%s)", [settings.run.timezone])
@@ -89,14 +90,17 @@ async def open_engine(
         stack.callback(use_dispatcher, None)
         if sweep:
             await stack.enter_async_context(engine.presence)
-            stack.push_async_callback(_stopped, asyncio.create_task(_sweeping(engine.sweeper)))
+            stack.push_async_callback(ended, asyncio.create_task(_sweeping(engine.sweeper, embedded)))
         yield engine
 
 
-async def _database_url(settings: Settings, stack: AsyncExitStack) -> str:
-    if settings.database.url is not None:
-        return settings.database.url
-    embedded = EmbeddedPostgres(ensure_home(settings))
+def _embedded(settings: Settings) -> EmbeddedPostgres | None:
+    return None if settings.database.url is not None else EmbeddedPostgres(ensure_home(settings))
+
+
+async def _database_url(settings: Settings, embedded: EmbeddedPostgres | None, stack: AsyncExitStack) -> str:
+    if embedded is None:
+        return settings.database.url or ""
     url = await asyncio.to_thread(embedded.start)
     stack.push_async_callback(asyncio.to_thread, embedded.stop)
     return url
@@ -114,7 +118,8 @@ async def _assembled(
         user_limit=run.user_calls_per_minute,
         store_limit=run.store_calls_per_hour,
     )
-    presence = Presence(database, role)
+    # Several signs within the time after which somebody is taken for dead.
+    presence = Presence(database, role, every=min(BEAT_SECONDS, run.lost_after_seconds / 4))
     breaker = CircuitBreaker(
         database,
         failure_threshold=run.failure_threshold,
@@ -183,6 +188,7 @@ async def _assembled(
             lost_after=run.lost_after_seconds,
             cache_rows=run.cache_rows,
             log_days=run.log_days,
+            trace=trace,
         ),
         calls=calls,
         chat=None if calls is None else ChatService(database, calls, conversations, catalog),
@@ -196,7 +202,7 @@ def _config(environ: Mapping[str, str]) -> tuple[AIConfig | None, tuple[str, ...
         return None, error.missing
 
 
-async def _sweeping(sweeper: Sweeper) -> None:
+async def _sweeping(sweeper: Sweeper, embedded: EmbeddedPostgres | None) -> None:
     while True:
         await asyncio.sleep(_SWEEP_SECONDS)
         try:
@@ -204,9 +210,13 @@ async def _sweeping(sweeper: Sweeper) -> None:
         except Exception as error:
             # The database may be away for a while; what was left lying is still there afterwards.
             logger.warning("sweeping failed: %s", type(error).__name__)
+            if embedded is not None:
+                await _started_again(embedded)
 
 
-async def _stopped(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+async def _started_again(embedded: EmbeddedPostgres) -> None:
+    """Nobody but us starts a server of our own that has died; one that runs is only looked at."""
+    try:
+        await asyncio.to_thread(embedded.start)
+    except PostgresError as error:
+        logger.warning("the database does not start: %s", error.problem)

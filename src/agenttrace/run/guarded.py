@@ -24,6 +24,7 @@ from agenttrace.run.guards.admission import Admission, Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.guards.budget import TokenEstimator
 from agenttrace.run.run_log import AIRunLogService, StepDoneError
+from agenttrace.run.sql_call import SqlCall
 from agenttrace.run.storable import storable_text
 from agenttrace.run.trace_log import TraceLog
 from agenttrace.run.wire import Answer
@@ -41,11 +42,15 @@ T = TypeVar("T")
 Data = dict[str, Any]
 #: Writes what belongs to an answer, in the transaction that settles it: (connection, log id, answer, parsed answer).
 Effect = Callable[[AsyncConnection[Any], int, Answer, Data | None], Awaitable[None]]
+#: The same in the statement itself that settles it, for what calls of SQL functions can write.
+Writes = Callable[[Answer, Data | None], Sequence[SqlCall]]
 
 _SETTLED = b"""
 SELECT id FROM biz.ai_run_logs
 WHERE call_key = ANY(%s) AND status = %s AND error_message IS NOT DISTINCT FROM %s
 """
+
+_LATE = "SELECT id FROM biz.ai_run_logs WHERE id = %s AND call_key = %s"
 
 
 class EffectError(Exception):
@@ -83,11 +88,13 @@ class GuardedClient:
         messages: Sequence[Mapping[str, Any]] | None = None,
         parameters: Mapping[str, Any] | None = None,
         effect: Effect | None = None,
+        writes: Writes | None = None,
     ) -> tuple[Answer, Data, int]:
-        """One answer that is a JSON object; with it, in one transaction, ``effect`` writes what follows from it.
+        """One answer that is a JSON object; with it, in one transaction, what follows from it is written.
 
-        Raises what refuses the call, or how it failed; ``EffectError`` when only ``effect`` failed; ``StepDoneError``
-        when another worker had finished the step meanwhile.
+        ``writes`` does that in one round trip, ``effect`` in any number of them. Raises what refuses the call, or how
+        it failed; ``EffectError`` when only the writing failed; ``StepDoneError`` when another worker had finished the
+        step meanwhile.
         """
         settlement = await self._admit(request)
         request = settlement.request
@@ -106,7 +113,7 @@ class GuardedClient:
         except BaseException as error:
             await settlement.write(settlement.broken_off(_reason(error, CANCELLED)))
             raise
-        log_id = await settlement.write(settlement.succeeded(answer), answer, data, effect)
+        log_id = await settlement.write(settlement.succeeded(answer), answer, data, effect, writes)
         return answer, data or {}, log_id
 
     async def open_stream(
@@ -118,10 +125,11 @@ class GuardedClient:
         cloud_session: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         effect: Effect | None = None,
+        writes: Writes | None = None,
     ) -> GuardedStream:
         """An answer as it arrives; whatever refuses the call is raised here, before there is anything to pass on.
 
-        ``effect`` runs in the transaction that settles the stream, also when it failed or was cut off.
+        ``effect`` and ``writes`` are as for ``call``, and also made when the stream failed or was cut off.
         """
         settlement = await self._admit(request)
         request = settlement.request
@@ -134,7 +142,7 @@ class GuardedClient:
             parameters=parameters,
             gate=self._breaker.gate(request.key),
         )
-        return GuardedStream(settlement, stream, effect)
+        return GuardedStream(settlement, stream, effect, writes)
 
     async def _admit(self, request: CallRequest) -> _Settlement:
         task, cancelled = await _undisturbed(self._admissions.admit(request))
@@ -144,7 +152,9 @@ class GuardedClient:
             self._trace.refused(request, refusal.status, str(refusal))
             raise
         self._trace.begin(admission.request, admission.log_id)
-        settlement = _Settlement(self._admissions, self._run_logs, self._trace, self.estimator, admission)
+        settlement = _Settlement(
+            self._admissions, self._breaker, self._run_logs, self._trace, self.estimator, admission
+        )
         if cancelled is not None:
             await self._breaker.release(request.app_id, admission.request.key)
             await settlement.write(settlement.unbilled(_reason(cancelled, CANCELLED)))
@@ -155,10 +165,13 @@ class GuardedClient:
 class GuardedStream:
     """An answer on its way: an async iterator of the pieces of its text, settled exactly once however it ends."""
 
-    def __init__(self, settlement: _Settlement, stream: AppStream, effect: Effect | None) -> None:
+    def __init__(
+        self, settlement: _Settlement, stream: AppStream, effect: Effect | None, writes: Writes | None
+    ) -> None:
         self._settlement = settlement
         self._stream = stream
         self._effect = effect
+        self._writes = writes
         self._ending: asyncio.Task[int] | None = None
         #: The row of the run log; its final one only after the end.
         self.log_id = settlement.log_id
@@ -225,7 +238,7 @@ class GuardedStream:
         else:
             outcome = self._settlement.cut_off(reason, answer)
         self.status = outcome.status
-        return await self._settlement.write(outcome, answer, None, self._effect)
+        return await self._settlement.write(outcome, answer, None, self._effect, self._writes)
 
 
 class _Settlement:
@@ -234,6 +247,7 @@ class _Settlement:
     def __init__(
         self,
         admissions: Admissions,
+        breaker: CircuitBreaker,
         run_logs: AIRunLogService,
         trace: TraceLog,
         estimator: TokenEstimator,
@@ -243,13 +257,19 @@ class _Settlement:
         self.request = admission.request
         self._database = admissions.database
         self._process_id = admissions.process_id
+        self._breaker = breaker
         self._run_logs = run_logs
         self._trace = trace
         self._estimator = estimator
         self._started = time.monotonic()
+        #: The breaker hears of it with the settling, whatever becomes of the answer.
+        self._answered = False
+        #: The row, and how the call ended there, once it is settled.
+        self._told: tuple[int, CallOutcome] | None = None
 
     def succeeded(self, answer: Answer) -> CallOutcome:
         """The call has brought an answer."""
+        self._answered = True
         self._estimator.learn(self.request.app_type, answer.tokens_used)
         return self._outcome("success", answer)
 
@@ -283,22 +303,33 @@ class _Settlement:
         answer: Answer | None = None,
         data: Data | None = None,
         effect: Effect | None = None,
+        writes: Writes | None = None,
     ) -> int:
         """Settle the call, whatever happens to the caller meanwhile; the row that holds it."""
-        task, cancelled = await _undisturbed(self._write(outcome, answer, data, effect))
-        self._trace.end(self.request, self.log_id, outcome, answer.finish_reason if answer else "")
+        task, cancelled = await _undisturbed(self._write(outcome, answer, data, effect, writes))
+        self._trace.end(self.request, *self._told or (self.log_id, outcome), answer.finish_reason if answer else "")
         log_id = task.result()
         if cancelled is not None:
             raise cancelled
         return log_id
 
     async def _write(
-        self, outcome: CallOutcome, answer: Answer | None, data: Data | None, effect: Effect | None
+        self,
+        outcome: CallOutcome,
+        answer: Answer | None,
+        data: Data | None,
+        effect: Effect | None,
+        writes: Writes | None,
     ) -> int:
-        if answer is None or effect is None:
+        if answer is None or (effect is None and writes is None):
             return await self._settle(outcome)
         try:
-            return await self._settle(outcome, lambda connection, log_id: effect(connection, log_id, answer, data))
+            calls = () if writes is None else writes(answer, data)
+            if effect is None:
+                return await self._settle(outcome, calls)
+            return await self._settle(
+                outcome, calls, lambda connection, log_id: effect(connection, log_id, answer, data)
+            )
         except (*AWAY, StepDoneError):
             raise
         except Exception as error:
@@ -306,28 +337,59 @@ class _Settlement:
             raise EffectError(answer, data, log_id) from error
 
     async def _settle(
-        self, outcome: CallOutcome, effect: Callable[[AsyncConnection[Any], int], Awaitable[None]] | None = None
+        self,
+        outcome: CallOutcome,
+        writes: Sequence[SqlCall] = (),
+        effect: Callable[[AsyncConnection[Any], int], Awaitable[None]] | None = None,
     ) -> int:
         repeated = False
 
         async def settle() -> int:
             nonlocal repeated
+            if effect is None:
+                async with self._database.pool.connection() as connection:
+                    return await self._settle_row(connection, outcome, writes)
             async with self._database.transaction() as connection:
                 # Settled and acknowledged, only nobody heard it: then the effect is there as well, and once is enough.
                 if repeated and (found := await self._settled(connection, outcome)) is not None:
                     return found
                 repeated = True
-                log_id = await self._run_logs.settle(connection, self.log_id, self.request, outcome, self._process_id)
-                if effect is not None:
-                    await effect(connection, log_id)
+                log_id = await self._settle_row(connection, outcome, writes)
+                await effect(connection, log_id)
                 return log_id
 
         try:
-            return await self._database.patiently(settle, PATIENCE)
+            log_id = await self._database.patiently(settle, PATIENCE)
+            await self._tell_row(log_id, outcome)
+            return log_id
         except StepDoneError as done:
             # Its tokens are spent all the same.
             await self._settle(replace(outcome, status="failed", error_message=str(done)))
             raise
+
+    async def _settle_row(
+        self, connection: AsyncConnection[Any], outcome: CallOutcome, writes: Sequence[SqlCall]
+    ) -> int:
+        return await self._run_logs.settle(
+            connection,
+            self.log_id,
+            self.request,
+            outcome,
+            self._process_id,
+            heals=self._answered,
+            now=self._breaker.now(),
+            writes=writes,
+        )
+
+    async def _tell_row(self, log_id: int, outcome: CallOutcome) -> None:
+        """The trace shows a call as the row that holds it; where a crash lost that, under the number it had."""
+        self._told = self.log_id, outcome
+        if log_id == self.log_id:
+            return
+        found = await self._database.patiently(lambda: self._database.one(_LATE, [log_id, self.request.late_key]))
+        if found is not None:
+            self._trace.late(self.request, self.log_id, log_id)
+            self._told = log_id, outcome
 
     async def _settled(self, connection: AsyncConnection[Any], outcome: CallOutcome) -> int | None:
         keys = [self.request.key, self.request.late_key]

@@ -6,12 +6,12 @@ Calls name their process, so whoever sees the signs stop can close what it left 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
 import uuid
 
+from agenttrace.run.background import ended
 from agenttrace.run.database import AWAY, Database
 
 logger = logging.getLogger(__name__)
@@ -42,9 +42,7 @@ class Presence:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._beating is not None
-        self._beating.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._beating
+        await ended(self._beating)
         try:
             await self.database.execute("DELETE FROM biz.ai_processes WHERE id = %s", [self.process_id])
         except AWAY as error:

@@ -7,18 +7,11 @@ from datetime import date
 from typing import Any
 
 from psycopg import AsyncConnection
+from psycopg.types.numeric import Int8
 
 from agenttrace.run.database import Database
+from agenttrace.run.sql_call import SqlCall, values_of
 from agenttrace.run.storable import storable_json, storable_text
-
-#: The document's DELETE + INSERT would let two writers at the same instant in; the unique day and one statement do not.
-_WRITE = b"""
-INSERT INTO biz.member_retention_clue (site_id, member_id, clue_date, summary, clues, trigger_job_id)
-VALUES (%s, %s, %s, %s, %s, %s)
-ON CONFLICT (site_id, member_id, clue_date) DO UPDATE
-SET summary = excluded.summary, clues = excluded.clues, trigger_job_id = excluded.trigger_job_id,
-    source = excluded.source, updated_at = clock_timestamp()
-"""
 
 
 class RetentionClues:
@@ -38,8 +31,16 @@ class RetentionClues:
         job_id: int | None = None,
     ) -> None:
         """Make this the one row of the member and day, in the caller's transaction."""
-        values = [site_id, member_id, day, storable_text(summary), storable_json(clues), job_id]
-        await connection.execute(_WRITE, values)
+        call = self.writing(site_id, member_id, day, summary, clues, job_id)
+        await connection.execute(call.statement, values_of(call))
+
+    def writing(
+        self, site_id: int, member_id: int, day: date, summary: str, clues: Sequence[Any], job_id: int | None = None
+    ) -> SqlCall:
+        """The same, for a statement that writes more."""
+        job = None if job_id is None else Int8(job_id)
+        arguments = (Int8(site_id), Int8(member_id), day, storable_text(summary), storable_json(clues), job)
+        return SqlCall(function="ai_clue_write", arguments=arguments)
 
     async def of_member(self, site_id: int, member_id: int, limit: int = 30) -> list[dict[str, Any]]:
         """The rows of a member, the newest day first."""

@@ -4,23 +4,25 @@
 row is settled once. A row whose process has died is closed as failed; should that process wake up again with a result,
 the result gets a row of its own, and the tokens count once.
 
-Settling is part of every call, so in the usual case it is one UPDATE.
+Settling is part of every call, so in the usual case it is one UPDATE, which tells the breaker as well.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.types.numeric import Int4, Int8
 from sqlalchemy import select
 
 from agenttrace.run.abandoned import LOST, LostCall, close_lost, close_open_of_job, forget_old
 from agenttrace.run.calls import PROMPT_LIMIT, CallOutcome, CallRequest
 from agenttrace.run.database import Database, patient
+from agenttrace.run.sql_call import SqlCall, joined, tell, values_of
 from agenttrace.run.storable import storable_text
 from agenttrace.run.tables import rendered, run_logs
 from agenttrace.run.wire import parse_json_object
@@ -88,6 +90,7 @@ SET status = %(status)s, response_text = %(response_text)s, error_message = %(er
     output_tokens = %(output_tokens)s, model = %(model)s, request_id = %(request_id)s, attempts = %(attempts)s,
     latency_ms = %(latency_ms)s, finished_at = clock_timestamp()
 WHERE id = %(id)s AND call_key = %(call_key)s AND status IN ('pending', 'running')
+RETURNING id, CASE WHEN %(heals)s THEN biz.ai_breaker_heal(%(app_id)s, %(probe_key)s, %(now)s) END
 """
 
 _SETTLE_ANEW = b"""
@@ -102,7 +105,7 @@ VALUES (
     %(call_key)s, %(process_id)s, %(user_id)s, %(conversation_id)s, %(trigger_job_id)s, %(step)s,
     %(tokens_estimated)s, %(input_tokens)s, %(output_tokens)s, %(model)s, %(request_id)s, %(attempts)s)
 ON CONFLICT (call_key) DO NOTHING
-RETURNING id
+RETURNING id, CASE WHEN %(heals)s THEN biz.ai_breaker_heal(%(app_id)s, %(probe_key)s, %(now)s) END
 """
 
 _USAGE = """
@@ -172,25 +175,43 @@ class AIRunLogService:
         request: CallRequest,
         outcome: CallOutcome,
         process_id: uuid.UUID | None,
+        *,
+        heals: bool = False,
+        now: datetime | None = None,
+        writes: Sequence[SqlCall] = (),
     ) -> int:
-        """Write how an admitted call ended, in the caller's transaction; doing it twice is harmless.
+        """Write how an admitted call ended, in the caller's transaction if there is one; doing it twice is harmless.
 
         Returns the row that holds it: another than ``log_id`` where that one was closed as lost, or was lost with a
         crash of the server. Raises ``StepDoneError`` (and the transaction is void) for a second success of a step.
+        ``heals``: the application has answered, which its breaker is told in the same statement, with ``now`` as the
+        time if it is not the database's. ``writes`` are made in that statement, too, by whichever settling is the one
+        that counts.
         """
-        values = _settled_values(outcome) | {"id": log_id, "call_key": request.key}
+        values = _settled_values(outcome) | {"id": Int8(log_id), "call_key": request.key}
+        values |= {"heals": heals, "app_id": request.app_id, "probe_key": request.key, "now": now}
+        values |= values_of(*writes)
         try:
-            cursor = await connection.execute(_SETTLE, values)
-            if cursor.rowcount:
+            cursor = await connection.execute(joined(_SETTLE, writes), values)
+            row = await cursor.fetchone()
+            if row is not None:
+                tell(row, writes)
                 return log_id
-            return await self._settle_anew(connection, request, outcome, values | {"process_id": process_id})
+            async with connection.transaction():
+                values["process_id"] = process_id
+                return await self._settle_anew(connection, request, outcome, values, writes)
         except psycopg.errors.UniqueViolation as error:
             if error.diag.constraint_name != _STEP_DONE:
                 raise
             raise StepDoneError(request.job_id, request.step) from None
 
     async def _settle_anew(
-        self, connection: AsyncConnection[Any], request: CallRequest, outcome: CallOutcome, values: Row
+        self,
+        connection: AsyncConnection[Any],
+        request: CallRequest,
+        outcome: CallOutcome,
+        values: Row,
+        writes: Sequence[SqlCall],
     ) -> int:
         sql = b"SELECT id, status, error_message, created_at FROM biz.ai_run_logs WHERE call_key = %s"
         found = await (await connection.execute(sql, [request.key])).fetchone()
@@ -198,16 +219,21 @@ class AIRunLogService:
         if found is not None:
             found_id, status, message, created_at = found
             if (status, message) == (outcome.status, values["error_message"]):
-                return int(found_id)  # it was settled, only the acknowledgement was lost
+                # It was settled, only the acknowledgement was lost.
+                await _tell_again(connection, found_id, writes)
+                return int(found_id)
             if status != "failed" or not message.startswith(LOST):
                 raise RunLogTransitionError(found_id, status, outcome.status)
             await connection.execute(b"UPDATE biz.ai_run_logs SET tokens_used = 0 WHERE id = %s", [found_id])
             key = request.late_key
         values = _requested_values(request) | values | {"call_key": key, "created_at": created_at}
-        row = await (await connection.execute(_SETTLE_ANEW, values)).fetchone()
-        if row is None:
-            row = await (await connection.execute(sql, [key])).fetchone()
-            assert row is not None
+        row = await (await connection.execute(joined(_SETTLE_ANEW, writes), values)).fetchone()
+        if row is not None:
+            tell(row, writes)
+            return int(row[0])
+        row = await (await connection.execute(sql, [key])).fetchone()
+        assert row is not None
+        await _tell_again(connection, row[0], writes)
         return int(row[0])
 
     # ── calls that nobody is at any more ──
@@ -291,19 +317,27 @@ def cut_prompt(prompt: str | None) -> str | None:
     return None if prompt is None else storable_text(prompt[:PROMPT_LIMIT])
 
 
+async def _tell_again(connection: AsyncConnection[Any], log_id: int, writes: Sequence[SqlCall]) -> None:
+    for write in writes:
+        if write.told is not None:
+            cursor = await connection.execute(write.statement, values_of(write) | {"settled": Int8(log_id)})
+            tell(await cursor.fetchone() or (), [write])
+
+
 def _settled_values(outcome: CallOutcome) -> Row:
+    # Numbers of one size whatever their value: for each combination of sizes psycopg would prepare a statement.
     return {
         "status": outcome.status,
         "response_text": None if outcome.response_text is None else storable_text(outcome.response_text),
         "error_message": None if outcome.error_message is None else storable_text(outcome.error_message),
-        "tokens_used": outcome.tokens_used,
+        "tokens_used": Int4(outcome.tokens_used),
         "tokens_estimated": outcome.tokens_estimated,
-        "input_tokens": outcome.input_tokens,
-        "output_tokens": outcome.output_tokens,
+        "input_tokens": Int4(outcome.input_tokens),
+        "output_tokens": Int4(outcome.output_tokens),
         "model": outcome.model and storable_text(outcome.model[:_NAME_LIMIT]),
         "request_id": storable_text(outcome.request_id[:_NAME_LIMIT]) or None,
-        "attempts": outcome.attempts,
-        "latency_ms": outcome.latency_ms,
+        "attempts": Int4(outcome.attempts),
+        "latency_ms": Int4(outcome.latency_ms),
     }
 
 

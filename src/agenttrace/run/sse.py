@@ -5,12 +5,15 @@ Lines end at newline *bytes* only: raw U+2028 and U+0085 are ordinary text, and 
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from agenttrace.run.errors import DashScopeApiError
 from agenttrace.run.wire import MAX_BYTES, Frame, Reply
 
 _STATUSES = frozenset(b"%d" % status for status in range(100, 600))
+#: A frame as DashScope writes them; taken whole, at a fifth of the cost of five lines one by one.
+_USUAL = re.compile(rb"id:\d+\nevent:result\n:HTTP_STATUS/200\ndata:([^ \n\r][^\n\r]*)\n\n")
 
 
 class FrameSplitter:
@@ -24,8 +27,14 @@ class FrameSplitter:
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete."""
-        frames = []
-        *lines, rest = data.split(b"\n")
+        frames, begin = [], 0
+        if not self._tail and not self._size:
+            while found := _USUAL.match(data, begin):
+                if len(found[0]) > self._limit:
+                    break
+                frames.append(Frame("result", 200, found[1]))
+                begin = found.end()
+        *lines, rest = data[begin:].split(b"\n")
         if lines and self._tail:
             lines[0] = b"".join((*self._tail, lines[0]))
             self._tail, self._tail_size = [], 0

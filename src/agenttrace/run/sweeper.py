@@ -15,6 +15,7 @@ from agenttrace.run.abandoned import LostCall
 from agenttrace.run.cache import ROWS_LIMIT, AICacheService
 from agenttrace.run.presence import forget_gone
 from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.trace_log import TraceLog
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Sweeper:
         lost_after: float = 30.0,
         cache_rows: int = ROWS_LIMIT,
         log_days: int = 0,
+        trace: TraceLog | None = None,
         chores_every: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,6 +69,7 @@ class Sweeper:
         self._run_logs = run_logs
         self._cache = cache
         self._limiter = limiter
+        self._trace = trace or TraceLog(None)
         self._lost_after = lost_after
         self._cache_rows = cache_rows
         #: 0: run logs are kept for ever.
@@ -89,6 +92,7 @@ class Sweeper:
         lost = tuple(await self._run_logs.close_lost(lost_after=self._lost_after))
         for call in lost:
             logger.warning("run log %s (%s): its process has died; closed as failed", call.id, call.app_type)
+            self._trace.retell(call.row)
         expired = await self._cache.expire_due()
         if self._clock() < self._chores_due:
             return SweepReport(lost=lost, expired=expired)

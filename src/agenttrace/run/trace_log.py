@@ -31,6 +31,9 @@ _STATUSES = {"completed": "ok", "cancelled": "cancelled"}
 _ADMITTED = ("success", "failed", "timeout")
 _ANY_RATE = RateRule(scope="store", limit=0, seconds=0)
 
+#: As JSON has it; the same letters in a text that is about JSON only cost the slower way.
+_NUL = b"\\u0000"
+
 Line = dict[str, Any]
 
 
@@ -93,7 +96,7 @@ class TraceLog:
         self._append(request.session_id, *_begin(request, place), *_end(request, place, outcome, ""))
 
     def retell(self, row: Mapping[str, Any]) -> None:
-        """A call as the run log has it, where whoever made it died first; lines that are there already change nothing."""
+        """A call as the run log has it, for whoever died before telling; lines that are there change nothing."""
         if row["status"] in _ADMITTED and row["finished_at"] is not None:
             request = _request_of(row)
             self.begin(request, row["id"], at=row["created_at"].timestamp())
@@ -147,9 +150,16 @@ class TraceLog:
 
 
 def _encoded(line: Line) -> bytes:
-    """One line; half a surrogate pair in a text is no UTF-8, and gets a mark instead."""
-    given = {name: storable_text(value) if isinstance(value, str) else value for name, value in line.items()}
-    return msgspec.json.encode({name: value for name, value in given.items() if value is not None}) + b"\n"
+    """One line; NUL and half a surrogate pair get a mark instead, as in the run log."""
+    given = {name: value for name, value in line.items() if value is not None}
+    try:
+        data = msgspec.json.encode(given)
+    except UnicodeEncodeError:
+        data = _NUL
+    if _NUL in data:
+        given = {name: storable_text(value) if isinstance(value, str) else value for name, value in given.items()}
+        data = msgspec.json.encode(given)
+    return data + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,6 +254,9 @@ def _api_error(status: int, envelope: _Envelope, retry_after: float | None) -> D
 
 
 def _sum_usage(raw: msgspec.Raw) -> AppUsage | None:
+    if bytes(raw) in (b"", b"{}"):
+        # Every frame of a stream but the last.
+        return None
     try:
         models = _usages.decode(raw).models or []
     except msgspec.DecodeError:

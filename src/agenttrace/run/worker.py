@@ -12,6 +12,7 @@ import logging
 
 from procrastinate.worker import Worker as QueueWorker
 
+from agenttrace.run.background import ended
 from agenttrace.run.database import AWAY
 from agenttrace.run.dispatch import AIDispatcher
 from agenttrace.run.queue import QUEUE, Entry, JobUnfinishedError, Queue
@@ -61,7 +62,7 @@ class Worker:
             await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
             await self._drain(working)
         finally:
-            await _cancelled(looking, stopped, working)
+            await ended(looking, stopped, working)
 
     async def _handle(self, entry_id: int, job_id: int) -> None:
         self._running.add(entry_id)
@@ -118,9 +119,3 @@ class Worker:
                 suspects = seen - suspects
             except AWAY:
                 suspects = set()
-
-
-async def _cancelled(*tasks: asyncio.Task[object]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -27,9 +27,10 @@ SELECT app_id, CASE WHEN due THEN 'half_open' ELSE state END, failure_count, las
             ELSE 0 END::double precision,
        held
 FROM (SELECT *, state = 'open' AND NOT held AND changed_at + recovery <= at AS due
-      FROM biz.ai_breakers, (SELECT %s::interval AS recovery, coalesce(%s, clock_timestamp()) AS at)) AS b
+      FROM biz.ai_breakers, (SELECT %s::interval AS recovery, coalesce(%s, clock_timestamp()) AS at) AS asked) AS b
 ORDER BY app_id
 """
+_CLOSED = "SELECT id FROM biz.ai_run_logs WHERE call_key = %s AND status NOT IN ('pending', 'running')"
 _HOLD = """
 INSERT INTO biz.ai_breakers (app_id, state, held, changed_at) VALUES (%s, 'open', true, coalesce(%s, clock_timestamp()))
 ON CONFLICT (app_id) DO UPDATE SET state = 'open', held = true, changed_at = excluded.changed_at,
@@ -99,7 +100,7 @@ class CircuitBreaker:
         """The same, and the seconds until it is worth asking again."""
         row = await self.database.one(
             "SELECT state, retry_after FROM biz.ai_breaker_check(%s, %s, %s, %s, %s)",
-            (app_id, key, self._recovery, self._lease, self._now()),
+            (app_id, key, self._recovery, self._lease, self.now()),
         )
         assert row is not None
         return CircuitState(row[0]), row[1]
@@ -110,13 +111,13 @@ class CircuitBreaker:
 
         While it is half-open only the probe's word counts; without a ``key`` the caller is taken for the probe.
         """
-        await self.database.one("SELECT biz.ai_breaker_success(%s, %s, %s)", (app_id, key, self._now()))
+        await self.database.one("SELECT biz.ai_breaker_success(%s, %s, %s)", (app_id, key, self.now()))
 
     @patient
     async def record_failure(self, app_id: str, key: uuid.UUID | None = None) -> None:
         """The application has failed: the last of so many in a row opens the circuit, a failed probe does so again."""
         await self.database.one(
-            "SELECT biz.ai_breaker_failure(%s, %s, %s, %s)", (app_id, key, self._threshold, self._now())
+            "SELECT biz.ai_breaker_failure(%s, %s, %s, %s)", (app_id, key, self._threshold, self.now())
         )
 
     @patient
@@ -126,15 +127,15 @@ class CircuitBreaker:
 
     async def hold_open(self, app_id: str) -> None:
         """Open it by hand: it stays open until it is closed by hand."""
-        await self.database.execute(_HOLD, (app_id, self._now()))
+        await self.database.execute(_HOLD, (app_id, self.now()))
 
     async def close(self, app_id: str) -> None:
         """Close it by hand."""
-        await self.database.execute(_CLOSE, (self._now(), app_id))
+        await self.database.execute(_CLOSE, (self.now(), app_id))
 
     async def states(self) -> list[BreakerView]:
         """All breakers that ever heard of a failure, or were opened by hand."""
-        rows = await self.database.all(_STATES, (self._recovery, self._now()))
+        rows = await self.database.all(_STATES, (self._recovery, self.now()))
         return [
             BreakerView(
                 app_id=app_id,
@@ -152,8 +153,13 @@ class CircuitBreaker:
         """What the client asks and tells around each attempt of one call."""
         return _BreakerGate(self, key)
 
-    def _now(self) -> datetime | None:
+    def now(self) -> datetime | None:
+        """The time for what changes it; None: the database's own."""
         return self._clock() if self._clock else None
+
+
+class CallClosedError(Exception):
+    """The run log has an end of this call already: its process was frozen for long, or cut off."""
 
 
 class _BreakerGate:
@@ -164,14 +170,16 @@ class _BreakerGate:
         self._key = key
 
     async def before_retry(self, app_id: str) -> None:
+        if await self._breaker.database.one(_CLOSED, [self._key]) is not None:
+            raise CallClosedError("it was taken for lost meanwhile, and somebody else may have made it")
         state, retry_after = await self._breaker.ask(app_id, self._key)
         if state is CircuitState.OPEN:
             raise CircuitOpenError(
                 f"the circuit opened before another attempt; next try in {retry_after:.0f} s", retry_after=retry_after
             )
 
-    async def succeeded(self, app_id: str) -> None:
-        await self._breaker.record_success(app_id, self._key)
+    def succeeded(self, app_id: str) -> None:
+        """Nothing: the statement that settles the call tells the breaker, and saves a round trip."""
 
     async def failed(self, app_id: str, error: DashScopeError) -> None:
         await self._breaker.record_failure(app_id, self._key)

@@ -26,7 +26,7 @@ _STRING, _PAUSE = re.compile(r'":\s*"'), re.compile("[\uff0c\u3002\u3001]|$")
 _SEPARATORS = "\u2028\u2029\u0085"
 
 #: Tokens of the system prompt that an application has from its console.
-_SYSTEM_TOKENS = 60
+SYSTEM_TOKENS = 60
 
 
 @dataclass(kw_only=True, slots=True)
@@ -72,7 +72,7 @@ class Reply:
 
     def _billed(self) -> bytes:
         seen = "".join([str(turn.get("content", "")) for turn in self.call.context])
-        read, said = _SYSTEM_TOKENS + tokens(seen), tokens(self.text)
+        read, said = SYSTEM_TOKENS + tokens(seen), tokens(self.text)
         models = [("qwen-plus", read, said)]
         if self._mode in (Mode.MESSAGES, Mode.FLOW_THOUGHTS):
             # A workflow asks a small model first where to go.

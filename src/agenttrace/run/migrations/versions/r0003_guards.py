@@ -10,6 +10,7 @@ from alembic import op
 from procrastinate.schema import SchemaManager
 from sqlalchemy import text
 
+from agenttrace.run.migrations import writing
 from agenttrace.run.tables import QUEUE_SCHEMA
 
 revision = "0003"
@@ -68,16 +69,32 @@ INSERT INTO biz.ai_business_zone (zone) VALUES ('');
 """
 
 _BUDGET = """
-CREATE FUNCTION biz.ai_business_day(p_at TIMESTAMPTZ) RETURNS DATE LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN (SELECT (p_at AT TIME ZONE zone)::date FROM biz.ai_business_zone);
-END $$;
-
 CREATE FUNCTION biz.ai_run_logs_account() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    -- Admissions have a slot of their own.
+    v_slot SMALLINT := CASE TG_OP WHEN 'INSERT' THEN 0 ELSE 1 + pg_backend_pid() % 4 END;
+    v_before DATE := biz.ai_business_day(coalesce(old.created_at, new.created_at));
+    v_day DATE := biz.ai_business_day(coalesce(new.created_at, old.created_at));
+    v_used BIGINT := CASE new.status WHEN 'success' THEN coalesce(new.tokens_used, 0) ELSE 0 END
+        - CASE old.status WHEN 'success' THEN coalesce(old.tokens_used, 0) ELSE 0 END;
+    v_failed BIGINT := CASE WHEN new.status NOT IN ('success', 'pending', 'running') THEN coalesce(new.tokens_used, 0)
+                            ELSE 0 END
+        - CASE WHEN old.status NOT IN ('success', 'pending', 'running') THEN coalesce(old.tokens_used, 0) ELSE 0 END;
+    v_reserved BIGINT := CASE WHEN new.status IN ('pending', 'running') THEN new.tokens_reserved ELSE 0 END
+        - CASE WHEN old.status IN ('pending', 'running') THEN old.tokens_reserved ELSE 0 END;
 BEGIN
-    -- By day, so that two that charge the same days lock them in the same order. Admissions have a slot of their own.
+    IF v_before = v_day THEN
+        UPDATE biz.ai_budget_days AS t
+            SET used = t.used + v_used, failed = t.failed + v_failed, reserved = t.reserved + v_reserved
+            WHERE t.day = v_day AND t.slot = v_slot;
+        IF FOUND THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    -- The first of its day, or moved to another one. By day, so that two that charge the same days lock them in the
+    -- same order.
     INSERT INTO biz.ai_budget_days AS t (day, slot, used, failed, reserved)
-        SELECT biz.ai_business_day(c.at), CASE TG_OP WHEN 'INSERT' THEN 0 ELSE 1 + pg_backend_pid() % 4 END,
+        SELECT biz.ai_business_day(c.at), v_slot,
                sum(CASE WHEN c.status = 'success' THEN c.used ELSE 0 END),
                sum(CASE WHEN c.status IN ('success', 'pending', 'running') THEN 0 ELSE c.used END),
                sum(CASE WHEN c.status IN ('pending', 'running') THEN c.reserved ELSE 0 END)
@@ -124,6 +141,9 @@ BEGIN
     -- Who charges a day has written to the run log before, so nobody does meanwhile.
     LOCK TABLE biz.ai_run_logs IN SHARE ROW EXCLUSIVE MODE;
     UPDATE biz.ai_business_zone SET zone = p_zone;
+    -- The zone as a constant: every call asks for its day, more than once.
+    EXECUTE format('CREATE OR REPLACE FUNCTION biz.ai_business_day(p_at TIMESTAMPTZ) RETURNS DATE LANGUAGE sql STABLE'
+                   ' AS %L', format('SELECT (p_at AT TIME ZONE %L)::date', p_zone));
     DELETE FROM biz.ai_budget_days;
     INSERT INTO biz.ai_budget_days (day, slot, used, failed, reserved)
         SELECT biz.ai_business_day(created_at), 0,
@@ -173,18 +193,26 @@ BEGIN
     END IF;
 END $$;
 
--- p_key NULL: whoever tells it is taken for the probe. What a crash of the server may lose of a breaker is not worth
--- a wait for the disk.
-CREATE FUNCTION biz.ai_breaker_success(p_app TEXT, p_key UUID, p_now TIMESTAMPTZ DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql AS $$
+-- p_key NULL: whoever tells it is taken for the probe. The statement that settles a call does this as well, and that
+-- one has to reach the disk.
+CREATE FUNCTION biz.ai_breaker_heal(p_app TEXT, p_key UUID, p_now TIMESTAMPTZ DEFAULT NULL)
+RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
     UPDATE biz.ai_breakers
         SET changed_at = CASE WHEN state = 'half_open' THEN coalesce(p_now, clock_timestamp()) ELSE changed_at END,
             state = 'closed', failure_count = 0, probe_key = NULL, probe_until = NULL
         WHERE app_id = p_app AND NOT held
             AND ((state = 'closed' AND failure_count > 0)
                  OR (state = 'half_open' AND (p_key IS NULL OR probe_key = p_key)));
+    RETURN FOUND;
+END $$;
+
+-- What a crash of the server may lose of a breaker is not worth a wait for the disk, here and below.
+CREATE FUNCTION biz.ai_breaker_success(p_app TEXT, p_key UUID, p_now TIMESTAMPTZ DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    PERFORM biz.ai_breaker_heal(p_app, p_key, p_now);
 END $$;
 
 CREATE FUNCTION biz.ai_breaker_failure(p_app TEXT, p_key UUID, p_threshold INTEGER, p_now TIMESTAMPTZ DEFAULT NULL)
@@ -304,13 +332,13 @@ BEGIN
         END IF;
     END IF;
     verdict := 'admitted';
-    SELECT * INTO r FROM biz.ai_breaker_check(p_app_id, p_call_key, p_recovery, p_lease, p_now);
+    r := biz.ai_breaker_check(p_app_id, p_call_key, p_recovery, p_lease, p_now);
     IF r.state = 'open' THEN
         verdict := 'circuit_open';
         retry_after := r.retry_after;
         message := format('the circuit of %s is open for another %s s', p_app_type, ceil(retry_after));
     ELSE
-        SELECT * INTO r FROM biz.ai_rate_hit(p_scope, p_rate_key, p_limit, p_window, p_now);
+        r := biz.ai_rate_hit(p_scope, p_rate_key, p_limit, p_window, p_now);
         IF NOT r.allowed THEN
             verdict := 'rate_limited';
             retry_after := r.retry_after;
@@ -368,6 +396,8 @@ def upgrade() -> None:
     """Create the guards and the queue."""
     for part in (_TABLES, _BUDGET, _BREAKERS, _RATES, _ADMISSION):
         _execute(part)
+    for part in (writing.CACHE, writing.CLUES, writing.CONVERSATIONS, writing.ANSWERS):
+        _execute(part)
     op.execute("SELECT biz.ai_set_business_zone('Asia/Shanghai')")
     op.execute(f"CREATE SCHEMA {QUEUE_SCHEMA}")
     op.execute(f"SET LOCAL search_path TO {QUEUE_SCHEMA}")
@@ -378,9 +408,10 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Drop the guards and the queue, with the jobs that wait in it."""
     op.execute(f"DROP SCHEMA {QUEUE_SCHEMA} CASCADE")
+    op.execute(writing.DROPPED)
     op.execute("""
 DROP FUNCTION biz.ai_admit, biz.ai_rate_hit, biz.ai_breaker_release, biz.ai_breaker_failure, biz.ai_breaker_success,
-    biz.ai_breaker_check, biz.ai_set_business_zone;
+    biz.ai_breaker_heal, biz.ai_breaker_check, biz.ai_set_business_zone;
 DROP TRIGGER ai_run_logs_account_new ON biz.ai_run_logs;
 DROP TRIGGER ai_run_logs_account_gone ON biz.ai_run_logs;
 DROP TRIGGER ai_run_logs_account_changed ON biz.ai_run_logs;
