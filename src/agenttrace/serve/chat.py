@@ -3,8 +3,8 @@
 Refusals that HTTP has a status for come before the stream begins; the others are a stream of one error event, because
 that is where the page of the user shows them.
 
-The response is our own: sse-starlette runs four tasks a stream and a cancel scope a frame, which cost about 1.2 of the 7
-CPU ms of a chat turn of 20 frames (four rounds each: 4.5-6.8 without it, 6.2-8.0 with it).
+The response is our own: sse-starlette runs four tasks a stream and a cancel scope a frame, which cost about 1.2 of 7
+CPU ms of a chat turn with 20 frames (four rounds each: 4.5-6.8 without it, 6.2-8.0 with it).
 """
 
 from __future__ import annotations
