@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.run_caller MODE CALLERS SECONDS``: says that it is ready, waits for a line, works, and says what
 it took. Modes: ``bare`` (the client alone), ``guarded`` (admission, call, settlement, trace), ``cached`` (the same, and
-the result becomes the valid row of the cache in the same transaction), ``admit`` (the admission alone) and ``select``
+the result becomes the valid row of the cache in the same statement), ``admit`` (the admission alone) and ``select``
 (``SELECT 1``: what the database and the pool need at least).
 """
 
@@ -14,18 +14,15 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import msgspec
 import uvloop
-from psycopg import AsyncConnection
 
 from agenttrace.config import load_settings
 from agenttrace.run.calls import CallRequest, RateRule
 from agenttrace.run.client import DashScopeClient
 from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.guards.admission import Admissions
-from agenttrace.run.wire import Answer
 from benchmarks.run_fakes import PLAIN_APP
 from benchmarks.run_load import percentile
 
@@ -75,12 +72,10 @@ def _turn(mode: str, engine: Engine, bare: DashScopeClient) -> Turn:
 
     async def cached(number: int) -> object:
         request = _request(number)
-
-        async def keep(connection: AsyncConnection[Any], _: int, __: Answer, data: dict[str, Any] | None) -> None:
-            site, target = request.site_id, str(number)
-            await engine.cache.store(connection, "app3_clue", site, target, data or {}, None, "benchmark")
-
-        return await calls.call(request, effect=keep)
+        target = ("app3_clue", request.site_id, str(number))
+        return await calls.call(
+            request, writes=lambda _, data: [engine.cache.storing(*target, data or {}, None, "benchmark")]
+        )
 
     turns: dict[str, Turn] = {
         "bare": lambda _: bare.complete(PLAIN_APP, _PROMPT),

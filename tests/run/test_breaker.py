@@ -10,9 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agenttrace.run.client import DashScopeClient
 from agenttrace.run.database import Database
 from agenttrace.run.errors import CircuitOpenError, DashScopeApiError
 from agenttrace.run.guards.breaker import BreakerView, CircuitBreaker, CircuitState
+from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.simulator import Simulator, faults
 
 APP = "app-under-test"
 TICK = timedelta(microseconds=1)
@@ -235,3 +238,34 @@ def test_the_gate_of_a_call_speaks_with_its_key(database_url: str) -> None:
             assert (await _view(breaker)).state is CircuitState.HALF_OPEN
 
     asyncio.run(run())
+
+
+def test_a_call_that_the_run_log_has_closed_is_not_tried_again(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A call is tried again while its row is open; once that is closed it fails with a note, and nothing is logged."""
+
+    async def run() -> None:
+        key = uuid.uuid4()
+        async with _breaker(database_url, Clock()) as breaker, Simulator() as simulator:
+            run_logs = AIRunLogService(breaker.database)
+            log_id = await run_logs.create_log(1, "app3_clue", "event", call_key=key)
+            await run_logs.update_running(log_id)
+            waits = 0
+
+            async def wait(_: float) -> None:
+                nonlocal waits
+                waits += 1
+                if waits == 2:
+                    await run_logs.update_failed(log_id, "lost: the process of this call has died", 0)
+
+            simulator.always(APP, faults.status(500))
+            async with DashScopeClient("sim-key", base_url=simulator.base_url, sleep=wait) as client:
+                with pytest.raises(DashScopeApiError) as failure:
+                    await client.complete(APP, "x", gate=breaker.gate(key))
+            (note,) = failure.value.__notes__
+            assert note.startswith("not tried again: it was taken for lost")
+            assert failure.value.attempts == len(simulator.calls) == 2
+
+    asyncio.run(run())
+    assert [record for record in caplog.records if record.name.startswith("agenttrace")] == []

@@ -8,12 +8,12 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg import AsyncConnection
 
 from agenttrace.run.calls import CallRequest, RateRule
 from agenttrace.run.client import DashScopeClient
@@ -40,6 +40,13 @@ from agenttrace.run.wire import Answer
 
 CLUE, CHAT = BUILTIN_APP_IDS["app3_clue"], BUILTIN_APP_IDS["app1_chat"]
 LONG = "一二三四五六七八九十" * 20
+#: What a call may write for its row, and can be found again.
+NOTE = """
+CREATE OR REPLACE FUNCTION biz.note(p_log BIGINT, p_result TEXT) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO biz.ai_cache (cache_type, site_id, target_id, result_json, status)
+    VALUES ('note', p_log, 'any', p_result::jsonb, 'expired')
+$$
+"""
 
 
 async def _no_wait(_: float) -> None:
@@ -90,6 +97,7 @@ async def _world(url: str, logs: Path, *, deadline: float = 120.0) -> AsyncItera
         Database(url, size=8) as database,
     ):
         world = World(database, simulator, client, logs)
+        await database.execute(NOTE)
         try:
             yield world
         finally:
@@ -114,13 +122,15 @@ def _chat(**changes: Any) -> CallRequest:  # noqa: ANN401 - any field of a reque
     return _request(app_id=CHAT, app_type="app1_chat", trigger_type="user", session_id="conv_5_1", **changes)
 
 
-async def _note(connection: AsyncConnection[Any], log_id: int, answer: Answer, data: dict[str, Any] | None) -> None:
-    """An effect that can be found again."""
-    await connection.execute(
-        "INSERT INTO biz.ai_cache (cache_type, site_id, target_id, result_json, status) VALUES"
-        " ('note', %s, %s, %s, 'expired')",
-        (log_id, answer.request_id or "none", json.dumps({"text": answer.text, "data": data})),
-    )
+def _note(answer: Answer, data: dict[str, Any] | None) -> list[SqlCall]:
+    """What belongs to an answer: a note of it with the number of its row."""
+    told = json.dumps({"text": answer.text, "data": data})
+    return [SqlCall(function="note", arguments=(told,), takes_row=True)]
+
+
+def _store(_: Answer, data: dict[str, Any] | None, target: str = "7") -> list[SqlCall]:
+    """What belongs to an answer: its row of the cache, which waits for whoever is at the same target."""
+    return [SqlCall(function="ai_cache_store", arguments=("note", 42, target, json.dumps(data), "x", None))]
 
 
 async def _notes(world: World) -> list[tuple[int, dict[str, Any]]]:
@@ -136,13 +146,13 @@ async def _until(condition: Callable[[], bool]) -> None:
 # ── calls ──
 
 
-def test_a_call_is_settled_with_its_answer_and_its_effect(database_url: str, tmp_path: Path) -> None:
-    """A good call leaves a success row with what the provider billed, its effect, its trace, and no reservation."""
+def test_a_call_is_settled_with_its_answer_and_what_belongs_to_it(database_url: str, tmp_path: Path) -> None:
+    """A good call leaves a success row with what the provider billed, what belongs to it, its trace, no reservation."""
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:
             world.simulator.answer(CLUE, {"clues": ["爱打斯诺克"]})
-            answer, data, log_id = await world.calls.call(_request(), biz_params={"a": "b"}, effect=_note)
+            answer, data, log_id = await world.calls.call(_request(), biz_params={"a": "b"}, writes=_note)
             row, budget = await world.row(), await world.budget()
             assert data == {"clues": ["爱打斯诺克"]}
             assert (row["id"], row["status"], row["response_text"]) == (log_id, "success", answer.text)
@@ -182,7 +192,7 @@ def test_a_failed_call_is_settled_with_its_error(
         async with _world(database_url, tmp_path) as world:
             world.simulator.always(CLUE, fault)
             with pytest.raises(kind) as failure:
-                await world.calls.call(_request(), effect=_note)
+                await world.calls.call(_request(), writes=_note)
             row, budget = await world.row(), await world.budget()
             assert (row["status"], row["attempts"]) == (status, attempts)
             assert str(failure.value) in row["error_message"]
@@ -307,7 +317,7 @@ def test_a_cancelled_call_is_settled_and_frees_the_probe(database_url: str, tmp_
         async with _world(database_url, tmp_path) as world:
             await world.half_open()
             world.simulator.script(CLUE, faults.hang())
-            calling = asyncio.create_task(world.calls.call(_request(), effect=_note))
+            calling = asyncio.create_task(world.calls.call(_request(), writes=_note))
             await _until(lambda: len(world.simulator.calls) == 1)
             calling.cancel("the worker stops")
             with pytest.raises(asyncio.CancelledError):
@@ -347,66 +357,21 @@ def test_a_caller_cancelled_while_it_waits_for_admission_leaves_nothing(database
     asyncio.run(run())
 
 
-# ── effects, and a database that goes away ──
+# ── what belongs to an answer, and a database that goes away ──
 
 
-def test_an_effect_that_fails_does_not_cost_the_answer(database_url: str, tmp_path: Path) -> None:
-    """When what belongs to an answer cannot be written, the answer is recorded alone, and comes with the error."""
-
-    async def run() -> None:
-        async def refuse(
-            connection: AsyncConnection[Any], log_id: int, answer: Answer, data: dict[str, Any] | None
-        ) -> None:
-            await _note(connection, log_id, answer, data)
-            await connection.execute("SELECT 1 / 0")
-
-        async with _world(database_url, tmp_path) as world:
-            with pytest.raises(EffectError) as failure:
-                await world.calls.call(_request(), effect=refuse)
-            assert isinstance(failure.value.__cause__, psycopg.errors.DivisionByZero)
-            row = await world.row()
-            assert (row["status"], row["response_text"]) == ("success", failure.value.answer.text)
-            assert failure.value.data == json.loads(row["response_text"])
-            assert await _notes(world) == []
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_connection_lost_while_settling_writes_everything_once(database_url: str, tmp_path: Path, when: str) -> None:
-    """Cut before or after the commit, settling is done again until it is done, and its effect exactly once."""
-
-    async def run() -> None:
-        async with _world(database_url, tmp_path) as world:
-            cuts = 0
-
-            async def cut(
-                connection: AsyncConnection[Any], log_id: int, answer: Answer, data: dict[str, Any] | None
-            ) -> None:
-                nonlocal cuts
-                await _note(connection, log_id, answer, data)
-                cuts += 1
-                if cuts > 1:
-                    return
-                if when == "after":
-                    # The commit gets through, but its acknowledgement does not.
-                    await connection.execute("COMMIT")
-                await world.database.execute("SELECT pg_terminate_backend(%s)", [connection.info.backend_pid])
-                await connection.execute("SELECT 1")
-
-            _, _, log_id = await world.calls.call(_request(), effect=cut)
-            assert cuts == (2 if when == "before" else 1)
-            assert [noted for noted, _ in await _notes(world)] == [log_id]
-            assert (await world.row())["status"] == "success"
-            assert (await world.budget()).daily_reserved == 0
-
-    asyncio.run(run())
-
-
-def _store(_: Answer, data: dict[str, Any] | None, target: str = "7") -> list[SqlCall]:
-    """What :func:`_note` writes, as a part of the settling statement."""
-    arguments = ("note", 42, target, json.dumps(data), "x", None)
-    return [SqlCall(function="ai_cache_store", arguments=arguments)]
+async def _cut_while_settling(world: World, *, cancel: bool = False) -> asyncio.Task[Any]:
+    """A call whose settling statement has died on the way, its caller cancelled meanwhile or not."""
+    waits = "query LIKE '%ai_cache_store(%' AND wait_event = 'advisory'"
+    async with world.database.transaction() as connection:
+        await connection.execute("SELECT biz.ai_cache_lock('note', 42, '7')")
+        calling = asyncio.create_task(world.calls.call(_request(), writes=_store))
+        while not (found := await world.database.all(f"SELECT pid FROM pg_stat_activity WHERE {waits}")):
+            await asyncio.sleep(0.005)
+        if cancel:
+            calling.cancel()
+        await world.database.execute("SELECT pg_terminate_backend(%s)", found[0])
+    return calling
 
 
 def test_a_settling_statement_that_is_cut_is_done_again(database_url: str, tmp_path: Path) -> None:
@@ -414,14 +379,7 @@ def test_a_settling_statement_that_is_cut_is_done_again(database_url: str, tmp_p
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:
-            waits = "query LIKE '%ai_cache_store(%' AND wait_event = 'advisory'"
-            async with world.database.transaction() as connection:
-                await connection.execute("SELECT biz.ai_cache_lock('note', 42, '7')")
-                calling = asyncio.create_task(world.calls.call(_request(), writes=_store))
-                while not (found := await world.database.all(f"SELECT pid FROM pg_stat_activity WHERE {waits}")):
-                    await asyncio.sleep(0.005)
-                await world.database.execute("SELECT pg_terminate_backend(%s)", found[0])
-            _, data, log_id = await calling
+            _, data, log_id = await (await _cut_while_settling(world))
             assert await _notes(world) == [(42, data)]
             row = await world.row()
             assert (row["id"], row["status"]) == (log_id, "success")
@@ -430,17 +388,48 @@ def test_a_settling_statement_that_is_cut_is_done_again(database_url: str, tmp_p
     asyncio.run(run())
 
 
-def test_a_settling_statement_that_is_refused_does_not_cost_the_answer(database_url: str, tmp_path: Path) -> None:
-    """When what belongs to an answer is refused in the settling statement, the answer is recorded alone."""
+def test_a_settling_statement_nobody_heard_the_end_of_is_not_done_again(database_url: str, tmp_path: Path) -> None:
+    """A call that was settled, only the acknowledgement was lost, stays so, with what belongs to it once."""
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:
+            acknowledged: list[object] = []
+
+            def lose(acknowledgement: object) -> None:
+                acknowledged.append(acknowledgement)
+                if len(acknowledged) == 1:
+                    raise psycopg.OperationalError("the connection is lost")
+
+            def write(answer: Answer, data: dict[str, Any] | None) -> list[SqlCall]:
+                heard = SqlCall(function="ai_business_day", arguments=(datetime(2026, 5, 1, tzinfo=UTC),), told=lose)
+                return [*_note(answer, data), heard]
+
+            answer, data, log_id = await world.calls.call(_request(), writes=write)
+            assert acknowledged == [date(2026, 5, 1)] * 2
+            assert await _notes(world) == [(log_id, {"text": answer.text, "data": data})]
+            row, budget = await world.row(), await world.budget()
+            assert (row["id"], row["status"]) == (log_id, "success")
+            assert (budget.daily_used, budget.daily_reserved) == (answer.tokens_used, 0)
+
+    asyncio.run(run())
+
+
+def test_a_write_that_is_refused_does_not_cost_the_answer(database_url: str, tmp_path: Path) -> None:
+    """When a part of what belongs to an answer is refused, the answer is recorded alone, and comes with the error."""
+
+    async def run() -> None:
+        def write(answer: Answer, data: dict[str, Any] | None) -> list[SqlCall]:
+            return [*_note(answer, data), *_store(answer, data, "x" * 101)]
+
+        async with _world(database_url, tmp_path) as world:
             await world.half_open()
             with pytest.raises(EffectError) as failure:
-                await world.calls.call(_request(), writes=lambda answer, data: _store(answer, data, "x" * 101))
+                await world.calls.call(_request(), writes=write)
             assert isinstance(failure.value.__cause__, psycopg.errors.StringDataRightTruncation)
             row = await world.row()
             assert (row["status"], row["response_text"]) == ("success", failure.value.answer.text)
+            assert failure.value.data == json.loads(row["response_text"])
+            assert failure.value.log_id == row["id"]
             assert await _notes(world) == []
             assert await world.state(CLUE) is CircuitState.CLOSED
 
@@ -448,7 +437,7 @@ def test_a_settling_statement_that_is_refused_does_not_cost_the_answer(database_
 
 
 def test_an_answer_that_was_given_up_as_lost_is_kept(database_url: str, tmp_path: Path) -> None:
-    """An answer to a call that was closed as lost gets a row of its own, with its effect, and its tokens count once."""
+    """An answer to a call that was closed as lost gets a row of its own, its writes, and its tokens count once."""
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:
@@ -461,7 +450,7 @@ def test_an_answer_that_was_given_up_as_lost_is_kept(database_url: str, tmp_path
                 return {"late": True}
 
             world.simulator.answer(CLUE, close_as_lost)
-            answer, _, log_id = await world.calls.call(_request(), effect=_note)
+            answer, _, log_id = await world.calls.call(_request(), writes=_note)
             rows = await world.database.all("SELECT id, status FROM biz.ai_run_logs ORDER BY id")
             assert [status for _, status in rows] == ["failed", "success"]
             assert rows[1][0] == log_id
@@ -473,7 +462,7 @@ def test_an_answer_that_was_given_up_as_lost_is_kept(database_url: str, tmp_path
 
 
 def test_the_second_success_of_a_step_is_paid_but_not_used(database_url: str, tmp_path: Path) -> None:
-    """When another worker finished the step first, the later answer has no effect, but its tokens are counted."""
+    """When another worker finished the step first, the later answer writes nothing, but its tokens are counted."""
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:
@@ -486,7 +475,7 @@ def test_the_second_success_of_a_step_is_paid_but_not_used(database_url: str, tm
             first, _, _ = await world.calls.call(request)
             await world.half_open()
             with pytest.raises(StepDoneError):
-                await world.calls.call(replace(request, key=uuid.uuid4()), effect=_note)
+                await world.calls.call(replace(request, key=uuid.uuid4()), writes=_note)
             assert await _notes(world) == []
             budget = await world.budget()
             assert (budget.daily_used, budget.daily_failed) == (first.tokens_used, first.tokens_used)
@@ -502,16 +491,7 @@ def test_a_cancellation_while_settling_comes_after_it(database_url: str, tmp_pat
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:
-            calling: asyncio.Task[Any]
-
-            async def cancel(
-                connection: AsyncConnection[Any], log_id: int, answer: Answer, data: dict[str, Any] | None
-            ) -> None:
-                calling.cancel()
-                await asyncio.sleep(0)
-                await _note(connection, log_id, answer, data)
-
-            calling = asyncio.create_task(world.calls.call(_request(), effect=cancel))
+            calling = await _cut_while_settling(world, cancel=True)
             with pytest.raises(asyncio.CancelledError):
                 await calling
             assert (await world.row())["status"] == "success"
@@ -524,12 +504,12 @@ def test_a_cancellation_while_settling_comes_after_it(database_url: str, tmp_pat
 
 
 def test_a_stream_is_settled_when_it_ends(database_url: str, tmp_path: Path) -> None:
-    """A stream that is read to its end is a success with the whole text, its effect, and the provider's usage."""
+    """A stream that is read to its end is a success with the whole text, its writes, and the provider's usage."""
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:
             world.simulator.answer(CHAT, LONG)
-            stream = await world.calls.open_stream(_chat(), effect=_note)
+            stream = await world.calls.open_stream(_chat(), writes=_note)
             assert (await world.row())["status"] == stream.status == "running"
             assert "".join([text async for text in stream]) == LONG
             await stream.aclose()
@@ -552,7 +532,7 @@ def test_a_stream_that_is_cut_is_settled_with_what_arrived(database_url: str, tm
         async with _world(database_url, tmp_path) as world:
             world.simulator.answer(CHAT, LONG)
             world.simulator.script(CHAT, faults.hang(after_chunks=3))
-            stream = await world.calls.open_stream(_chat(), effect=_note)
+            stream = await world.calls.open_stream(_chat(), writes=_note)
             heard: list[str] = []
 
             async def listen() -> None:
@@ -591,7 +571,7 @@ def test_a_stream_that_fails_is_settled_with_its_error(database_url: str, tmp_pa
         async with _world(database_url, tmp_path) as world:
             world.simulator.answer(CHAT, LONG)
             world.simulator.always(CHAT, fault)
-            stream = await world.calls.open_stream(_chat(), effect=_note)
+            stream = await world.calls.open_stream(_chat(), writes=_note)
             with pytest.raises(DashScopeApiError) as failure:
                 async for _ in stream:
                     pass
@@ -624,22 +604,22 @@ def test_a_stream_nobody_listens_to_costs_nothing(database_url: str, tmp_path: P
     asyncio.run(run())
 
 
-def test_an_effect_that_fails_does_not_hide_why_a_stream_ended(
+def test_a_write_that_fails_does_not_hide_why_a_stream_ended(
     database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The listener of a failed stream gets the stream's own error; that its effect failed too is logged."""
+    """The listener of a failed stream gets the stream's own error; that nothing could be written is logged."""
 
     async def run() -> None:
-        async def refuse(*_: object) -> None:
+        def refuse(*_: object) -> list[SqlCall]:
             raise ValueError("no")
 
         async with _world(database_url, tmp_path) as world:
             world.simulator.script(CHAT, faults.status(400), faults.empty_usage())
-            stream = await world.calls.open_stream(_chat(), effect=refuse)
+            stream = await world.calls.open_stream(_chat(), writes=refuse)
             with pytest.raises(DashScopeApiError):
                 await anext(stream)
             assert "ValueError" in caplog.text
-            good = await world.calls.open_stream(_chat(), effect=refuse)
+            good = await world.calls.open_stream(_chat(), writes=refuse)
             with pytest.raises(EffectError):
                 async for _ in good:
                     pass

@@ -18,6 +18,10 @@ SHORTEST_SECRET = 8
 _logger = logging.getLogger(__name__)
 
 
+class CallClosedError(Exception):
+    """The run log has an end of this call already: its process was frozen for long, or cut off."""
+
+
 class Gate(Protocol):
     """What is asked and told around each attempt; the first one was admitted before the client was called.
 
@@ -25,7 +29,7 @@ class Gate(Protocol):
     """
 
     async def before_retry(self, app_id: str) -> None:
-        """May the application be called again? Raises CircuitOpenError if not."""
+        """May the application be called again? Raises CircuitOpenError or CallClosedError if not."""
 
     def succeeded(self, app_id: str) -> Coroutine[Any, Any, None] | None:
         """The application has answered; None: nobody has to be told."""
@@ -182,7 +186,7 @@ class Call:
             return True
         try:
             await self._gate.before_retry(self.app_id)
-        except CircuitOpenError as refusal:
+        except (CircuitOpenError, CallClosedError) as refusal:
             failure.add_note(f"not tried again: {refusal}")
         except Exception:
             # What the application said, and has billed, says more than that its gate is out of order.

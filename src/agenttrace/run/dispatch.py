@@ -180,7 +180,7 @@ class AIDispatcher:
     async def _claim(self, job_id: int) -> Job | None:
         async with self.database.transaction() as connection:
             job = await self.store.claim(connection, job_id)
-            if job is not None:
+            if job is not None and job.claim > 1:
                 await self._run_logs.close_open_of_job(connection, job_id)
             return job
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from agenttrace.run.client import Gate
+from agenttrace.run.attempts import CallClosedError, Gate
 from agenttrace.run.database import Database, patient
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
 
@@ -156,10 +156,6 @@ class CircuitBreaker:
     def now(self) -> datetime | None:
         """The time for what changes it; None: the database's own."""
         return self._clock() if self._clock else None
-
-
-class CallClosedError(Exception):
-    """The run log has an end of this call already: its process was frozen for long, or cut off."""
 
 
 class _BreakerGate:
