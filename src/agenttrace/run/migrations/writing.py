@@ -71,6 +71,8 @@ CREATE FUNCTION biz.ai_conversation_resolve(
 DECLARE
     c biz.ai_conversations;
 BEGIN
+    -- A crash that loses the question loses its turn; once that is settled, the question is on the disk as well.
+    PERFORM set_config('synchronous_commit', 'off', true);
     is_new := false;
     IF p_conversation IS NOT NULL THEN
         SELECT t.* INTO c FROM biz.ai_conversations AS t
