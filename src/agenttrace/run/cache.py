@@ -171,13 +171,9 @@ class AICacheService:
     # ── reading ──
 
     async def get(self, cache_type: str, site_id: int, target_id: str) -> Row | None:
-        """The valid result of a target that has not run out, with everything about it."""
+        """The valid result of a target that has not run out, with everything about it; there is never more than one."""
         rows = await self.database.rows(_GET, [cache_type, site_id, target_id, self._now()])
         return rows[0] if rows else None
-
-    async def latest_valid(self, cache_type: str, site_id: int, target_id: str) -> Row | None:
-        """The same: of a target there is never more than one valid row."""
-        return await self.get(cache_type, site_id, target_id)
 
     async def list(
         self,

@@ -204,7 +204,7 @@ class ChainRun:
         if app.cache is None:
             return None
         cache, where = self._tools.cache, (app.cache.cache_type, self.job.site_id, target_of(app, step, self.job))
-        row = await cache.database.patiently(lambda: cache.latest_valid(*where))
+        row = await cache.database.patiently(lambda: cache.get(*where))
         return None if row is None else row["result_json"]
 
     # ── what becomes of the answer ──
