@@ -98,7 +98,7 @@ def test_a_token_with_and_without_an_end_is_good(server: Running) -> None:
         (b'{"message": "a"', 400, "JSON"),
         (b"{}", 422, "message"),
         (b'{"message": ""}', 422, "message"),
-        (b'{"message": " \\n "}', 422, "message"),
+        (b'{"message": " \\n "}', 422, "message: is blank"),
         (b'{"message": 5}', 422, "message"),
         (b'{"message": "' + b"x" * 8001 + b'"}', 422, "message"),
         (b'{"message": "a", "entry": "other"}', 422, "entry"),

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 from starlette.types import Receive, Scope, Send
 
 from agenttrace.run.chat import ChatEvent, ChatService, ChatTurn, error_event
@@ -46,12 +47,18 @@ data: {"conversation_id":7,"message_id":22,"session_id":"conv_7_1794732814","tok
 """
 
 
+def _not_blank(message: str) -> str:
+    if not message.strip():
+        raise PydanticCustomError("blank", "is blank; say something")
+    return message
+
+
 class ChatRequest(BaseModel):
     """What a user says, and where."""
 
     model_config = ConfigDict(extra="forbid")
 
-    message: str = Field(min_length=1, max_length=MESSAGE_CHARS, pattern=r"\S")
+    message: Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARS), AfterValidator(_not_blank)]
     entry: Literal["general", "task", "customer", "coach"] = Field(
         default="general",
         description="`task` goes on with its conversation, `customer` and `coach` for 3 days; `general` begins one.",
