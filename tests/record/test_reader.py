@@ -225,7 +225,11 @@ def test_compressed_line_over_the_limit(tmp_path: Path) -> None:
     assert zstd_lines(path, limit=20) == ([(0, b"one"), (105, b"three")], [100])
 
 
-@given(lines=st.integers(1, 3000), garbage=st.binary(min_size=8, max_size=20), cut=st.integers(0, 3))
+# Without a line end: where the cut falls inside a block that is not compressed, garbage takes the place of its text.
+_GARBAGE = st.binary(min_size=8, max_size=20).filter(lambda garbage: b"\n" not in garbage)
+
+
+@given(lines=st.integers(1, 3000), garbage=_GARBAGE, cut=st.integers(0, 3))
 def test_damaged_compressed_file(
     lines: int, garbage: bytes, cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

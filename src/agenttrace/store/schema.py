@@ -212,4 +212,12 @@ MIGRATIONS: tuple[str, ...] = (
     INSERT INTO search (search, rank) VALUES ('pgsz', 8000);
     INSERT INTO search (search, rank) VALUES ('hashsize', 8388608);
     """,
+    """
+    -- The last event there was when a span was written: what changed since a moment can be asked for without an index.
+    ALTER TABLE spans ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;
+
+    -- Another try at a line is the recorder's work; others ask for it here and read what came of it.
+    ALTER TABLE quarantine ADD COLUMN retry_asked_at REAL;
+    ALTER TABLE quarantine ADD COLUMN retry_result TEXT;
+    """,
 )

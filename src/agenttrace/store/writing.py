@@ -37,12 +37,15 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _UPSERT_SPAN = """
 INSERT INTO spans
     (span_id, trace_id, parent_id, session_id, stream, kind, name, start, "end", status, model,
-     turn_index, step_n, response, attributes)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+     turn_index, step_n, response, attributes, changed)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (session_id, span_id) DO UPDATE SET
     name = excluded.name, start = min(start, excluded.start), "end" = excluded."end", status = excluded.status,
-    model = excluded.model, response = coalesce(excluded.response, response), attributes = excluded.attributes
+    model = excluded.model, response = coalesce(excluded.response, response), attributes = excluded.attributes,
+    changed = excluded.changed
 """
+
+_LAST_EVENT = "SELECT coalesce(max(event_no), 0) FROM processed_events"
 
 _UPSERT_SESSION = f"""
 INSERT OR REPLACE INTO sessions ({", ".join(_SESSION_COLUMNS)})
@@ -79,7 +82,7 @@ class Batch(msgspec.Struct, kw_only=True):
 
 
 def span_row(span: Span, session: int, stream: str) -> tuple[Any, ...]:
-    """A span as a row of the statement above."""
+    """A span as a row of the statement above, but for the last column, which the batch knows."""
     return (
         span.span_id,
         span.trace_id,
@@ -119,7 +122,8 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     _insert(connection, _INSERT_EVENT, batch.events)
     many(_INSERT_BLOCK, batch.blocks)
     many(_INSERT_QUARANTINE, batch.quarantine)
-    _insert(connection, _UPSERT_SPAN, batch.spans)
+    (last,) = connection.execute(_LAST_EVENT).fetchone()
+    _insert(connection, _UPSERT_SPAN, [(*row, last) for row in batch.spans])
     moved = ledger.moved_sessions(connection, batch.sessions)
     many(_UPSERT_SESSION, map(msgspec.structs.astuple, batch.sessions))
     many(_UPSERT_STREAM, batch.streams)
