@@ -30,7 +30,14 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=_MOST, description=f"a whole num
 Natural = Annotated[int, msgspec.Meta(ge=0, le=_MOST, description=f"a whole number from 0 to {_MOST}")]
 Workers = Annotated[int, msgspec.Meta(ge=0, le=256, description="a whole number from 0 to 256")]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400, description="a number above 0 and up to 86400")]
+HostName = Annotated[str, msgspec.Meta(pattern=r"^[^\s:/\\@\[\]?#%*]+(:[0-9]{1,5})?$")]
+HostNames = Annotated[
+    tuple[HostName, ...],
+    msgspec.Meta(description='a list of host names, such as ["trace.example.com", "trace.example.com:8443"]'),
+]
+Hours = Annotated[int, msgspec.Meta(ge=1, le=8784, description="a whole number from 1 to 8784")]
 Secret = Annotated[str, msgspec.Meta(min_length=32, description="at least 32 characters that nobody can guess")]
+Login = Annotated[Literal["auto", "always"], msgspec.Meta(description='"auto" or "always"')]
 Currency = Annotated[Literal["native", "USD", "CNY"], msgspec.Meta(description='one of "native", "USD" and "CNY"')]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535, description="a whole number from 0 to 65535")]
 Big = Annotated[int, msgspec.Meta(ge=1, le=2**62, description="a whole number from 1")]
@@ -157,6 +164,12 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_body_bytes: Positive = 1_048_576
     #: A silent stream says this often that it is alive.
     heartbeat_seconds: Seconds = 15.0
+    #: Names, besides this machine's own, that the console answers to.
+    allowed_hosts: HostNames = ()
+    #: ``auto``: whoever looks from this machine needs no login; ``always``: everybody does.
+    login: Login = "auto"
+    #: How long a login to the console holds.
+    login_hours: Hours = 24 * 14
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +177,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     #: The data directory.
     home: Path
+    #: The file that was read, or would have been if there were one.
+    file: Path | None = None
     record: RecordSettings = RecordSettings()
     retention: RetentionSettings = RetentionSettings()
     usage: UsageSettings = UsageSettings()
@@ -219,7 +234,8 @@ SECRETS = ("database.url", "jwt.secret")
 #: Tables of the file that are not settings with a value of their own.
 _TABLES = ("prices", "apps", "events")
 _LISTS_OF_PATHS = ("record.paths", "record.exclude")
-_LISTS = (*_LISTS_OF_PATHS, "record.agents", "run.dimensions")
+_LISTS_OF_HOSTS = ("serve.allowed_hosts",)
+_LISTS = (*_LISTS_OF_PATHS, *_LISTS_OF_HOSTS, "record.agents", "run.dimensions")
 _ZONES = ("usage.timezone", "run.timezone")
 _PRICE_EXAMPLE = 'Write [prices."kimi-k2.5"] and below it currency = "CNY", input = 4 and output = 21.'
 
@@ -243,10 +259,11 @@ def load_settings(environ: Mapping[str, str] = os.environ, flags: Mapping[str, A
             origins[name] = origin
     prices = _prices(table, file)
     origins |= {f"prices.{price.model}": price.source for price in prices}
-    return _assembled(values, prices, origins, _tables_of_ones_own(table, file))
+    return _assembled(file, values, prices, origins, _tables_of_ones_own(table, file))
 
 
 def _assembled(
+    file: Path,
     values: Mapping[str, Any],
     prices: tuple[Price, ...],
     origins: dict[str, str],
@@ -259,6 +276,7 @@ def _assembled(
             parts[section][key] = value
     return Settings(
         home=Path(values["home"]),
+        file=file,
         record=RecordSettings(**parts["record"]),
         retention=RetentionSettings(**parts["retention"]),
         usage=UsageSettings(**parts["usage"]),
@@ -397,7 +415,8 @@ def _listed(name: str, text: str) -> object:
     """Split the text of a variable where its setting is a list; paths may hold commas, names do not."""
     if name not in _LISTS:
         return text.strip()
-    separators = os.pathsep if name in _LISTS_OF_PATHS else f",{os.pathsep}"
+    # A host may have a port behind a colon.
+    separators = os.pathsep if name in _LISTS_OF_PATHS else "," if name in _LISTS_OF_HOSTS else f",{os.pathsep}"
     return [part.strip() for part in re.split(f"[{re.escape(separators)}]", text) if part.strip()]
 
 

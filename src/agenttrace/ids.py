@@ -41,6 +41,11 @@ def span_id(*parts: str) -> bytes:
     return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).digest()[:8]
 
 
+def tool_span_id(session_id: str, stream: str, step: bytes, call: str) -> bytes:
+    """The span of a tool call, which is named inside the model call that asked for it."""
+    return span_id(session_id, stream, "tool", step.hex(), call)
+
+
 def trace_id(*parts: str) -> bytes:
     """Sixteen bytes for a trace."""
     return hashlib.sha256("\x1f".join(("trace", *parts)).encode("utf-8", "surrogatepass")).digest()[:16]

@@ -39,6 +39,7 @@ COMMANDS = (
     "doctor",
     "quarantine",
     "prune",
+    "user",
 )
 
 #: Commands that consist of commands.
@@ -49,6 +50,7 @@ GROUPS = {
     "runs": ("list", "show"),
     "breakers": ("list", "open", "close"),
     "cache": ("list", "show", "invalidate"),
+    "user": ("add", "list", "remove", "password", "role", "audit"),
 }
 
 

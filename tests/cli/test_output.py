@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agenttrace.cli import figures
 from agenttrace.cli.columns import Column, table_lines
-from agenttrace.cli.output import one_line, safe
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line, safe
+from agenttrace.views.times import iso
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 texts = st.text(st.characters(), max_size=60)
@@ -97,15 +98,15 @@ def test_money(micros: int, currency: str, text: str) -> None:
 @given(st.integers(-(10**18), 10**18))
 def test_times_never_fail(micros: int) -> None:
     """Whatever a damaged log says, there is a text for it."""
-    assert figures.iso(micros)
+    assert iso(micros)
     assert figures.clock(micros)
     assert figures.time_of_day(micros)
 
 
 def test_iso_is_utc_with_microseconds() -> None:
     """The form JSON has everywhere."""
-    assert figures.iso(1_794_732_814_940_001) == "2026-11-15T08:53:34.940001Z"
-    assert figures.iso(None) is None
+    assert iso(1_794_732_814_940_001) == "2026-11-15T08:53:34.940001Z"
+    assert iso(None) is None
 
 
 cells = st.text(st.characters(categories=["L", "N"]), max_size=40)

@@ -19,11 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.cli.budget import bar, budget_fields
+from agenttrace.cli.budget import bar
 from agenttrace.client import AsyncTriggerClient, TriggerClient
 from agenttrace.config import load_settings
 from agenttrace.run.guards.budget import BudgetStatus
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Simulator, environment, faults
+from agenttrace.views.run import budget_fields
 from run.fixtures import execute
 
 from .conftest import Program

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import asking, figures, opening, output
+from agenttrace.cli import asking, opening, output
 from agenttrace.cli.columns import Column, print_table
+from agenttrace.views import figures, times
+from agenttrace.views.plain import one_line
+from agenttrace.views.run import app_fields, event_fields, known_id, load_catalog
 
 if TYPE_CHECKING:
     from agenttrace.run.calls import RateRule
@@ -36,7 +38,7 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
         output.print_json(
             {
                 "apps": [app_fields(app) for app in catalog.apps.values()],
-                "events": [_event_fields(name, lanes, catalog) for name, lanes in catalog.events.items()],
+                "events": [event_fields(name, lanes, catalog) for name, lanes in catalog.events.items()],
                 "dimensions": catalog.dimensions,
                 "missing": missing,
             }
@@ -53,80 +55,12 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
 
 
 def _loaded() -> tuple[Catalog, Sequence[str], str]:
-    from agenttrace.run.catalog import Catalog, CatalogError
-    from agenttrace.run.config import AIConfig, MissingVariablesError
+    from agenttrace.run.catalog import CatalogError
 
-    settings = opening.settings()
-    config: AIConfig | None = None
-    missing: Sequence[str] = ()
-    advice = ""
     try:
-        config = AIConfig.from_env(os.environ)
-    except MissingVariablesError as error:
-        missing, advice = error.missing, str(error)
-    try:
-        catalog = Catalog.load(
-            config,
-            {"apps": settings.apps, "events": settings.events},
-            dimensions=settings.run.dimensions,
-            user_limit=settings.run.user_calls_per_minute,
-            store_limit=settings.run.store_calls_per_hour,
-        )
+        return load_catalog(opening.settings())
     except CatalogError as error:
         raise asking.wrong_catalog(error) from error
-    return catalog, missing, advice
-
-
-def app_fields(app: App) -> dict[str, Any]:
-    """An application for JSON."""
-    variable = variable_of(app)
-    cache = app.cache
-    return {
-        "app": app.key,
-        "app_type": app.app_type,
-        "title": app.title,
-        "app_id": _id_of(app),
-        "variable": variable,
-        "rate": {"scope": app.rate.scope, "limit": app.rate.limit, "seconds": app.rate.seconds},
-        "cache": None
-        if cache is None
-        else {
-            "cache_type": cache.cache_type,
-            "days": cache.days,
-            "end_of_day": cache.end_of_day,
-            "target": app.target,
-        },
-        "inputs": app.inputs,
-        "expected_tokens": app.expected_tokens,
-        "stream": app.stream,
-    }
-
-
-def variable_of(app: App) -> str | None:
-    """The variable that holds the id of one of the eight; others have theirs in the file."""
-    from agenttrace.run.config import REQUIRED
-
-    name = f"DASHSCOPE_APP_ID_{app.app_type.removeprefix('app').upper()}"
-    return name if name in REQUIRED else None
-
-
-def _id_of(app: App) -> str | None:
-    # The catalog has no ids at all while one of them is missing; here each is looked at by itself.
-    return app.app_id or os.environ.get(variable_of(app) or "", "").strip() or None
-
-
-def _event_fields(name: str, lanes: Sequence[Lane], catalog: Catalog) -> dict[str, Any]:
-    return {
-        "event": name,
-        "lanes": [
-            {"apps": lane.apps, "condition": lane.condition, "each_dimension": lane.each_dimension} for lane in lanes
-        ],
-        "steps": [step.name for step in catalog.chain(name, dict.fromkeys(_conditions(lanes), True)).steps],
-    }
-
-
-def _conditions(lanes: Sequence[Lane]) -> list[str]:
-    return [lane.condition for lane in lanes if lane.condition]
 
 
 def _show_apps(catalog: Catalog) -> None:
@@ -143,11 +77,11 @@ def _show_apps(catalog: Catalog) -> None:
 
 
 def _row(app: App) -> list[Any]:
-    app_id = _id_of(app)
+    app_id = known_id(app)
     return [
         output.styled(app.key, "cyan"),
-        output.one_line(app.app_type),
-        output.one_line(app.title),
+        one_line(app.app_type),
+        one_line(app.title),
         output.styled(app_id, "green") if app_id else output.styled("not set", "yellow"),
         rate_text(app.rate),
         keep_text(app),
@@ -158,7 +92,7 @@ def _row(app: App) -> list[Any]:
 def rate_text(rate: RateRule) -> str:
     """``10 a minute per user``."""
     spans = {_MINUTE: "a minute", _HOUR: "an hour"}
-    span = spans.get(round(rate.seconds)) or f"in {figures.duration(round(rate.seconds * figures.MICROS))}"
+    span = spans.get(round(rate.seconds)) or f"in {figures.duration(round(rate.seconds * times.MICROS))}"
     return f"{rate.limit} {span} per {rate.scope}"
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
 
-from agenttrace.cli import figures, opening, output
-from agenttrace.cli.errors import USAGE, CommandError, UsageError
+from agenttrace.cli import opening
+from agenttrace.cli.errors import USAGE, CommandError
+from agenttrace.views import figures
+from agenttrace.views.times import micros_of
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -56,6 +58,7 @@ def database_errors(url: str | None) -> Iterator[None]:
 
     from agenttrace.run.catalog import CatalogError
     from agenttrace.run.postgres import PostgresError
+    from agenttrace.views.trouble import database_trouble
 
     try:
         yield
@@ -65,10 +68,21 @@ def database_errors(url: str | None) -> Iterator[None]:
         raise wrong_catalog(error) from error
     except (Error, PoolTimeout, DBAPIError) as error:
         # A migration has the driver's error wrapped.
-        known = told(url, getattr(error, "orig", None) or error)
+        known = database_trouble(url, getattr(error, "orig", None) or error)
         if known is None:
             raise
         raise known from error
+
+
+def explained(url: str | None, error: Exception) -> str | None:
+    """What may go wrong with the database in a sentence or two; None for a bug."""
+    try:
+        with database_errors(url):
+            raise error
+    except CommandError as told:
+        return f"{told.problem}. {told.fix}".strip()
+    except Exception:
+        return None
 
 
 async def _asked(settings: Settings, action: Callable[[Engine], Awaitable[T]]) -> T:
@@ -83,40 +97,6 @@ def wrong_catalog(error: Exception) -> CommandError:
     return CommandError(f"agenttrace.toml: {error}", "Correct that table.", code=USAGE)
 
 
-def told(url: str | None, error: BaseException) -> CommandError | None:
-    """What can be expected of a database; None for a bug."""
-    from psycopg import DataError, InterfaceError, OperationalError, ProgrammingError
-    from psycopg.conninfo import conninfo_to_dict
-    from psycopg.errors import InsufficientPrivilege
-    from psycopg_pool import PoolTimeout
-
-    fix = "Check AGENTTRACE_DATABASE_URL, and that the server it names runs." if url else ""
-    try:
-        password = conninfo_to_dict(url or "").get("password")
-    except ProgrammingError:
-        # The driver would quote all of it, with the password in it.
-        return CommandError("the database cannot be used: its address is not one that PostgreSQL understands", fix)
-    if isinstance(error, DataError):
-        return UsageError("a number that was given is too large", "Give one that could be in the database.")
-    if isinstance(error, OperationalError | InterfaceError | InsufficientPrivilege | PoolTimeout):
-        reason = output.one_line(str(error))
-        reason = reason.replace(str(password), "***") if password else reason
-        return CommandError(f"the database cannot be used: {reason}", fix)
-    return None
-
-
-def micros(moment: datetime | None) -> int | None:
-    """A moment of the database as the tables count time."""
-    if moment is None:
-        return None
-    return round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * figures.MICROS)
-
-
 def clock(moment: datetime | None) -> str:
     """A moment of the database, as short as can be."""
-    return figures.clock(micros(moment))
-
-
-def fields(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for JSON: times in UTC."""
-    return {name: figures.iso(micros(value)) if isinstance(value, datetime) else value for name, value in row.items()}
+    return figures.clock(None if moment is None else micros_of(moment))

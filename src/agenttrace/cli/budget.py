@@ -8,7 +8,9 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from agenttrace.cli import asking, figures, opening, output
+from agenttrace.cli import asking, opening, output
+from agenttrace.views import figures
+from agenttrace.views.run import budget_fields
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -51,34 +53,6 @@ def budget(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 async def _status(engine: Engine) -> BudgetStatus:
     return await engine.budget.check_budget()
-
-
-def budget_fields(status: BudgetStatus, now: datetime) -> dict[str, Any]:
-    """The budget for JSON; ``left`` is what the next call may reserve, and never below zero."""
-    return {
-        "allowed": status.allowed,
-        "reason": status.reason,
-        "timezone": str(now.tzinfo),
-        "day": _period(
-            now.strftime("%Y-%m-%d"),
-            status.daily_limit,
-            status.daily_used,
-            status.daily_failed,
-            status.daily_reserved,
-        ),
-        "month": _period(
-            now.strftime("%Y-%m"),
-            status.monthly_limit,
-            status.monthly_used,
-            status.monthly_failed,
-            status.monthly_reserved,
-        ),
-    }
-
-
-def _period(period: str, limit: int, used: int, failed: int, reserved: int) -> dict[str, Any]:
-    left = max(0, limit - used - failed - reserved)
-    return {"period": period, "limit": limit, "used": used, "failed": failed, "reserved": reserved, "left": left}
 
 
 def _show(period: dict[str, Any]) -> None:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import asking, figures, output
+from agenttrace.cli import asking, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.grouping import ListFirst
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line
+from agenttrace.views.run import row_fields
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
@@ -71,7 +74,7 @@ def list_results(
 
     found = asking.ask(action)
     if as_json:
-        output.print_json([asking.fields(row) for row in found])
+        output.print_json([row_fields(row) for row in found])
     elif not found:
         output.say("No cached result fits.")
     else:
@@ -95,12 +98,12 @@ def _row(row: dict[str, Any]) -> list[Any]:
     return [
         output.styled(str(row["id"]), "cyan"),
         asking.clock(row["created_at"]),
-        output.one_line(row["cache_type"]),
+        one_line(row["cache_type"]),
         str(row["site_id"]),
-        output.one_line(row["target_id"]),
+        one_line(row["target_id"]),
         output.styled(row["status"], asking.STYLES.get(row["status"], "")),
         asking.clock(row["expires_at"]) if row["expires_at"] else "never",
-        output.one_line(row["triggered_by"] or "–"),
+        one_line(row["triggered_by"] or "–"),
     ]
 
 
@@ -116,13 +119,13 @@ def show_result(
     found = asking.ask(action)
     if not found or found[0]["id"] != result_id:
         raise CommandError(f"there is no cached result {result_id}", "See which there are: agenttrace cache list")
-    row = asking.fields(found[0])
+    row = row_fields(found[0])
     if as_json:
         output.print_json(row)
         return
     result = row.pop("result_json")
     for name, value in row.items():
-        output.say(f"{name:<13} {'–' if value is None else output.one_line(str(value))}")
+        output.say(f"{name:<13} {'–' if value is None else one_line(str(value))}")
     output.say()
     output.say("(no result)" if result is None else _indented(result))
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import figures, money, opening, output
+from agenttrace.cli import money, opening, output
+from agenttrace.views import figures
+from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:
     from agenttrace.cli.demo_apps import Facts
@@ -23,6 +25,8 @@ EPILOG = """
 [bold]Examples[/bold]
 
   agenttrace demo                       half a minute, or until Ctrl-C
+
+  agenttrace demo --console             in the browser, live until Ctrl-C
 
   agenttrace demo --seconds 5 --keep    leaves the data for you to explore
 
@@ -39,9 +43,14 @@ def demo(
     seed: Annotated[int, typer.Option(help="The same number tells the same stories.")] = 0,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's home at the end.")] = False,
     apps: Annotated[bool, typer.Option("--apps/--no-apps", help="Show the applications, too.")] = True,
+    console: Annotated[bool, typer.Option("--console", help="Show it in the browser, until Ctrl-C.")] = False,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="The console's port; 0: any free one.", show_default="8317")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
 ) -> None:
     """See AgentTrace at work: made-up sessions of every agent, then applications behind guards."""
+    from agenttrace.cli import demo_console
     from agenttrace.demo.writer import environment, past
 
     home = Path(tempfile.mkdtemp(prefix="agenttrace-demo-"))
@@ -50,6 +59,9 @@ def demo(
         os.environ.update(variables)
         (home / ".agenttrace").mkdir(mode=0o700)
         past(home, days=days, seed=seed)
+        if console:
+            demo_console.show(home, port=port, speed=speed, seed=seed, as_json=as_json)
+            return
         settings = opening.settings()
         facts = _run(settings, home, seconds=seconds, speed=speed, seed=seed, quiet=as_json, apps=apps)
         if as_json:
@@ -93,8 +105,8 @@ def _apps(*, quiet: bool) -> Facts:
 
 def _watch(settings: Settings, stop: threading.Event, deadline: float, *, quiet: bool) -> None:
     """The live tail of the demo's store."""
-    from agenttrace.cli.events import Listener
     from agenttrace.cli.tail import Printer, newest
+    from agenttrace.views.events import Listener
 
     with opening.reading(settings) as connection:
         listener, printer = Listener(connection), Printer(as_json=False, everything=False)
@@ -116,14 +128,14 @@ def _fields(settings: Settings, variables: dict[str, str] | None) -> dict[str, A
     with opening.reading(settings) as connection:
         rows = usage_rows(connection, by="agent")
         sessions, events = connection.execute("SELECT count(*), sum(events) FROM sessions").fetchone()
-    cashier = money.cashier(settings)
+    cash = cashier(settings)
     return {
         "home": None if variables is None else variables["HOME"],
         "environment": variables,
         "sessions": sessions,
         "events": events,
-        "total": cashier.bill(rows).fields(),
-        "rows": [{"agent": agent, **bill.fields()} for agent, bill in cashier.by_group(rows).items()],
+        "total": cash.bill(rows).fields(),
+        "rows": [{"agent": agent, **bill.fields()} for agent, bill in cash.by_group(rows).items()],
     }
 
 
@@ -132,7 +144,7 @@ def _closing_words(settings: Settings, variables: dict[str, str], *, keep: bool)
 
     with opening.reading(settings) as connection:
         rows = usage_rows(connection, by="agent")
-    bills = money.cashier(settings).by_group(rows)
+    bills = cashier(settings).by_group(rows)
     output.say()
     output.say("What they used:", "bold")
     for agent, bill in bills.items():

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agenttrace.cli import figures, output
+from agenttrace.cli import output
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
     import aiohttp
@@ -52,39 +54,73 @@ class Facts:
     budget: str = ""
 
 
-def settings_for_apps() -> Settings:
+def settings_for_apps(*, port: int = 0, daily_tokens: int = _DAILY_TOKENS) -> Settings:
     """The demo's settings: any free port, and limits that are reached in seconds."""
     from agenttrace.config import load_settings
 
     return load_settings(
         flags={
-            "serve.port": 0,
+            "serve.port": port,
             "jwt.secret": "a secret of the demo alone, gone with its home",
             "run.recovery_seconds": _RECOVERY_SECONDS,
-            "run.daily_tokens": _DAILY_TOKENS,
+            "run.daily_tokens": daily_tokens,
         }
     )
 
 
-async def play(settings: Settings, *, quiet: bool) -> Facts:
-    """Chat, a trigger of each kind, a breaker that opens and heals, a budget that runs out."""
+@dataclass(frozen=True)
+class Stage:
+    """Server, worker and simulator, and those who use them."""
+
+    url: str
+    simulator: Simulator
+    chat: _Chat
+    triggers: AsyncTriggerClient
+
+
+@asynccontextmanager
+async def stage(settings: Settings) -> AsyncIterator[Stage]:
+    """Everything that the act needs, until the block is left."""
     from agenttrace.client import AsyncTriggerClient
     from agenttrace.run.simulator import INTERNAL_TOKEN, Simulator
 
-    facts, say = Facts(), (lambda *_: None) if quiet else output.say
     async with (
         Simulator(latency=0.05, chunk_delay=0.02) as simulator,
         _process(settings, simulator) as url,
         _Chat(url, settings) as chat,
         AsyncTriggerClient(url, INTERNAL_TOKEN) as triggers,
     ):
+        yield Stage(url, simulator, chat, triggers)
+
+
+async def play(settings: Settings, *, quiet: bool) -> Facts:
+    """Chat, a trigger of each kind, a breaker that opens and heals, a budget that runs out."""
+    facts, say = Facts(), (lambda *_: None) if quiet else output.say
+    async with stage(settings) as on:
         say("")
         say("Applications behind guards (a simulated DashScope answers):", "bold")
-        await _chat(chat, facts, say)
-        await _triggers(triggers, facts, say)
-        await _breaker(chat, simulator, facts, say)
-        await _budget(chat, triggers, facts, say)
+        await _chat(on.chat, facts, say)
+        await _triggers(on.triggers, facts, say)
+        await _breaker(on.chat, on.simulator, facts, say)
+        await _budget(on.chat, on.triggers, facts, say)
     return facts
+
+
+async def rehearse(on: Stage) -> None:
+    """The act without words, and with a budget left to play with: for those who look at it in the console."""
+    from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
+
+    facts, say = Facts(), lambda *_: None
+    await _chat(on.chat, facts, say)
+    await _triggers(on.triggers, facts, say)
+    await _breaker(on.chat, on.simulator, facts, say)
+    app = BUILTIN_APP_IDS["app4_analysis"]
+    on.simulator.always(app, faults.status("InvalidParameter", http=400))
+    failing = await on.triggers.trigger("task_assigned", _SITE + 1, _MEMBER, {"task": "回访", "coach_id": _COACH})
+    await on.triggers.wait(failing.trigger_job_id)
+    on.simulator.always(app, None)
+    for site in range(_SITE + 1, _SITE + 4):
+        await on.triggers.trigger("dws_completed", site)
 
 
 @asynccontextmanager
@@ -162,7 +198,7 @@ async def _chat(chat: _Chat, facts: Facts, say: Say) -> None:
     question = "今天店里生意怎么样？"
     _, facts.chat = await chat.ask("amy", question)
     say(f"  chat     amy: {question}")
-    say(f"           AI:  {output.one_line(facts.chat, 100)}")
+    say(f"           AI:  {one_line(facts.chat, 100)}")
 
 
 async def _triggers(triggers: AsyncTriggerClient, facts: Facts, say: Say) -> None:

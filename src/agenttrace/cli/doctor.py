@@ -9,9 +9,10 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import FAILED
+from agenttrace.views.plain import safe
 
 if TYPE_CHECKING:
-    from agenttrace.cli.checks import Check
+    from agenttrace.views.checks import Check
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -29,7 +30,7 @@ _MARKS = {"ok": ("✓", "green"), "warn": ("!", "bold yellow"), "fail": ("✗", 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Check everything recording depends on, and say how to fix what is wrong."""
     found = []
-    for check in all_checks():
+    for check in _findings():
         found.append(check)
         if not as_json:
             _show(check)
@@ -45,28 +46,18 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         raise typer.Exit(FAILED)
 
 
-def all_checks() -> Iterator[Check]:
-    """Everything, in the order a newcomer would ask."""
-    from agenttrace.cli import checks, run_checks
+def _findings() -> Iterator[Check]:
     from agenttrace.config import SettingsError
-    from agenttrace.record.discover import list_files
+    from agenttrace.views import checks
+    from agenttrace.views.doctor import all_checks
 
-    yield from checks.machine()
     try:
         settings = opening.settings()
     except SettingsError as error:
+        yield from checks.machine()
         yield checks.Check("settings", "fail", f"{error.where}: {error.key} {error.problem}", error.fix)
         return
-    yield checks.settings_in_use(settings)
-    yield from checks.data_directory(settings)
-    yield from checks.store(settings)
-    yield from checks.recorder(settings)
-    listing = list_files(opening.roots(settings), settings.record.exclude)
-    yield from checks.agents(settings, listing)
-    yield from checks.watching(listing)
-    yield from checks.deletions(settings, listing)
-    yield from run_checks.applications(settings)
-    yield run_checks.database(settings)
+    yield from all_checks(settings)
 
 
 def _show(check: Check) -> None:
@@ -74,8 +65,6 @@ def _show(check: Check) -> None:
 
     mark, style = _MARKS[check.state]
     console = output.stdout()
-    console.print(
-        Text.assemble((f"{mark} ", style), (f"{check.name:<15}", "bold"), output.safe(check.found)), soft_wrap=True
-    )
+    console.print(Text.assemble((f"{mark} ", style), (f"{check.name:<15}", "bold"), safe(check.found)), soft_wrap=True)
     if check.fix:
-        console.print(Text.assemble(("  fix:           ", "green"), output.safe(check.fix)), soft_wrap=True)
+        console.print(Text.assemble(("  fix:           ", "green"), safe(check.fix)), soft_wrap=True)

@@ -10,8 +10,6 @@ FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 
-REBUILD = "Rebuild it with agenttrace record --once: the damaged file is kept, what can be read of it is saved."
-
 
 class CommandError(Exception):
     """A command cannot do what was asked: what is wrong, and what to do about it."""
@@ -33,9 +31,13 @@ def explained(error: BaseException) -> CommandError | None:
     from agenttrace.config import SettingsError
     from agenttrace.record.lock import AlreadyRecordingError
     from agenttrace.store.database import CorruptStoreError, StoreError, is_corruption
+    from agenttrace.views.checks import REBUILD
+    from agenttrace.views.trouble import TroubleError
 
     if isinstance(error, CommandError):
         return error
+    if isinstance(error, TroubleError):
+        return CommandError(error.problem, error.fix, code=USAGE if error.misused else FAILED)
     if isinstance(error, SettingsError):
         return CommandError(str(error), code=USAGE)
     if isinstance(error, CorruptStoreError) or (isinstance(error, sqlite3.Error) and is_corruption(error)):

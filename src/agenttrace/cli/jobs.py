@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import asking, figures, output
+from agenttrace.cli import asking, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError
 from agenttrace.cli.grouping import ListFirst
 from agenttrace.cli.times import parse_since
+from agenttrace.views import figures, times
+from agenttrace.views.plain import one_line
+from agenttrace.views.run import job_fields, row_fields
 
 if TYPE_CHECKING:
     from agenttrace.run.dispatch import Accepted
@@ -99,7 +102,7 @@ def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
 
     view = asking.ask(action)
     if as_json:
-        steps = [asking.fields(asdict(step)) for step in view.steps]
+        steps = [row_fields(asdict(step)) for step in view.steps]
         output.print_json({**job_fields(view.job), "steps": steps})
     else:
         _show(view)
@@ -154,11 +157,6 @@ def _no_job(job_id: int) -> CommandError:
     return CommandError(f"there is no job {job_id}", "See which there are: agenttrace jobs")
 
 
-def job_fields(job: Job) -> dict[str, Any]:
-    """A job for JSON, with the session under which its trace is recorded."""
-    return {**asking.fields(asdict(job)), "session_id": job.session_id}
-
-
 _COLUMNS = (
     Column("id", right=True),
     Column("time", right=True),
@@ -176,26 +174,26 @@ def _row(job: Job) -> list[Any]:
     return [
         output.styled(str(job.id), "cyan"),
         asking.clock(job.created_at),
-        output.one_line(job.event_type) + (" (forced)" if job.is_forced else ""),
+        one_line(job.event_type) + (" (forced)" if job.is_forced else ""),
         output.styled(job.status, asking.STYLES.get(job.status, "")),
         str(job.site_id),
         "–" if job.member_id is None else str(job.member_id),
-        output.one_line(job.app_chain or "–"),
+        one_line(job.app_chain or "–"),
         _took(job),
-        output.one_line(job.error_message or "", 200),
+        one_line(job.error_message or "", 200),
     ]
 
 
 def _took(job: Job) -> str:
     if job.started_at is None or job.finished_at is None:
         return "–"
-    return figures.duration(round((job.finished_at - job.started_at).total_seconds() * figures.MICROS))
+    return figures.duration(round((job.finished_at - job.started_at).total_seconds() * times.MICROS))
 
 
 def _show(view: JobView) -> None:
     for name, value in job_fields(view.job).items():
         if value is not None:
-            output.say(f"{name:<17} {output.one_line(str(value))}", asking.STYLES.get(str(value), ""))
+            output.say(f"{name:<17} {one_line(str(value))}", asking.STYLES.get(str(value), ""))
     output.say()
     if not view.steps:
         output.say("No step was called yet.")
@@ -219,11 +217,11 @@ _STEP_COLUMNS = (
 def _step_row(step: StepView) -> list[Any]:
     return [
         output.styled(str(step.log_id), "cyan"),
-        output.one_line(step.step),
+        one_line(step.step),
         output.styled(step.status, asking.STYLES.get(step.status, "")),
         str(step.attempts),
         figures.count(step.tokens_used),
         "–" if step.latency_ms is None else figures.duration(step.latency_ms * 1000),
-        output.one_line(step.model or "–"),
-        output.one_line(step.error or step.response or "", 200),
+        one_line(step.model or "–"),
+        one_line(step.error or step.response or "", 200),
     ]

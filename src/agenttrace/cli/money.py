@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttrace.cli import figures
+from agenttrace.views import figures
 
 if TYPE_CHECKING:
-    from agenttrace.config import Settings
-    from agenttrace.costing import Bill, Cashier
-
-
-def cashier(settings: Settings) -> Cashier:
-    """The prices of this machine, ready to be applied."""
-    from agenttrace.costing import Cashier
-    from agenttrace.prices import PriceTable
-
-    return Cashier(PriceTable.load(settings), settings.usage)
+    from agenttrace.costing import Bill
 
 
 def cost_text(bill: Bill) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agenttrace.cli.errors import UsageError
+from agenttrace.views.places import store_path
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.record.discover import Root
 
 
 def settings() -> Settings:
@@ -21,11 +19,6 @@ def settings() -> Settings:
     from agenttrace.config import load_settings
 
     return load_settings()
-
-
-def store_path(of: Settings) -> Path:
-    """Where the store is."""
-    return of.home / "agenttrace.db"
 
 
 @contextmanager
@@ -52,16 +45,6 @@ def writing(of: Settings) -> Iterator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
-
-
-def roots(of: Settings) -> list[Root]:
-    """Where logs are looked for on this machine."""
-    from agenttrace.record.agents import AGENTS
-    from agenttrace.record.discover import agent_roots, named_roots
-
-    chosen = [agent for agent in AGENTS if not of.record.agents or agent.name in of.record.agents]
-    home = Path(os.environ.get("HOME") or Path.home())
-    return [*agent_roots(chosen, os.environ, home), *named_roots(of.record.paths)]
 
 
 def agent_names() -> list[str]:

@@ -36,6 +36,7 @@ from agenttrace.cli import (
     trigger,
     up,
     usage,
+    user,
 )
 
 EPILOG = """
@@ -128,6 +129,7 @@ _add(_CARE, "status", status.status, status.EPILOG)
 _add(_CARE, "doctor", doctor.doctor, doctor.EPILOG)
 _add_group(_CARE, "quarantine", quarantine.app, "Lines that could not be understood.", quarantine.EPILOG)
 _add(_CARE, "prune", prune.prune, prune.EPILOG)
+_add_group(_CARE, "user", user.app, "Who may look at the console from elsewhere.", user.EPILOG)
 
 
 def run() -> int:

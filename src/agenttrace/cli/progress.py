@@ -8,7 +8,9 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from agenttrace.cli import figures, output
+from agenttrace.cli import output
+from agenttrace.views import figures
+from agenttrace.views.plain import safe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -139,9 +141,7 @@ class LiveStatus:
         from rich.text import Text
 
         if self._problem is not None:
-            return Text.assemble(
-                ("● held up: ", "bold red"), output.safe(self._problem), f" – {what_to_do(self._problem)}"
-            )
+            return Text.assemble(("● held up: ", "bold red"), safe(self._problem), f" – {what_to_do(self._problem)}")
         summary = self._recorder.summary
         quiet = "" if self._last_commit is None else f" · last {figures.ago(time.monotonic() - self._last_commit)}"
         return Text.assemble(

@@ -28,11 +28,12 @@ def line() -> str:
 
 def today() -> dict[str, object]:
     """Who is active now, and what was used since midnight."""
-    from agenttrace.cli.money import cashier, cost_text
+    from agenttrace.cli.money import cost_text
     from agenttrace.cli.progress import active_counts
     from agenttrace.config import load_settings
     from agenttrace.record.calendar import day_finder
     from agenttrace.store.reading import usage_rows
+    from agenttrace.views.money import cashier
 
     settings = load_settings()
     path = settings.home / "agenttrace.db"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agenttrace.cli import figures, opening, output
+from agenttrace.cli import opening, output
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.times import parse_span
+from agenttrace.views import figures, times
 
 if TYPE_CHECKING:
     import sqlite3
@@ -103,7 +104,7 @@ def _vacuum(connection: sqlite3.Connection) -> None:
 
 def _report(pruned: Pruned, cutoff: float, *, done: bool, as_json: bool) -> None:
     if as_json:
-        before = figures.iso(round(cutoff * 1e6))
+        before = times.iso(round(cutoff * 1e6))
         output.print_json({**pruned._asdict(), "before": before, "dry_run": not done})
         return
     since = figures.clock(round(cutoff * 1e6))

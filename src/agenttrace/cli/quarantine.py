@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import figures, opening, output
+from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line
+from agenttrace.views.quarantine import entry_fields
 
 if TYPE_CHECKING:
     import sqlite3
@@ -64,8 +67,8 @@ def _show_list(found: list[Entry]) -> None:
             figures.clock(round(entry.found_at * 1e6)),
             figures.count(entry.length),
             figures.count(entry.offset),
-            output.one_line(entry.reason) + (" (resolved)" if entry.resolved_at else ""),
-            output.one_line(entry.filepath),
+            one_line(entry.reason) + (" (resolved)" if entry.resolved_at else ""),
+            one_line(entry.filepath),
         ]
         for entry in found
     ]
@@ -115,25 +118,12 @@ def retry_entries(
         chosen = entries(connection) if quarantine_id is None else [_one(connection, quarantine_id)]
         waiting = [entry for entry in chosen if entry.resolved_at is None]
         outcomes = retry(connection, settings, waiting)
-        _read_again(outcomes)
     if as_json:
         output.print_json(
             [{**entry_fields(each.entry), "result": each.result, "detail": each.detail} for each in outcomes]
         )
     else:
         _show_outcomes(outcomes)
-
-
-def _read_again(outcomes: list[Outcome]) -> None:
-    from agenttrace.record.recorder import Recorder
-
-    paths = sorted({each.entry.filepath for each in outcomes if each.result == "reread"})
-    if paths:
-        recorder = Recorder(opening.settings(), paths=paths)
-        try:
-            recorder.run_once()
-        finally:
-            recorder.close()
 
 
 def _show_outcomes(outcomes: list[Outcome]) -> None:
@@ -155,18 +145,3 @@ def _one(connection: sqlite3.Connection, quarantine_id: int) -> Entry:
     if not found:
         raise CommandError(f"there is no entry {quarantine_id}", "See which there are: agenttrace quarantine list")
     return found[0]
-
-
-def entry_fields(entry: Entry) -> dict[str, Any]:
-    """An entry for JSON."""
-    resolved = entry.resolved_at
-    return {
-        "id": entry.quarantine_id,
-        "file": entry.filepath,
-        "offset": entry.offset,
-        "length": entry.length,
-        "reason": entry.reason,
-        "salvaged": entry.salvaged,
-        "found_at": figures.iso(round(entry.found_at * 1e6)),
-        "resolved_at": None if resolved is None else figures.iso(round(resolved * 1e6)),
-    }

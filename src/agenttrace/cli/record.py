@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agenttrace.cli import figures, opening, output
+from agenttrace.cli import opening, output
 from agenttrace.cli.errors import INTERRUPTED, UsageError
+from agenttrace.views import figures, places, times
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -111,7 +112,7 @@ def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
         if not isinstance(error, CorruptStoreError) and not is_corruption(error):
             raise
     # Not inside the except block: the error's frames would keep the damaged store open.
-    logs = [found.path for found in list_files(opening.roots(settings), settings.record.exclude).files]
+    logs = [found.path for found in list_files(places.roots(settings), settings.record.exclude).files]
     recover(settings.home, timezone=settings.usage.timezone, logs=logs)
     return work()
 
@@ -199,7 +200,7 @@ def nothing_found(settings: Settings, paths: Sequence[str]) -> None:
     from agenttrace.record.discover import named_roots
 
     output.say("No session logs found. Looked in:", "bold")
-    for root in named_roots(paths) if paths else opening.roots(settings):
+    for root in named_roots(paths) if paths else places.roots(settings):
         state = "no logs in it" if root.path.exists() else "not there"
         who = f"{root.agent.title}: " if root.agent is not None else ""
         output.say(f"  {who}{root.path} ({state})")
@@ -241,7 +242,7 @@ def follow(
         _add(summary, imported)
     if not quiet:
         output.say(
-            f"Stopped after {figures.duration(round(summary.seconds * figures.MICROS))}: "
+            f"Stopped after {figures.duration(round(summary.seconds * times.MICROS))}: "
             f"{figures.counted(summary.recorded, 'new event')} recorded, "
             f"{figures.counted(summary.sessions, 'session')} touched."
         )
@@ -267,7 +268,7 @@ def _say_what_is_followed(recorder: Recorder) -> None:
         output.say(f"Following {figures.counted(len(found), 'log file')}, {size}, and every new one.", "bold")
     else:
         output.say("No session logs yet; they are recorded as soon as an agent writes some.", "bold")
-    output.say(f"Recording into {opening.store_path(recorder.settings)}. Ctrl-C stops it; nothing is lost.")
+    output.say(f"Recording into {places.store_path(recorder.settings)}. Ctrl-C stops it; nothing is lost.")
     sys.stdout.flush()
 
 

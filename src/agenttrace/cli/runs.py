@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import asking, figures, output
+from agenttrace.cli import asking, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError
 from agenttrace.cli.grouping import ListFirst
 from agenttrace.cli.times import parse_since
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line
+from agenttrace.views.run import row_fields
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
@@ -80,7 +83,7 @@ def list_runs(
 
     found = asking.ask(action)
     if as_json:
-        output.print_json([asking.fields(row) for row in found])
+        output.print_json([row_fields(row) for row in found])
     elif not found:
         output.say("No call fits. Try fewer filters, or cause one: agenttrace trigger EVENT --site ID")
     else:
@@ -116,15 +119,15 @@ def _row(row: dict[str, Any]) -> list[Any]:
     return [
         output.styled(str(row["id"]), "cyan"),
         asking.clock(row["created_at"]),
-        output.one_line(row["app_type"]),
+        one_line(row["app_type"]),
         output.styled(row["status"], asking.STYLES.get(row["status"], "")),
         str(row["site_id"]),
         _or_dash(row["member_id"]),
         _or_dash(row["trigger_job_id"]),
-        output.one_line(row["step"] or "–"),
+        one_line(row["step"] or "–"),
         tokens_text(row),
         took_text(row["latency_ms"]),
-        output.one_line(row["error_message"] or "", 200),
+        one_line(row["error_message"] or "", 200),
     ]
 
 
@@ -157,11 +160,11 @@ def show_run(
     if row is None:
         raise CommandError(f"there is no run {run_id}", "See which there are: agenttrace runs")
     if as_json:
-        output.print_json(asking.fields(row))
+        output.print_json(row_fields(row))
         return
-    for name, value in asking.fields(row).items():
+    for name, value in row_fields(row).items():
         if name not in ("request_prompt", "response_text") and value is not None:
-            output.say(f"{name:<18} {output.one_line(str(value))}", asking.STYLES.get(str(value), ""))
+            output.say(f"{name:<18} {one_line(str(value))}", asking.STYLES.get(str(value), ""))
     _show_text("prompt", row["request_prompt"])
     _show_text("answer", row["response_text"])
 

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import figures, opening, output
+from agenttrace.cli import opening, output
 from agenttrace.cli.errors import UsageError
+from agenttrace.views import figures, hits
+from agenttrace.views.plain import one_line
+from agenttrace.views.sessions import title_of
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from agenttrace.cli.events import Heard
     from agenttrace.config import Settings
-    from agenttrace.record.agents.contract import Content
+    from agenttrace.views.events import Heard
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -32,7 +34,6 @@ EPILOG = """
   agenttrace search 重试                   Chinese, Japanese and Korean, too
 """
 
-_AROUND = 70
 _WAIT_SECONDS = 3.0
 
 
@@ -42,8 +43,8 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find text in everything that was recorded, newest first."""
-    from agenttrace.cli.events import Listener
     from agenttrace.record.search_index import match_expression
+    from agenttrace.views.events import Listener
 
     wanted = " ".join(text)
     expression = match_expression(wanted)
@@ -52,27 +53,18 @@ def search(
     settings = opening.settings()
     bring_up_to_date(settings, quiet=as_json)
     with opening.reading(settings) as connection:
-        numbers = _matching(connection, expression, limit)
+        numbers = hits.matching(connection, expression, limit)
         heard = list(Listener(connection).hear(sorted(numbers)))[::-1]
-    terms = _terms(wanted)
+    terms = hits.terms_of(wanted)
     if as_json:
         output.print_json([_fields(each, terms) for each in heard])
         return
     for each in heard:
         _show(each, terms)
     if not heard:
-        output.say(f"Nothing recorded contains {output.one_line(wanted)!r}.")
+        output.say(f"Nothing recorded contains {one_line(wanted)!r}.")
     elif len(heard) == limit:
         output.note(f"The newest {limit}; more with --limit.")
-
-
-def _matching(connection: Any, expression: str, limit: int) -> list[int]:  # noqa: ANN401 - a sqlite3 connection
-    rows = connection.execute(
-        "SELECT search.rowid FROM search JOIN processed_events ON event_no = search.rowid "
-        "WHERE search MATCH ? AND block_id IS NOT NULL ORDER BY search.rowid DESC LIMIT ?",
-        (expression, limit),
-    )
-    return [row[0] for row in rows]
 
 
 def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
@@ -105,33 +97,10 @@ def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
             )
 
 
-def _terms(wanted: str) -> re.Pattern[str]:
-    """What to highlight: each phrase, else each word."""
-    found = [phrase or word.rstrip("*") for phrase, word in re.findall(r'"([^"]*)"|(\S+)', wanted)]
-    parts = [re.escape(term).replace(r"\ ", r"\s+") for term in found if term]
-    return re.compile("|".join(sorted(parts, key=len, reverse=True)) or r"(?!)", re.IGNORECASE)
-
-
-def _best(heard: Heard, terms: re.Pattern[str]) -> tuple[Content | None, int]:
-    """The text that matches, and where."""
-    for content in heard.said.contents:
-        match = terms.search(content.text)
-        if match is not None:
-            return content, match.start()
-    return (heard.said.contents[0], 0) if heard.said.contents else (None, 0)
-
-
-def _snippet(text: str, place: int) -> str:
-    start = max(0, place - _AROUND)
-    cut = output.one_line(text[start : place + 2 * _AROUND])
-    return ("…" if start else "") + cut + ("…" if len(text) > place + 2 * _AROUND else "")
-
-
 def _fields(heard: Heard, terms: re.Pattern[str]) -> dict[str, Any]:
-    from agenttrace.cli.events import event_fields
-    from agenttrace.cli.sessions import title_of
+    from agenttrace.views.events import event_fields
 
-    content, place = _best(heard, terms)
+    content, place = hits.best(heard, terms)
     fields = event_fields(heard)
     del fields["contents"]
     return {
@@ -139,25 +108,23 @@ def _fields(heard: Heard, terms: re.Pattern[str]) -> dict[str, Any]:
         "title": title_of(heard.session) or None,
         "project": heard.session.project,
         "kind": None if content is None else content.kind,
-        "snippet": None if content is None else _snippet(content.text, place),
+        "snippet": None if content is None else hits.snippet(content.text, place),
     }
 
 
 def _show(heard: Heard, terms: re.Pattern[str]) -> None:
     from rich.text import Text
 
-    from agenttrace.cli.sessions import title_of
-
-    content, place = _best(heard, terms)
+    content, place = hits.best(heard, terms)
     head = Text.assemble(
-        (output.one_line(heard.session.session_id.removeprefix("session_"))[:8], "cyan"),
+        (one_line(heard.session.session_id.removeprefix("session_"))[:8], "cyan"),
         (f"  {heard.session.agent}  {figures.clock(heard.said.event.at)}  ", "dim"),
         (f"{content.kind if content else heard.said.line.event_type}  ", "bold"),
-        (output.one_line(title_of(heard.session), 60), "dim"),
+        (one_line(title_of(heard.session), 60), "dim"),
     )
     output.stdout().print(head, soft_wrap=True)
     if content is not None:
-        output.stdout().print(_highlighted(_snippet(content.text, place), terms), soft_wrap=True)
+        output.stdout().print(_highlighted(hits.snippet(content.text, place), terms), soft_wrap=True)
 
 
 def _highlighted(text: str, terms: re.Pattern[str]) -> Text:

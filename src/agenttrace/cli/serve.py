@@ -42,7 +42,7 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.", show_default="8317")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say what runs as a line of JSON.")] = False,
 ) -> None:
-    """Serve triggers and chat over HTTP, without recording and without carrying out jobs."""
+    """Serve the console, triggers and chat over HTTP, without recording and without carrying out jobs."""
     from agenttrace.config import load_settings
 
     _run(load_settings(flags={"serve.host": host, "serve.port": port}), role="server", as_json=as_json)
@@ -91,10 +91,13 @@ def _run(settings: Settings, *, role: str, as_json: bool) -> None:
 def announce(ready: Ready, *, as_json: bool) -> None:
     """Say what runs, and what is missing."""
     if as_json:
-        output.print_json({"url": ready.url, "worker": ready.worker, "missing": ready.missing}, one_line=True)
+        told = {"url": ready.url, "worker": ready.worker, "missing": ready.missing, "problem": ready.problem}
+        output.print_json(told, one_line=True)
         return
     if ready.url is not None:
-        output.say(f"Listening at {ready.url} (triggers, chat, /metrics, /openapi.json)", "bold")
+        output.say(f"The console is at {ready.url} (with triggers, chat, /api/v1, /metrics, /openapi.json)", "bold")
+    if ready.problem is not None:
+        output.complain(f"no application can be run, recording goes on: {ready.problem}", "")
     if ready.worker:
         output.say("Carrying out jobs. Ctrl-C drains and stops.", "bold")
     if ready.missing:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import figures, money, opening, output
+from agenttrace.cli import money, opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.times import since_micros
+from agenttrace.views import figures, times
+from agenttrace.views.plain import one_line
+from agenttrace.views.sessions import RECENT_SECONDS, bills_of, session_fields, title_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -33,8 +36,6 @@ EPILOG = """
 """
 
 _LATEST = 20
-#: A session that was left waiting longer ago does not wait for anybody any more.
-_RECENT_SECONDS = 86_400
 STATE_STYLES = {"working": "bold green", "waiting": "bold yellow", "interrupted": "red", "ended": "dim"}
 
 
@@ -99,44 +100,6 @@ def listed(
     )
 
 
-def bills_of(connection: sqlite3.Connection, settings: Settings, found: list[Session]) -> dict[int, Bill]:
-    """What each of these sessions used and cost."""
-    from agenttrace.store.reading import usage_by_session
-
-    cashier = money.cashier(settings)
-    rows = usage_by_session(connection, [session.id for session in found])
-    return {session.id: cashier.bill(rows.get(session.id, ())) for session in found}
-
-
-def title_of(session: Session) -> str:
-    """The title, or the first prompt in its place."""
-    return session.title or session.first_prompt or ""
-
-
-def session_fields(session: Session, bill: Bill) -> dict[str, Any]:
-    """A session for JSON."""
-    return {
-        "session_id": session.session_id,
-        "agent": session.agent,
-        "project": session.project,
-        "title": title_of(session) or None,
-        "state": session.state,
-        "started_at": figures.iso(session.started_at),
-        "last_at": figures.iso(session.last_at),
-        "turns": session.turns,
-        "steps": session.steps,
-        "tools": session.tools,
-        "usage": bill.usage_fields(),
-        **bill.cost_fields(),
-        "errors": session.errors,
-        "events": session.events,
-        "branch": session.branch,
-        "model": session.model,
-        "version": session.version,
-        "parent": session.parent,
-    }
-
-
 def find_one(connection: sqlite3.Connection, settings: Settings, name: str) -> Session:
     """The session of that id or beginning of an id; clear errors for none and several."""
     from agenttrace.store.reading import find_sessions
@@ -151,7 +114,7 @@ def find_one(connection: sqlite3.Connection, settings: Settings, name: str) -> S
         raise CommandError(f"no session begins with {name!r}", "See which there are: agenttrace sessions")
     output.note(f"{name!r} is the beginning of {len(found)} sessions:", "yellow")
     for session in found:
-        output.note(f"  {session.session_id}  {session.agent}  {output.one_line(title_of(session), 60)}", "")
+        output.note(f"  {session.session_id}  {session.agent}  {one_line(title_of(session), 60)}", "")
     raise UsageError(f"{name!r} is ambiguous", "Give more of the id.")
 
 
@@ -173,7 +136,7 @@ _COLUMNS = (
 def _show(found: list[Session], bills: dict[int, Bill]) -> None:
     short = short_ids([session.session_id for session in found])
     print_table(_COLUMNS, [_row(session, bills[session.id], short[session.session_id]) for session in found])
-    recent = (time.time() - _RECENT_SECONDS) * figures.MICROS
+    recent = (time.time() - RECENT_SECONDS) * times.MICROS
     waiting = sum(1 for session in found if session.state == "waiting" and (session.last_at or 0) > recent)
     hint = f"{figures.counted(waiting, 'session waits', 'sessions wait')} for you. " if waiting else ""
     output.note(f"{hint}Next: agenttrace show SESSION (the beginning of an id is enough)")
@@ -187,7 +150,7 @@ def _row(session: Session, bill: Bill, short: str) -> list[Any]:
         output.styled(session.agent),
         output.styled(session.state, STATE_STYLES.get(session.state, "")),
         figures.clock(session.last_at),
-        output.styled(output.one_line(title_of(session), 200)),
+        output.styled(one_line(title_of(session), 200)),
         output.styled(_last_part(session.project)),
         str(session.turns),
         output.styled(f"{session.tools}{f' ({session.errors}!)' if session.errors else ''}"),
@@ -204,7 +167,7 @@ def short_ids(session_ids: list[str]) -> dict[str, str]:
     needed = {}
     for before, name, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
         needed[name] = max(8, _shared(name, before) + 1, _shared(name, after) + 1)
-    return {session_id: output.one_line(name[: needed[name]]) for session_id, name in names.items()}
+    return {session_id: one_line(name[: needed[name]]) for session_id, name in names.items()}
 
 
 def _shared(one: str, other: str) -> int:
@@ -215,4 +178,4 @@ def _shared(one: str, other: str) -> int:
 
 
 def _last_part(project: str | None) -> str:
-    return output.one_line((project or "").rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1])
+    return one_line((project or "").rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1])

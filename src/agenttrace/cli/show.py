@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import figures, money, opening, output
-from agenttrace.cli.sessions import STATE_STYLES, bills_of, find_one, session_fields, title_of
+from agenttrace.cli import money, opening, output
+from agenttrace.cli.sessions import STATE_STYLES, find_one
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line, safe
+from agenttrace.views.sessions import bills_of, session_fields, title_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -73,7 +76,7 @@ def show(
 def _print_json(
     session: Session, bill: Bill, spans: list[SpanView], contents: Mapping[bytes, list[Content]], *, full: bool
 ) -> None:
-    from agenttrace.cli.spans import span_fields
+    from agenttrace.views.spans import span_fields
 
     listed = [span_fields(session, span, contents.get(span.span_id, ()), full=full) for span in spans]
     output.print_json({"session": session_fields(session, bill), "spans": listed})
@@ -82,7 +85,7 @@ def _print_json(
 def _show_header(session: Session, bill: Bill) -> None:
     from rich.text import Text
 
-    output.say(output.one_line(title_of(session)) or "(no title)", "bold")
+    output.say(one_line(title_of(session)) or "(no title)", "bold")
     rows = {
         "session": session.session_id,
         "agent": " ".join(part for part in (opening.agent_title(session.agent), session.version) if part),
@@ -97,7 +100,7 @@ def _show_header(session: Session, bill: Bill) -> None:
     output.stdout().print(Text.assemble(("state        ", "dim"), state))
     for name, value in rows.items():
         if value:
-            output.stdout().print(Text.assemble((f"{name:<13}", "dim"), output.one_line(value)), soft_wrap=True)
+            output.stdout().print(Text.assemble((f"{name:<13}", "dim"), one_line(value)), soft_wrap=True)
     output.say()
 
 
@@ -176,7 +179,7 @@ class Tree:
         line.append(f"  {figures.duration(max(0, end - span.start))}", style="magenta")
         line.append_text(self._tokens(span))
         if error := span.attributes.get("error"):
-            line.append(f"  {output.one_line(str(error), 120)}", style="red")
+            line.append(f"  {one_line(str(error), 120)}", style="red")
         line.append_text(self._preview(span))
         return line
 
@@ -227,7 +230,7 @@ class Tree:
             text = _first(contents, "arguments")
         else:
             text = _first(contents, "text")
-        shown = output.one_line(text[: _PREVIEW * 4], _PREVIEW)
+        shown = one_line(text[: _PREVIEW * 4], _PREVIEW)
         return output.styled(f"  {shown}" if shown else "", "" if span.kind == "turn" else "dim")
 
     def _texts(self, span: SpanView, guide: str) -> Iterator[Text]:
@@ -237,13 +240,13 @@ class Tree:
 
         for content in self._contents.get(span.span_id, ()):
             style = _CONTENT_STYLES.get(content.kind, "")
-            for index, row in enumerate(output.safe(content.text).splitlines() or [""]):
+            for index, row in enumerate(safe(content.text).splitlines() or [""]):
                 label = f"{content.kind:>9}: " if index == 0 else " " * 11
                 yield Text.assemble((guide, "dim"), (label, "dim"), (row, style))
 
 
 def _as_dict(usage: Usage) -> dict[str, Any]:
-    from agenttrace.cli.spans import usage_fields
+    from agenttrace.views.spans import usage_fields
 
     return usage_fields(usage)
 

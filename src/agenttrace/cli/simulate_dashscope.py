@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import figures, output
+from agenttrace.cli import output
 from agenttrace.cli.errors import CommandError, UsageError
+from agenttrace.views import figures
 
 if TYPE_CHECKING:
     import asyncio

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from agenttrace.cli import figures, opening, output
+from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table
-
-if TYPE_CHECKING:
-    from agenttrace.config import Settings
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line, safe
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -37,6 +33,8 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show whether recording runs, how far behind it is, and what it could not read."""
+    from agenttrace.views.status import collected
+
     settings = opening.settings()
     with opening.reading(settings) as connection:
         found = collected(connection, settings)
@@ -46,141 +44,6 @@ def status(
     _show(found)
     if files:
         _show_files(found["files"])
-
-
-def collected(connection: sqlite3.Connection, settings: Settings) -> dict[str, Any]:
-    """Everything there is to say, in the shape of the JSON."""
-    from agenttrace.record import search_index
-    from agenttrace.record.lock import owner
-
-    process = owner(settings.home)
-    files, unreadable = file_states(connection, settings)
-    counts = {name: sum(file[name] for file in files) for name in ("offset", "behind", "lost_bytes")}
-    return {
-        "home": str(settings.home),
-        "recorder": {"running": process is not None, "pid": process},
-        "file_count": len(files),
-        "read_bytes": counts["offset"],
-        "behind_bytes": counts["behind"],
-        "behind_files": sum(1 for file in files if file["behind"]),
-        "lost_bytes": counts["lost_bytes"],
-        "lines": _lines(connection),
-        "dedup": dedup_stats(connection, settings),
-        "quarantine": _quarantine(connection),
-        "unreadable": unreadable,
-        "sessions": _sessions(connection),
-        "search_backlog": search_index.backlog(connection),
-        "database_bytes": database_bytes(opening.store_path(settings)),
-        "files": files,
-    }
-
-
-def file_states(
-    connection: sqlite3.Connection, settings: Settings
-) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Every file that is there or was read, how far, and what could not be read."""
-    from agenttrace.record.discover import list_files
-    from agenttrace.record.reader import stored_path
-
-    listing = list_files(opening.roots(settings), settings.record.exclude)
-    present = {stored_path(found.path): found for found in listing.files}
-    unreadable = [{"path": path, "reason": reason} for path, reason in listing.unreadable]
-    files = []
-    for path, offset, size, read_at, generation, lines, lost, error, gone in connection.execute(
-        "SELECT filepath, offset, file_size, last_read_at, generation, lines, lost_bytes, error, gone_at "
-        "FROM file_offsets ORDER BY filepath"
-    ):
-        found = present.pop(path, None)
-        now = found.size if found is not None else _size(path)
-        compressed = path.endswith(".zst")
-        behind = 0 if now is None or (compressed and now == size) else max(0, now - (0 if compressed else offset))
-        files.append(
-            {
-                "path": path,
-                "offset": offset,
-                "size": now,
-                "behind": behind,
-                "lines": lines,
-                "generation": generation,
-                "lost_bytes": lost,
-                "last_read_at": figures.iso(round(read_at * 1e6)) if read_at else None,
-                "gone": now is None or gone is not None,
-                "error": error,
-            }
-        )
-        if error is not None:
-            unreadable.append({"path": path, "reason": error})
-    files += [_unread(path, found.size) for path, found in present.items()]
-    return files, unreadable
-
-
-def _size(path: str) -> int | None:
-    from agenttrace.record.offsets import path_on_disk
-
-    try:
-        found = path_on_disk(path)
-        return None if found is None else os.stat(found).st_size
-    except OSError:
-        return None
-
-
-def _unread(path: str, size: int) -> dict[str, Any]:
-    return {
-        "path": path,
-        "offset": 0,
-        "size": size,
-        "behind": size,
-        "lines": 0,
-        "generation": 0,
-        "lost_bytes": 0,
-        "last_read_at": None,
-        "gone": False,
-        "error": None,
-    }
-
-
-def _lines(connection: sqlite3.Connection) -> dict[str, int]:
-    names = ("lines", "recorded", "duplicate", "ignored", "quarantined")
-    sums = ", ".join(f"coalesce(sum({name}), 0)" for name in names)
-    row = connection.execute(f"SELECT {sums} FROM file_offsets").fetchone()
-    return dict(zip(names, row, strict=True))
-
-
-def dedup_stats(connection: sqlite3.Connection, settings: Settings) -> dict[str, Any]:
-    """Hits and hit rates of the three tiers since the store was begun, named as ``get_stats`` names them."""
-    counters = dict(connection.execute("SELECT name, value FROM counters WHERE name LIKE 'dedup_%'").fetchall())
-    hits = {tier: int(counters.get(f"dedup_{tier}_hits", 0)) for tier in _TIERS}
-    misses = int(counters.get("dedup_misses", 0))
-    asked = sum(hits.values()) + misses
-    total, sessions = connection.execute(
-        "SELECT coalesce(max(event_no), 0), (SELECT count(*) FROM sessions WHERE agent <> '') FROM processed_events"
-    ).fetchone()
-    return {
-        "db_total_events": total,
-        "db_sessions": sessions,
-        "db_path": str(opening.store_path(settings)),
-        **{f"{tier}_hits": number for tier, number in hits.items()},
-        "misses": misses,
-        **{f"{tier}_hit_rate": (number / asked if asked else 0.0) for tier, number in hits.items()},
-    }
-
-
-def _quarantine(connection: sqlite3.Connection) -> dict[str, int]:
-    waiting, resolved, salvaged = connection.execute(
-        "SELECT coalesce(sum(resolved_at IS NULL), 0), coalesce(sum(resolved_at IS NOT NULL), 0), "
-        "coalesce(sum(salvaged), 0) FROM quarantine"
-    ).fetchone()
-    return {"open": waiting, "resolved": resolved, "salvaged_events": salvaged}
-
-
-def _sessions(connection: sqlite3.Connection) -> dict[str, int]:
-    query = "SELECT agent, count(*) FROM sessions WHERE agent <> '' AND events > 0 GROUP BY agent ORDER BY agent"
-    return dict(connection.execute(query).fetchall())
-
-
-def database_bytes(path: Path) -> int:
-    """The store with its write-ahead log."""
-    return sum(_size(f"{path}{ending}") or 0 for ending in ("", "-wal"))
 
 
 # -- for people -----------------------------------------------------------------------------------------------
@@ -222,7 +85,7 @@ def _show(found: dict[str, Any]) -> None:
 def _fact(name: str, value: str, style: str = "") -> None:
     from rich.text import Text
 
-    output.stdout().print(Text.assemble((f"{name:<12}", "dim"), (output.safe(value), style)), soft_wrap=True)
+    output.stdout().print(Text.assemble((f"{name:<12}", "dim"), (safe(value), style)), soft_wrap=True)
 
 
 def _show_problems(found: dict[str, Any]) -> None:
@@ -266,7 +129,7 @@ def _show_files(files: list[dict[str, Any]]) -> None:
             "gone" if file["size"] is None else figures.count(file["size"]),
             figures.count(file["behind"]),
             figures.count(file["lines"]),
-            output.one_line(file["path"]),
+            one_line(file["path"]),
         ]
         for file in files
     ]

@@ -17,8 +17,8 @@ from agenttrace.cli.errors import CommandError
 if TYPE_CHECKING:
     import sqlite3
 
-    from agenttrace.cli.events import Heard, Listener
     from agenttrace.config import Settings
+    from agenttrace.views.events import Heard, Listener
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -50,7 +50,7 @@ def tail(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, all events.")] = False,
 ) -> None:
     """Show what the agents do, live, one line an event."""
-    from agenttrace.cli.events import Listener
+    from agenttrace.views.events import Listener
 
     settings = opening.settings()
     output.show_warnings()
@@ -101,7 +101,8 @@ class Printer:
 
     def show(self, heard: Heard) -> None:
         """Print one event."""
-        from agenttrace.cli.events import event_fields, event_line
+        from agenttrace.cli.events import event_line
+        from agenttrace.views.events import event_fields
 
         if self._as_json:
             output.print_json(event_fields(heard), one_line=True)

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from agenttrace.cli import figures, opening, output
+from agenttrace.cli import opening, output
 from agenttrace.cli.errors import CommandError, UsageError
+from agenttrace.views import times
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -47,7 +48,7 @@ def token(
     expires = now + round(days * _DAY)
     signed = signed_token(secret, user, site, now, expires)
     if as_json:
-        until = figures.iso(expires * figures.MICROS)
+        until = times.iso(expires * times.MICROS)
         output.print_json({"token": signed, "user": user, "site_id": site, "expires_at": until})
     else:
         output.say(signed)

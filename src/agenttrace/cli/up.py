@@ -1,4 +1,4 @@
-"""``agenttrace up``: record what is on this machine, and serve and run the applications beside it."""
+"""``agenttrace up``: record what is on this machine, show it in the browser, and run applications beside it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agenttrace.cli import errors, figures, opening, output
+from agenttrace.cli import errors, opening, output
 from agenttrace.cli.errors import INTERRUPTED
+from agenttrace.views import figures, places
 
 if TYPE_CHECKING:
     import asyncio
@@ -47,7 +48,7 @@ def up(
         bool, typer.Option("--json", help="Print what was found and, at the end, the summary, as JSON lines.")
     ] = False,
 ) -> None:
-    """Record everything on this machine, serve triggers and chat, and carry out jobs, in the foreground."""
+    """Record everything on this machine, show it in the browser, serve and run applications, in the foreground."""
     from agenttrace.cli.record import follow, import_now, rebuilding, recording
     from agenttrace.config import load_settings
 
@@ -71,23 +72,22 @@ def up(
 
 def run_half(settings: Settings, *, as_json: bool) -> AbstractContextManager[None]:
     """Server and worker beside the recorder; should they not start, recording goes on and says so."""
-
     from agenttrace.cli.running import beside
 
     async def main(stop: asyncio.Event) -> None:
-        from agenttrace.cli.asking import database_errors
+        from agenttrace.cli.asking import explained
         from agenttrace.cli.serve import announce
         from agenttrace.serve.process import run_process
 
-        with database_errors(settings.database.url):
-            await run_process(
-                settings,
-                role="up",
-                server=True,
-                worker=True,
-                stop=stop,
-                on_ready=lambda ready: announce(ready, as_json=as_json),
-            )
+        await run_process(
+            settings,
+            role="up",
+            server=True,
+            worker=True,
+            stop=stop,
+            on_ready=lambda ready: announce(ready, as_json=as_json),
+            explain=lambda error: explained(settings.database.url, error),
+        )
 
     return beside(main, _not_serving)
 
@@ -107,7 +107,7 @@ def what_is_there(settings: Settings) -> list[dict[str, object]]:
     sessions: dict[str, set[str]] = {agent.name: set() for agent in agents}
     sizes = dict.fromkeys(sessions, 0)
     known = _known_sources(settings)
-    for found in list_files(opening.roots(settings), settings.record.exclude).files:
+    for found in list_files(places.roots(settings), settings.record.exclude).files:
         agent, session = known.get(found.path) or _whose(agents, found)
         if agent in sessions:
             sessions[agent].add(session)
@@ -175,7 +175,7 @@ def show_found(found: list[dict[str, object]]) -> None:
 def _next_steps(something: bool) -> None:
     program = _program()
     if something:
-        output.say("Everything is recorded. In another terminal, try:", "bold")
+        output.say("Everything is recorded. Look at it in the browser (address above), or in another terminal:", "bold")
         for command, meaning in (
             ("sessions", "what was worked on"),
             ("usage", "tokens and cost by day"),

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import figures, money, opening, output
+from agenttrace.cli import money, opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.times import since_micros
+from agenttrace.views import figures
+from agenttrace.views.money import cashier
+from agenttrace.views.plain import one_line
+from agenttrace.views.usage import ordered
 
 if TYPE_CHECKING:
     from agenttrace.costing import Bill
@@ -60,8 +64,8 @@ def usage(
     with opening.reading(settings) as connection:
         rows = usage_rows(connection, by=by.value, since_day=since_day)
         titles = _titles(connection) if by is By.session and not as_json else {}
-    cashier = money.cashier(settings)
-    total, groups = cashier.bill(rows), cashier.by_group(rows)
+    cash = cashier(settings)
+    total, groups = cash.bill(rows), cash.by_group(rows)
     if as_json:
         output.print_json(
             {
@@ -90,30 +94,18 @@ _NUMBERS = (
 
 def _show(by: str, total: Bill, groups: dict[str, Bill], titles: dict[str, str]) -> None:
     columns = (Column(by, least=14), *_NUMBERS)
-    ordered = groups if by in ("day", "month") else _largest_first(total, groups)
-    rows = [[_label(by, group, titles.get(group, "")), *_numbers(bill)] for group, bill in ordered.items()]
+    sorted_groups = ordered(by, total, groups).items()
+    rows = [[_label(by, group, titles.get(group, "")), *_numbers(bill)] for group, bill in sorted_groups]
     print_table(columns, rows, footer=["total", *_numbers(total)] if len(groups) > 1 else ())
     output.note("reasoning is part of output; input, cache read and cache write do not overlap")
     for remark in money.remarks(total):
         output.note(remark, "yellow")
 
 
-def _largest_first(total: Bill, groups: dict[str, Bill]) -> dict[str, Bill]:
-    """By cost where all costs are in one currency, and by tokens otherwise."""
-
-    def weight(entry: tuple[str, Bill]) -> tuple[int, int]:
-        bill = entry[1]
-        cost = sum(bill.costs.values()) if len(total.costs) == 1 else 0
-        tokens = sum(bill.tokens.values()) - bill.tokens["reasoning_tokens"]
-        return cost, tokens
-
-    return dict(sorted(groups.items(), key=weight, reverse=True))
-
-
 def _label(by: str, group: str, title: str) -> str:
     if title:
-        return f"{output.one_line(group.removeprefix('session_'))[:8]}  {output.one_line(title, 60)}"
-    return output.one_line(group) or f"(no {by})"
+        return f"{one_line(group.removeprefix('session_'))[:8]}  {one_line(title, 60)}"
+    return one_line(group) or f"(no {by})"
 
 
 def _titles(connection: sqlite3.Connection) -> dict[str, str]:

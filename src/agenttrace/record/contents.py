@@ -7,15 +7,16 @@ session's compressed lines brings them back, each to the span it belongs to.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from agenttrace import ids
 from agenttrace.model import Event, Session
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Agent, Content, Source
-from agenttrace.store.reading import RawLine, SpanView, file_sources, raw_lines
+from agenttrace.store.reading import RawLine, SpanView, file_source, raw_lines
 
 
 class Said(NamedTuple):
@@ -49,10 +50,8 @@ class Interpreter:
 
     def _source(self, file_id: int) -> tuple[str, Source | None]:
         if file_id not in self._sources:
-            self._sources = {
-                number: (path, _decoded(source)) for number, (path, source) in file_sources(self._connection).items()
-            }
-            self._sources.setdefault(file_id, ("", None))
+            path, source = file_source(self._connection, file_id)
+            self._sources[file_id] = (path, _decoded(source))
         return self._sources[file_id]
 
 
@@ -74,17 +73,43 @@ def session_lines(connection: sqlite3.Connection, session: Session) -> Iterator[
             yield said
 
 
+class Calls:
+    """Which span a text belongs to: that of its line, or the tool call that the text names.
+
+    A call is looked for in the model call of its line only. Some agents use the same names in every turn.
+    """
+
+    def __init__(self, session: Session, steps: Mapping[bytes, bytes | None], is_tool: Callable[[bytes], bool]) -> None:
+        self._session_id = session.session_id
+        #: The model calls that tools belong to, by the tool's span.
+        self._steps = steps
+        self._is_tool = is_tool
+
+    def target(self, said: Said, content: Content) -> bytes | None:
+        """The span of one text of a line."""
+        own = said.line.span_id
+        if content.call is None or own is None:
+            return own
+        step = self._steps.get(own) or own
+        stream = said.event.stream or said.source.stream
+        tool = ids.tool_span_id(self._session_id, stream, step, content.call)
+        return tool if self._is_tool(tool) else own
+
+
 def span_contents(
     connection: sqlite3.Connection, session: Session, spans: Sequence[SpanView]
 ) -> dict[bytes, list[Content]]:
     """The texts of each span, in order; streamed arguments are joined."""
-    calls = {(span.stream, span.attributes.get("call")): span.span_id for span in spans if span.kind == "tool"}
+    steps = {span.span_id: span.parent_id for span in spans if span.kind == "tool"}
+    return contents_by_span(session_lines(connection, session), Calls(session, steps, steps.__contains__))
+
+
+def contents_by_span(lines: Iterable[Said], calls: Calls) -> dict[bytes, list[Content]]:
+    """What these lines say, by span."""
     found: dict[bytes, list[Content]] = {}
-    for said in session_lines(connection, session):
-        stream = said.event.stream or said.source.stream
+    for said in lines:
         for content in said.contents:
-            target = calls.get((stream, content.call)) if content.call else None
-            target = target or said.line.span_id
+            target = calls.target(said, content)
             if target is not None:
                 _add(found.setdefault(target, []), content)
     return found

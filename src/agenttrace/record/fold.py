@@ -188,11 +188,14 @@ class Folder:
         turn = state.turn
         if turn is None or (act.turn is not None and state.turn_name not in (None, act.turn)):
             return
+        spoken = self._touched
         self._close_steps(act.status, self._at)
         self._give_up_calls()
         if act.error:
             turn.attributes["error"] = act.error[:ERROR_PREVIEW]
         self._close(turn, act.status, self._at)
+        # A line with the last words of a model call is that call's, although it ends the turn as well.
+        self._touched = spoken or turn
         state.state = "interrupted" if act.status == "cancelled" else "waiting"
 
     def _leave_turn(self, why: str) -> None:
@@ -281,7 +284,7 @@ class Folder:
         if step is None:
             # A call outside any known model call still needs a parent that tells when it was made.
             step = self._new_step(act.step, None, state.model)
-        span_id = ids.span_id(self.session_id, self.stream, "tool", step.span_id.hex(), act.call)
+        span_id = ids.tool_span_id(self.session_id, self.stream, step.span_id, act.call)
         state.last_call = act.call
         known = state.calls.get(act.call)
         if known is not None and known.span_id == span_id:

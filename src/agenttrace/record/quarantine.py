@@ -2,15 +2,18 @@
 
 A line that can be read now is recorded through the same pipeline as any other, so that it cannot be recorded twice,
 and its entry is marked as resolved. It joins its session late: after what was recorded since, under its own time.
+
+Trying is the work of whoever holds the recorder's lock. Others ask for it in the store, and read there what came of it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,16 +29,22 @@ from agenttrace.record.offsets import path_on_disk
 from agenttrace.record.pipeline import Pipeline
 from agenttrace.record.positioned import pread
 from agenttrace.record.reader import BOM, Chunk
+from agenttrace.record.recorder import Recorder
 from agenttrace.record.tracked import FileRow, TrackedFile
 from agenttrace.store.database import transaction
+
+logger = logging.getLogger(__name__)
 
 _FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
 _UNRECOGNISED = "format not recognised"
 
-_ENTRIES = """
-SELECT quarantine_id, file_id, filepath, offset, length, digest, reason, salvaged, found_at, resolved_at, raw
-FROM quarantine
-"""
+_COLUMNS = (
+    "quarantine_id, file_id, filepath, offset, length, digest, reason, salvaged, found_at, resolved_at, "
+    "retry_asked_at, retry_result"
+)
+_ASK = "UPDATE quarantine SET retry_asked_at = ?, retry_result = NULL WHERE resolved_at IS NULL"
+#: Tried in one go; new lines wait meanwhile.
+_PORTION = 50
 
 
 class Entry(NamedTuple):
@@ -52,7 +61,10 @@ class Entry(NamedTuple):
     salvaged: int
     found_at: float
     resolved_at: float | None
-    #: The line, compressed, up to a limit; ``None`` where nothing of it was kept.
+    #: When somebody asked for another try, and what came of it; ``None`` while it is still to be done.
+    retry_asked_at: float | None
+    retry_result: str | None
+    #: The line, compressed, up to a limit; ``None`` where nothing of it was kept, or where it was not asked for.
     packed: bytes | None
 
     def kept(self) -> bytes | None:
@@ -64,30 +76,104 @@ class Outcome(NamedTuple):
     """What a second try came to."""
 
     entry: Entry
-    #: ``recorded``, ``duplicate``, ``ignored``, ``reread`` (its whole file is understood now and is to be recorded
-    #: from its start); all of them resolve it. Or ``unchanged``.
+    #: ``recorded``, ``duplicate``, ``ignored``, ``reread`` (its whole file is understood now and was recorded from its
+    #: start); all of them resolve it. Or ``unchanged``.
     result: str
     detail: str = ""
 
+    @property
+    def told(self) -> str:
+        """Both in one."""
+        return f"{self.result}: {self.detail}" if self.detail else self.result
+
 
 def entries(
-    connection: sqlite3.Connection, *, resolved: bool = False, only: int | None = None, limit: int = -1
+    connection: sqlite3.Connection,
+    *,
+    resolved: bool = False,
+    only: int | None = None,
+    before: int | None = None,
+    lines: bool = True,
+    limit: int = -1,
 ) -> list[Entry]:
-    """Lines that were set aside, newest first; ``resolved`` with those that were read since."""
+    """Lines that were set aside, newest first; ``resolved`` with those that were read since.
+
+    ``before`` begins behind an entry. Without ``lines`` what was kept of them is not loaded.
+    """
     where = ["1"] if resolved or only is not None else ["resolved_at IS NULL"]
     values: list[int] = []
-    if only is not None:
-        where.append("quarantine_id = ?")
-        values.append(only)
+    for test, number in (("quarantine_id = ?", only), ("quarantine_id < ?", before)):
+        if number is not None:
+            where.append(test)
+            values.append(number)
+    return _selected(connection, " AND ".join(where), values, lines=lines, limit=limit)
+
+
+def _selected(
+    connection: sqlite3.Connection, where: str, values: Sequence[int], *, lines: bool = True, limit: int
+) -> list[Entry]:
     rows = connection.execute(
-        f"{_ENTRIES} WHERE {' AND '.join(where)} ORDER BY quarantine_id DESC LIMIT ?", [*values, limit]
+        f"SELECT {_COLUMNS}, {'raw' if lines else 'NULL'} FROM quarantine "
+        f"WHERE {where} ORDER BY quarantine_id DESC LIMIT ?",
+        [*values, limit],
     )
     return [Entry(*row) for row in rows]
 
 
 def retry(connection: sqlite3.Connection, settings: Settings, chosen: Sequence[Entry]) -> list[Outcome]:
-    """Decode these lines again, oldest first. The caller holds the recorder's lock."""
-    return _SecondTry(connection, settings).run(sorted(chosen))
+    """Decode these lines again, oldest first, and read files again that are understood now.
+
+    The caller holds the recorder's lock.
+    """
+    second = _SecondTry(connection, settings)
+    outcomes = [second.outcome(entry) for entry in sorted(chosen)]
+    _read_again(settings, outcomes)
+    return outcomes
+
+
+def _read_again(settings: Settings, outcomes: Iterable[Outcome], stop: Callable[[], bool] = lambda: False) -> None:
+    """By a recorder for them alone: they need not be where recorders look."""
+    paths = sorted({each.entry.filepath for each in outcomes if each.result == "reread"})
+    if paths:
+        recorder = Recorder(settings, paths=paths)
+        try:
+            recorder.run_once(stop=stop)
+        finally:
+            recorder.close()
+
+
+# -- asking for it ------------------------------------------------------------------------------------------------
+
+
+def ask_retry(connection: sqlite3.Connection, ids: Iterable[int] | None) -> int:
+    """Ask whoever records for another try at these entries, or at all; how many will be tried comes back."""
+    now = time.time()
+    with transaction(connection):
+        if ids is None:
+            return connection.execute(_ASK, (now,)).rowcount
+        return connection.executemany(f"{_ASK} AND quarantine_id = ?", [(now, number) for number in set(ids)]).rowcount
+
+
+def asked(connection: sqlite3.Connection) -> list[Entry]:
+    """The next portion of what another try was asked for."""
+    return _selected(connection, "retry_asked_at IS NOT NULL AND retry_result IS NULL", (), limit=_PORTION)
+
+
+def retry_asked(
+    connection: sqlite3.Connection,
+    settings: Settings,
+    chosen: Sequence[Entry],
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Try again what was asked for, and write down what came of it. The caller holds the recorder's lock."""
+    second = _SecondTry(connection, settings)
+    outcomes = [second.whatever_comes(entry) for entry in sorted(chosen)]
+    _read_again(settings, outcomes, stop)
+    with transaction(connection):
+        connection.executemany(
+            "UPDATE quarantine SET retry_result = ? WHERE quarantine_id = ?",
+            [(outcome.told, outcome.entry.quarantine_id) for outcome in outcomes],
+        )
 
 
 class _SecondTry:
@@ -97,10 +183,20 @@ class _SecondTry:
         self._agents = {agent.name: agent for agent in AGENTS}
         self._pipeline = Pipeline(connection, self._agents, day_of=day_finder(settings.usage.timezone))
 
-    def run(self, chosen: Sequence[Entry]) -> list[Outcome]:
-        return [self._try(entry) for entry in chosen]
+    def whatever_comes(self, entry: Entry) -> Outcome:
+        """The outcome, even of what this program cannot cope with: a line must not end a recorder."""
+        if entry.resolved_at is not None:
+            return Outcome(entry, "resolved")
+        try:
+            return self.outcome(entry)
+        except (sqlite3.Error, OSError):
+            raise
+        except Exception as error:
+            logger.exception("trying entry %d of the quarantine again failed", entry.quarantine_id)
+            self._pipeline.roll_back()
+            return Outcome(entry, "unchanged", f"{type(error).__name__} while it was read")
 
-    def _try(self, entry: Entry) -> Outcome:
+    def outcome(self, entry: Entry) -> Outcome:
         row = self._file_row(entry.file_id)
         if row is None:
             return Outcome(entry, "unchanged", "its file is unknown by now")

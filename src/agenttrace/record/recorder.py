@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -165,6 +165,11 @@ class Recorder:
             self.connection.execute(
                 "UPDATE file_offsets SET gone_at = ? WHERE file_id = ?", (file.row.gone_at, file.row.file_id)
             )
+
+    def reload(self, numbers: Set[int]) -> None:
+        """Somebody else recorded lines of these files, while nothing was under way here: the store knows it all."""
+        self.pipeline.roll_back()
+        self._watchlist.reload(numbers)
 
     def backlog(self) -> int:
         """How many bytes wait to be read."""

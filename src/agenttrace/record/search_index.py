@@ -37,7 +37,8 @@ def match_expression(text: str) -> str:
     for phrase, word in _TERM.findall(text):
         prefix = word.endswith("*") and len(word) > 1
         words = segmented((phrase or word).rstrip("*") if prefix else phrase or word).replace('"', " ").split()
-        if words:
+        # Signs alone are no word to FTS5, and what has no word matches nothing.
+        if any(map(str.isalnum, "".join(words))):
             terms.append('"' + " ".join(words) + '"' + ("*" if prefix else ""))
     return " AND ".join(terms)
 

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from watchfiles import watch
 
-from agenttrace.record import search_index
+from agenttrace.record import quarantine, search_index
 from agenttrace.record.contents import Interpreter
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.database import is_corruption
+from agenttrace.store.schema import PAGE_SIZE
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,9 @@ _WAKE_SECONDS = 0.25
 _SCAN_SHARE = 250
 #: Between two portions of search indexing while lines keep coming.
 _INDEX_SECONDS = 5.0
+#: Pages in the write-ahead log before it is folded back. Many small commits touch the same pages again and again: with
+#: the length that suits an import, the log of a quiet day is larger than all it recorded.
+_CHECKPOINT_PAGES = 512
 
 
 class Watcher:
@@ -55,10 +59,16 @@ class Watcher:
         self._watched: tuple[Path, ...] = ()
         self._next_scan = self._next_index = 0.0
         self._rested = False
+        #: What SQLite calls the state of the store after what others have written; -1: not looked at yet.
+        self._others_wrote = -1
+        #: Files with lines that are being tried again.
+        self._retried: set[int] = set()
 
     def run(self) -> None:
         """Record until told to stop."""
         self._round(None)
+        self.recorder.connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        self.recorder.connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT_PAGES * PAGE_SIZE}")
         while not self.stop.is_set():
             self._watched = self._existing_roots()
             if self._watched:
@@ -105,6 +115,7 @@ class Watcher:
                 recorder.see_path(os.path.realpath(path))
             recorder.look_at_open()
             recorder.look_at_unterminated()
+            self._retry()
             if recorder.dirty:
                 recorder.drain(stop=self.stop.is_set)
                 self._on_commit()
@@ -125,6 +136,31 @@ class Watcher:
         taken = time.monotonic() - began
         pause = max(self.recorder.settings.record.poll_seconds, taken * _SCAN_SHARE)
         self._next_scan = began + taken + pause
+
+    def _retry(self) -> None:
+        """Try lines in quarantine again where somebody asks for it, a portion in each round.
+
+        Whoever asks writes to the store, and it costs nothing to see that nobody but us has.
+        """
+        self._take_over()
+        recorder = self.recorder
+        (wrote,) = recorder.connection.execute("PRAGMA data_version").fetchone()
+        if wrote == self._others_wrote:
+            return
+        asked = quarantine.asked(recorder.connection)
+        if not asked:
+            self._others_wrote = wrote
+            return
+        self._retried = {entry.file_id for entry in asked}
+        quarantine.retry_asked(recorder.connection, recorder.settings, asked, self.stop.is_set)
+        self._take_over()
+        self._on_commit()
+
+    def _take_over(self) -> None:
+        """What was tried again has changed the store behind the recorder's back, even if it then failed."""
+        if self._retried:
+            self.recorder.reload(self._retried)
+            self._retried = set()
 
     def _index(self) -> None:
         """Fill the search index in quiet moments, a portion at a time so that new lines hardly wait for it."""

@@ -12,7 +12,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 
 import msgspec
 
@@ -188,6 +188,20 @@ class Watchlist:
 
     def _fits(self, row: FileRow, path: str) -> bool:
         return row.offset > 0 and TrackedFile(path, row, self._max_line_bytes).fits(path)
+
+    def reload(self, numbers: Set[int]) -> None:
+        """Take over from the store what somebody else has changed about these files."""
+        rows = {row.file_id: row for row in self._rows.values()}
+        rows |= {file.row.file_id: file.row for file in self.tracked()}
+        query = f"SELECT {', '.join(_COLUMNS)} FROM file_offsets WHERE file_id = ?"
+        for number in numbers & rows.keys():
+            values = self._connection.execute(query, (number,)).fetchone()
+            found = None if values is None else _valid_row(dict(zip(_COLUMNS, values, strict=True)))
+            for name in () if found is None else _COLUMNS:
+                setattr(rows[number], name, getattr(found, name))
+        for file in self.tracked():
+            if file.row.file_id in numbers:
+                file.roll_back()
 
     def _new_row(self, key: str) -> FileRow:
         attempt = 0

@@ -74,11 +74,11 @@ def _uri_path(path: Path) -> str:
 
 
 def _connect_writer(path: Path) -> sqlite3.Connection:
-    _create_private(path)
+    create_private(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-        _use_write_ahead_log(connection)
+        use_write_ahead_log(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * PAGE_SIZE}")
@@ -90,7 +90,7 @@ def _connect_writer(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+def use_write_ahead_log(connection: sqlite3.Connection) -> None:
     """Several processes may create the store at once; for this one statement SQLite does not wait by itself."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
@@ -104,7 +104,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
             return
 
 
-def _create_private(path: Path) -> None:
+def create_private(path: Path) -> None:
     """Create the file readable by its owner alone, before SQLite would create it with the umask's mode."""
     if not path.exists():
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

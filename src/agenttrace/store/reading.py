@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-import zstandard
 
 from agenttrace.model import Session, Usage
+from agenttrace.store.blocks import Blocks
+from agenttrace.store.span_rows import USAGE_FIELDS, SpanRow, session_rows
 
-USAGE_FIELDS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-)
 _SESSION_COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
 _SESSION_LIST = ", ".join(f"s.{name}" for name in _SESSION_COLUMNS)
 
@@ -38,6 +30,8 @@ class SpanView(msgspec.Struct, kw_only=True):
     end: int | None
     status: str
     model: str | None
+    #: The model that the ledger names for the response, which is what its tokens are priced by.
+    billed_model: str | None
     turn_index: int
     step_n: int
     usage: Usage | None
@@ -57,6 +51,8 @@ class UsageRow(NamedTuple):
     estimated: int
     copies: int
     usage: Usage
+    #: The part of the group, where groups were split.
+    part: str = ""
 
 
 class RawLine(NamedTuple):
@@ -117,6 +113,23 @@ def list_sessions(
     return found
 
 
+def sessions_by_number(
+    connection: sqlite3.Connection, numbers: Sequence[int], *, stale_minutes: int = 15
+) -> list[Session]:
+    """These sessions, where they have events, with their state as of now."""
+    found: list[Session] = []
+    for start in range(0, len(numbers), 500):
+        part = numbers[start : start + 500]
+        rows = connection.execute(
+            f"SELECT {_SESSION_LIST} FROM sessions s "
+            f"WHERE s.agent <> '' AND s.events > 0 AND s.id IN ({','.join('?' * len(part))})",
+            part,
+        )
+        found += [_session(row, stale_minutes) for row in rows]
+    _name_parents(connection, found)
+    return found
+
+
 _FIRST_OWNER = """
 SELECT owners.session_id
 FROM spans JOIN responses USING (response) JOIN sessions owners ON owners.id = responses.session_id
@@ -165,92 +178,43 @@ def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: i
 
 # -- spans --------------------------------------------------------------------------------------------------------
 
-_SPANS = f"""
-SELECT spans.span_id, trace_id, parent_id, stream, kind, name, start, "end", status, spans.model, turn_index,
-    step_n, attributes, {", ".join(f"responses.{name}" for name in USAGE_FIELDS)},
-    responses.session_id IS NULL OR responses.session_id = spans.session_id, responses.estimated
-FROM spans LEFT JOIN responses USING (response)
-WHERE spans.session_id = ? ORDER BY spans.span_no
-"""
-
 
 def session_spans(connection: sqlite3.Connection, session: Session) -> list[SpanView]:
     """All spans of a session in order of start, subagents under the tool calls that started them."""
-    decode = msgspec.json.Decoder(dict[str, Any]).decode
-    spans = []
-    for row in connection.execute(_SPANS, (session.id,)):
-        spans.append(
-            SpanView(
-                span_id=row[0],
-                trace_id=row[1],
-                parent_id=row[2],
-                stream=row[3],
-                kind=row[4],
-                name=row[5],
-                start=row[6],
-                end=row[7],
-                status=row[8],
-                model=row[9],
-                turn_index=row[10],
-                step_n=row[11],
-                attributes=decode(row[12]) if row[12] else {},
-                usage=None if row[13] is None else _usage(row[13:19]),
-                counted=bool(row[19]),
-                estimated=bool(row[20]),
-            )
-        )
-    _join_subagents(connection, session.id, spans)
-    spans.sort(key=lambda span: (span.start, span.turn_index, _DEPTH[span.kind]))
-    return spans
+    return span_views(session_rows(connection, session.id, attributes=True))
 
 
-_DEPTH = {"turn": 0, "step": 1, "tool": 2}
+def span_views(rows: Iterable[SpanRow]) -> list[SpanView]:
+    """Rows as they are shown."""
+    return [_span_view(row) for row in rows]
 
 
-def _join_subagents(connection: sqlite3.Connection, number: int, spans: list[SpanView]) -> None:
-    """Hang the turns of each subagent under its tool call; they join its trace."""
-    links = {
-        stream: (parent, call)
-        for stream, parent, call in connection.execute(
-            "SELECT stream, parent_stream, call FROM links WHERE session_id = ?", (number,)
-        )
-    }
-    if not links:
-        return
-    calls: dict[tuple[str, str], SpanView] = {}
-    for span in spans:
-        if span.kind == "tool":
-            calls[(span.stream, span.attributes.get("call", ""))] = span
-            calls.setdefault(("", span.attributes.get("call", "")), span)
-    parents: dict[bytes, SpanView] = {}
-    for span in spans:
-        if span.kind == "turn" and span.stream in links:
-            stream, call = links[span.stream]
-            parent = calls.get((stream, call)) or calls.get(("", call))
-            if parent is not None and parent.stream != span.stream:
-                span.parent_id = parent.span_id
-                parents[span.trace_id] = parent
-    for span in spans:
-        if span.trace_id in parents:
-            _end_with_call(span, parents[span.trace_id])
-    for span in spans:
-        span.trace_id = _root_trace(span.trace_id, parents)
+_attributes = msgspec.json.Decoder(dict[str, Any])
 
 
-def _end_with_call(span: SpanView, call: SpanView) -> None:
-    """Work of a subagent whose log stops short was done when its call was answered."""
-    if span.status == "open" and call.end is not None and call.status in ("ok", "error", "cancelled"):
-        span.end, span.status = max(call.end, span.start), call.status
-        span.attributes["closed_by"] = "result of its call"
-
-
-def _root_trace(trace: bytes, parents: dict[bytes, SpanView]) -> bytes:
-    for _ in range(64):  # links that lead in a circle must not hang the reader
-        parent = parents.get(trace)
-        if parent is None:
-            break
-        trace = parent.trace_id
-    return trace
+def _span_view(row: SpanRow) -> SpanView:
+    attributes = _attributes.decode(row.attributes) if row.attributes else {}
+    if row.ended_by_call:
+        attributes["closed_by"] = "result of its call"
+    return SpanView(
+        span_id=row.span_id,
+        trace_id=row.trace_id,
+        parent_id=row.parent_id,
+        stream=row.stream,
+        kind=row.kind,
+        name=row.name,
+        start=row.start,
+        end=row.end,
+        status=row.status,
+        model=row.model,
+        billed_model=row.billed_model,
+        turn_index=row.turn_index,
+        step_n=row.step_n,
+        attributes=attributes,
+        usage=row.usage,
+        counted=bool(row.counted),
+        estimated=bool(row.estimated),
+    )
 
 
 # -- usage --------------------------------------------------------------------------------------------------------
@@ -262,35 +226,52 @@ _GROUPS = {
     "agent": "s.agent",
     "project": "coalesce(s.project, '')",
     "session": "s.session_id",
+    "number": "CAST(u.session_id AS TEXT)",
     "total": "''",
 }
+_SUMS = ", ".join(f"sum(u.{name})" for name in ("requests", "estimated", "copies", *USAGE_FIELDS))
 
 
 def usage_rows(
-    connection: sqlite3.Connection, *, by: str = "total", since_day: str | None = None, session: int | None = None
+    connection: sqlite3.Connection,
+    *,
+    by: str = "total",
+    split: str = "total",
+    since_day: str | None = None,
+    before_day: str | None = None,
+    agents: Sequence[str] = (),
+    projects: Sequence[str] = (),
+    models: Sequence[str] = (),
 ) -> list[UsageRow]:
-    """Tokens per group and model, in order of the group."""
-    where: list[str] = []
-    values: list[str | int] = []
-    if since_day is not None:
-        where.append("u.day >= ?")
-        values.append(since_day)
-    if session is not None:
-        where.append("u.session_id = ?")
-        values.append(session)
-    sums = ", ".join(f"sum(u.{name})" for name in ("requests", "estimated", "copies", *USAGE_FIELDS))
-    join = "JOIN sessions s ON s.id = u.session_id" if "s." in _GROUPS[by] else ""
+    """Tokens per group, part of the group and model, in their order; of what is named, one must fit, where any is."""
+    where, values = _usage_filter(since_day, before_day, {"agent": agents, "project": projects, "model": models})
+    join = "JOIN sessions s ON s.id = u.session_id" if "s." in f"{_GROUPS[by]} {_GROUPS[split]} {where}" else ""
     rows = connection.execute(
-        f"SELECT {_GROUPS[by]} AS part, u.model, {sums} FROM usage_rollup u {join} "
-        f"{'WHERE ' + ' AND '.join(where) if where else ''} GROUP BY part, u.model ORDER BY part, u.model",
+        f"SELECT {_GROUPS[by]} AS whole, {_GROUPS[split]} AS part, u.model, {_SUMS} FROM usage_rollup u {join} "
+        f"WHERE {where} GROUP BY whole, part, u.model ORDER BY whole, part, u.model",
         values,
     )
-    return [_usage_row(row) for row in rows]
+    return [_usage_row((row[0], *row[2:]), row[1]) for row in rows]
 
 
-def _usage_row(row: Sequence[Any]) -> UsageRow:
+def _usage_filter(
+    since_day: str | None, before_day: str | None, named: Mapping[str, Sequence[str]]
+) -> tuple[str, list[str]]:
+    where, values = ["1"], []
+    for test, day in (("u.day >= ?", since_day), ("u.day < ?", before_day)):
+        if day is not None:
+            where.append(test)
+            values.append(day)
+    for name, wanted in named.items():
+        if wanted:
+            where.append(f"{_GROUPS[name]} IN ({','.join('?' * len(wanted))})")
+            values += wanted
+    return " AND ".join(where), values
+
+
+def _usage_row(row: Sequence[Any], part: str = "") -> UsageRow:
     group, model, requests, estimated, copies = row[:5]
-    return UsageRow(group, model, requests, estimated, copies, _usage(row[5:]))
+    return UsageRow(group, model, requests, estimated, copies, _usage(row[5:]), part)
 
 
 def _usage(counts: Sequence[int]) -> Usage:
@@ -300,12 +281,11 @@ def _usage(counts: Sequence[int]) -> Usage:
 def usage_by_session(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, list[UsageRow]]:
     """Tokens per model of each of these sessions."""
     found: dict[int, list[UsageRow]] = {}
-    sums = ", ".join(f"sum({name})" for name in ("requests", "estimated", "copies", *USAGE_FIELDS))
     for start in range(0, len(numbers), 500):
         part = numbers[start : start + 500]
         rows = connection.execute(
-            f"SELECT session_id, model, {sums} FROM usage_rollup "
-            f"WHERE session_id IN ({','.join('?' * len(part))}) GROUP BY session_id, model",
+            f"SELECT u.session_id, u.model, {_SUMS} FROM usage_rollup u "
+            f"WHERE u.session_id IN ({','.join('?' * len(part))}) GROUP BY u.session_id, u.model",
             part,
         )
         for row in rows:
@@ -319,6 +299,20 @@ _LINES = """
 SELECT event_no, event_type, span_id, turn_index, step_n, block_id, line_n FROM processed_events
 WHERE block_id IS NOT NULL AND {where} ORDER BY {order}
 """
+#: Lines that are read one after the other come from few blocks at a time.
+_HELD_BYTES = 8 << 20
+
+
+class LineRow(NamedTuple):
+    """A recorded line without its text."""
+
+    event_no: int
+    event_type: str
+    span_id: bytes | None
+    turn_index: int
+    step_n: int
+    block_id: int
+    line_n: int
 
 
 def raw_lines(
@@ -330,57 +324,40 @@ def raw_lines(
     limit: int = -1,
 ) -> Iterator[RawLine]:
     """Recorded lines: of a session in order, by number, or all after a number."""
-    blocks = _Blocks(connection)
     if session is not None:
         where, order, values = "session_id = ?", "event_no", [session]
     elif events is not None:
         where, order, values = f"event_no IN ({','.join('?' * len(events))})", "event_no DESC", list(events)
     else:
         where, order, values = "event_no > ?", "event_no", [after or 0]
-    for row in connection.execute(_LINES.format(where=where, order=order) + f" LIMIT {int(limit)}", values):
-        event_no, event_type, span_id, turn_index, step_n, block_id, line_n = row
-        block = blocks.get(block_id)
+    rows = connection.execute(_LINES.format(where=where, order=order) + f" LIMIT {int(limit)}", values)
+    return with_text(connection, map(LineRow._make, rows), Blocks(_HELD_BYTES))
+
+
+def line_rows(connection: sqlite3.Connection, events: Sequence[int]) -> Iterator[LineRow]:
+    """Recorded lines by number, in order, without their texts."""
+    ordered = sorted(events)
+    for start in range(0, len(ordered), 500):
+        part = ordered[start : start + 500]
+        query = _LINES.format(where=f"event_no IN ({','.join('?' * len(part))})", order="event_no")
+        yield from map(LineRow._make, connection.execute(query, part))
+
+
+def with_text(connection: sqlite3.Connection, rows: Iterable[LineRow], blocks: Blocks) -> Iterator[RawLine]:
+    """The lines with their texts; those whose block is gone are left out."""
+    held = blocks.of(connection)
+    for event_no, event_type, span_id, turn_index, step_n, block_id, line_n in rows:
+        block = held.get(block_id)
         if block is not None:
             place = (block.file_id, block.generation, block.offsets[line_n], block.lines[line_n])
             yield RawLine(event_no, event_type, span_id, turn_index, step_n, *place)
 
 
-class _Block(NamedTuple):
-    file_id: int
-    generation: int
-    offsets: array[int]
-    lines: list[bytes]
-
-
-class _Blocks:
-    """Decompressed blocks, the latest few."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._cache: dict[int, _Block | None] = {}
-
-    def get(self, block_id: int) -> _Block | None:
-        if block_id not in self._cache:
-            if len(self._cache) >= 4:
-                del self._cache[next(iter(self._cache))]
-            self._cache[block_id] = self._load(block_id)
-        return self._cache[block_id]
-
-    def _load(self, block_id: int) -> _Block | None:
-        row = self._connection.execute(
-            "SELECT file_id, generation, offsets, data FROM raw_blocks WHERE block_id = ?", (block_id,)
-        ).fetchone()
-        if row is None:
-            return None
-        offsets = array("Q")
-        offsets.frombytes(row[2])
-        return _Block(row[0], row[1], offsets, zstandard.decompress(row[3]).split(b"\n"))
-
-
-def file_sources(connection: sqlite3.Connection) -> dict[int, tuple[str, bytes | None]]:
-    """Path and source of each file by its number."""
-    rows = connection.execute("SELECT file_id, filepath, source FROM file_offsets")
-    return {file_id: (path, source) for file_id, path, source in rows}
+def file_source(connection: sqlite3.Connection, file_id: int) -> tuple[str, bytes | None]:
+    """Path and source of a file; neither where it is not known any more."""
+    query = "SELECT filepath, source FROM file_offsets WHERE file_id = ?"
+    row = connection.execute(query, (file_id,)).fetchone()
+    return ("", None) if row is None else (row[0], row[1])
 
 
 # -- search -------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agenttrace.cli import figures
 from agenttrace.costing import TOKEN_FIELDS
+from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.model import Session, Usage
@@ -49,8 +49,8 @@ def span_fields(session: Session, span: SpanView, contents: Sequence[Content], *
         "parent_id": None if span.parent_id is None else span.parent_id.hex(),
         "kind": span.kind,
         "name": span.name,
-        "start": figures.iso(span.start),
-        "end": figures.iso(span.end),
+        "start": iso(span.start),
+        "end": iso(span.end),
         "status": span.status,
         "model": span.model,
         "usage": None if span.usage is None else usage_fields(span.usage),

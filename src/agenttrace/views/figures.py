@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
-MICROS = 1_000_000
+from agenttrace.views.times import MICROS, moment
+
 _SIGNS = {"USD": "$", "CNY": "¥"}
 
 
@@ -55,22 +56,6 @@ def duration(micros: int) -> str:
         return f"{minutes // 60}h {minutes % 60:02d}m"
     hours = round(seconds / 3600)
     return f"{hours // 24}d {hours % 24:02d}h"
-
-
-def iso(micros: int | None) -> str | None:
-    """ISO 8601 in UTC, for JSON."""
-    if micros is None:
-        return None
-    text = moment(micros).isoformat(timespec="microseconds")
-    return text.replace("+00:00", "Z")
-
-
-def moment(micros: int) -> datetime:
-    """The instant in UTC; what no calendar holds becomes its nearest end."""
-    try:
-        return datetime.fromtimestamp(micros // MICROS, UTC).replace(microsecond=micros % MICROS)
-    except (OverflowError, OSError, ValueError):
-        return datetime.max.replace(tzinfo=UTC) if micros > 0 else datetime.min.replace(tzinfo=UTC)
 
 
 def clock(micros: int | None, *, now: datetime | None = None) -> str:

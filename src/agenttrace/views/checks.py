@@ -9,16 +9,18 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from agenttrace.cli import figures, opening
-from agenttrace.cli.errors import REBUILD
+from agenttrace.views import figures, places
+from agenttrace.views.status import database_bytes
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.record.discover import Listing
 
+REBUILD = "Rebuild it with agenttrace record --once: the damaged file is kept, what can be read of it is saved."
 #: The oldest SQLite whose features the store uses (upsert, window of FTS5 options).
 OLDEST_SQLITE = (3, 35, 0)
 _LITTLE_SPACE = 100_000_000
@@ -127,7 +129,7 @@ def store(settings: Settings) -> Iterator[Check]:
     """Whether the store is sound, and what waits in it."""
     from agenttrace.store.database import StoreError, connect, is_corruption
 
-    path = opening.store_path(settings)
+    path = places.store_path(settings)
     if not path.exists():
         yield Check("store", "warn", "nothing recorded yet", "Record what is there: agenttrace record --once")
         return
@@ -146,8 +148,6 @@ def store(settings: Settings) -> Iterator[Check]:
 
 
 def _sound(connection: sqlite3.Connection, path: Path) -> Check:
-    from agenttrace.cli.status import database_bytes
-
     result = connection.execute("PRAGMA quick_check(5)").fetchall()
     if result != [("ok",)]:
         return Check("store", "fail", "; ".join(str(row[0]) for row in result), REBUILD)
@@ -283,8 +283,10 @@ def claude_periods(logs_in: set[str]) -> Iterator[tuple[Path, float, str]]:
 
 def recorded_offsets(settings: Settings) -> dict[str, int]:
     """How far each file is recorded."""
+    from agenttrace.store.database import connect
+
     try:
-        with opening.reading(settings) as connection:
+        with closing(connect(places.store_path(settings), read_only=True)) as connection:
             return dict(connection.execute("SELECT filepath, offset FROM file_offsets").fetchall())
     except Exception:
         return {}

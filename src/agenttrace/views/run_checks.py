@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agenttrace.cli.checks import Check
+from agenttrace.views.checks import Check
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -40,8 +40,8 @@ def database(settings: Settings) -> Check:
     """Whether the database of the run half can be used; one of our own is not started for this."""
     import psycopg
 
-    from agenttrace.cli.asking import told
     from agenttrace.run.database import HEAD, revision_of
+    from agenttrace.views.trouble import database_trouble
 
     url = settings.database.url
     if url is None:
@@ -51,7 +51,7 @@ def database(settings: Settings) -> Check:
         with psycopg.connect(url, connect_timeout=5) as connection:
             version, revision = connection.info.server_version // 10_000, revision_of(connection)
     except psycopg.Error as error:
-        known = told(url, error)
+        known = database_trouble(url, error)
         return Check("database", "fail", known.problem if known else type(error).__name__, known.fix if known else "")
     if version < _OLDEST:
         return Check("database", "fail", f"PostgreSQL {version}", f"Use version {_OLDEST} or newer.")

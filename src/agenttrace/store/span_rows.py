@@ -1,0 +1,237 @@
+"""Spans as rows of the store, joined across streams: what a list of views and what columns of figures are made of.
+
+A subagent writes a stream of its own. Where a link says which tool call it carries out, its turns hang under that call,
+and what its log left open ends with the call.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from agenttrace.model import Usage
+
+USAGE_FIELDS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "reasoning_tokens",
+)
+
+#: Links may lead in a circle, which must not hang the reader.
+_DEEPEST = 64
+
+_ROWS = f"""
+SELECT spans.span_id, trace_id, parent_id, stream, kind, name, start, "end", status, spans.model, turn_index, step_n,
+    {{attributes}}, changed, responses.model, {", ".join(f"responses.{name}" for name in USAGE_FIELDS)},
+    responses.session_id IS NULL OR responses.session_id = spans.session_id, responses.estimated, FALSE
+FROM spans LEFT JOIN responses USING (response)
+WHERE spans.session_id = :session AND ({{where}})
+ORDER BY start, turn_index, CASE kind WHEN 'turn' THEN 0 WHEN 'step' THEN 1 ELSE 2 END, span_no
+{{part}}
+"""
+
+#: What changed, what lines were written about, and what a change of a subagent's call may reach.
+_CHANGED = """
+changed > :after
+OR spans.span_id IN (SELECT span_id FROM processed_events WHERE event_no > :after AND +session_id = :session)
+OR (kind = 'turn' OR status = 'open') AND stream IN (SELECT stream FROM links WHERE session_id = :session)
+"""
+
+_TOUCHED = "SELECT DISTINCT span_id FROM processed_events WHERE event_no > ? AND +session_id = ?"
+
+#: The turns of subagents, and the calls that they may carry out.
+_LINKED = """
+SELECT span_id, trace_id, parent_id, stream, kind, start, "end", status,
+    iif(kind = 'tool', json_extract(attributes, '$.call'), NULL) AS call
+FROM spans
+WHERE session_id = :session AND (
+    kind = 'turn' AND stream IN (SELECT stream FROM links WHERE session_id = :session)
+    OR kind = 'tool' AND call IN (SELECT call FROM links WHERE session_id = :session)
+)
+ORDER BY start, span_no
+"""
+
+
+class SpanRow(NamedTuple):
+    """A span with its tokens; ``attributes`` is JSON."""
+
+    span_id: bytes
+    trace_id: bytes
+    parent_id: bytes | None
+    stream: str
+    kind: str
+    name: str
+    start: int
+    end: int | None
+    status: str
+    model: str | None
+    turn_index: int
+    step_n: int
+    attributes: str | None
+    changed: int
+    #: The model that the ledger names for the response, which is what its tokens are priced by.
+    billed_model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    cache_write_1h_tokens: int | None
+    reasoning_tokens: int | None
+    #: False where another session owns the response.
+    counted: int
+    estimated: int | None
+    #: True where the log left it open and the result of its call ended it.
+    ended_by_call: int
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of the response."""
+        if self.input_tokens is None:
+            return None
+        return Usage(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens or 0,
+            cache_read_tokens=self.cache_read_tokens or 0,
+            cache_write_tokens=self.cache_write_tokens or 0,
+            cache_write_1h_tokens=self.cache_write_1h_tokens or 0,
+            reasoning_tokens=self.reasoning_tokens or 0,
+        )
+
+
+class _Linked(NamedTuple):
+    """A turn of a subagent, or a call that one carries out."""
+
+    span_id: bytes
+    trace_id: bytes
+    parent_id: bytes | None
+    stream: str
+    kind: str
+    start: int
+    end: int | None
+    status: str
+    call: str | None
+
+
+class Subagents:
+    """The tool calls under which the streams of a session's subagents hang."""
+
+    def __init__(self, connection: sqlite3.Connection, session: int) -> None:
+        #: The call that a trace belongs to, by trace.
+        self._calls: dict[bytes, _Linked] = {}
+        query = "SELECT stream, parent_stream, call FROM links WHERE session_id = ?"
+        self._links = {row[0]: (row[1], row[2]) for row in connection.execute(query, (session,))}
+        if self._links:
+            rows = connection.execute(_LINKED, {"session": session})
+            self._connect(list(map(_Linked._make, rows)))
+
+    def _connect(self, rows: Sequence[_Linked]) -> None:
+        calls: dict[tuple[str, str], _Linked] = {}
+        for row in rows:
+            if row.call is not None:
+                calls[(row.stream, row.call)] = row
+                calls.setdefault(("", row.call), row)
+        for row in rows:
+            if row.kind == "turn":
+                stream, call = self._links[row.stream]
+                found = calls.get((stream, call)) or calls.get(("", call))
+                if found is not None and found.stream != row.stream:
+                    self._calls[row.trace_id] = found
+
+    def joined(self, row: SpanRow) -> SpanRow:
+        """The row under its call, in that call's trace, and ended with it."""
+        call = self._calls.get(row.trace_id)
+        if call is None:
+            return row
+        if row.kind == "turn":
+            row = row._replace(parent_id=call.span_id)
+        if row.status == "open":
+            row = self._ended(row, call)
+        return row._replace(trace_id=self._root_trace(row.trace_id))
+
+    def _ended(self, row: SpanRow, call: _Linked) -> SpanRow:
+        """Work of a subagent whose log stops short was done when its call was answered."""
+        for _ in range(_DEEPEST):
+            if call.end is not None and call.status in ("ok", "error", "cancelled"):
+                return row._replace(end=max(call.end, row.start), status=call.status, ended_by_call=True)
+            above = self._calls.get(call.trace_id)
+            if above is None or call.status != "open":
+                break
+            call = above  # which ends this call as well
+        return row
+
+    def _root_trace(self, trace: bytes) -> bytes:
+        for _ in range(_DEEPEST):
+            call = self._calls.get(trace)
+            if call is None:
+                break
+            trace = call.trace_id
+        return trace
+
+    def streams(self, fresh: Iterable[SpanRow]) -> set[str]:
+        """The streams of subagents among those of these spans."""
+        return {row.stream for row in fresh} & self._links.keys()
+
+    def reach(self, row: SpanRow, streams: set[str], fresh: set[bytes]) -> bool:
+        """Whether a span may show differently because of a fresh call above it, or because that was found only now."""
+        stream, trace = row.stream, row.trace_id
+        for _ in range(_DEEPEST):
+            call = self._calls.get(trace)
+            if call is None:
+                break
+            if stream in streams or call.span_id in fresh or call.parent_id in fresh:
+                return True
+            stream, trace = call.stream, call.trace_id
+        return False
+
+
+def stored_rows(
+    connection: sqlite3.Connection,
+    session: int,
+    *,
+    attributes: bool,
+    where: str = "1",
+    values: Mapping[str, object] = MappingProxyType({}),
+    start: int = 0,
+    limit: int = -1,
+) -> Iterator[SpanRow]:
+    """Spans as they are stored, in order of start; without ``attributes`` these are not read."""
+    # SQLite sorts everything in less time than it takes to find many of the first; few are found sooner.
+    part = "LIMIT :limit OFFSET :start" if limit >= 0 else ""
+    query = _ROWS.format(attributes="attributes" if attributes else "NULL", where=where, part=part)
+    bound = {"session": session, "start": start, "limit": limit, **values}
+    return map(SpanRow._make, connection.execute(query, bound))
+
+
+def session_rows(
+    connection: sqlite3.Connection, session: int, *, attributes: bool, start: int = 0, limit: int = -1
+) -> Iterator[SpanRow]:
+    """The spans of a session in order of start, subagents under the tool calls that started them."""
+    subagents = Subagents(connection, session)
+    return map(subagents.joined, stored_rows(connection, session, attributes=attributes, start=start, limit=limit))
+
+
+def some_rows(
+    connection: sqlite3.Connection, session: int, wanted: Sequence[bytes], subagents: Subagents, *, attributes: bool
+) -> dict[bytes, SpanRow]:
+    """These spans of a session by id, as far as it has them."""
+    values = {f"span{number}": span_id for number, span_id in enumerate(wanted)}
+    where = f"spans.span_id IN ({', '.join(f':{name}' for name in values)})"
+    rows = stored_rows(connection, session, attributes=attributes, where=where, values=values)
+    return {row.span_id: subagents.joined(row) for row in rows}
+
+
+def changed_rows(connection: sqlite3.Connection, session: int, after: int) -> list[SpanRow]:
+    """The spans that are not what they were when ``after`` was the last event, or that lines since then belong to."""
+    touched = {row[0] for row in connection.execute(_TOUCHED, (after, session))}
+    if not touched:
+        return []  # nothing of this session was written since
+    rows = list(stored_rows(connection, session, attributes=False, where=_CHANGED, values={"after": after}))
+    fresh = touched | {row.span_id for row in rows if row.changed > after}
+    subagents = Subagents(connection, session)
+    streams = subagents.streams(row for row in rows if row.span_id in fresh)
+    return [subagents.joined(row) for row in rows if row.span_id in fresh or subagents.reach(row, streams, fresh)]

@@ -1,0 +1,26 @@
+"""Where things are on this machine: the store, and the logs of the agents."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+    from agenttrace.record.discover import Root
+
+
+def store_path(settings: Settings) -> Path:
+    """Where the store is."""
+    return settings.home / "agenttrace.db"
+
+
+def roots(settings: Settings) -> list[Root]:
+    """Where logs are looked for on this machine."""
+    from agenttrace.record.agents import AGENTS
+    from agenttrace.record.discover import agent_roots, named_roots
+
+    chosen = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
+    home = Path(os.environ.get("HOME") or Path.home())
+    return [*agent_roots(chosen, os.environ, home), *named_roots(settings.record.paths)]

@@ -1,0 +1,215 @@
+"""What the run half keeps, for JSON: rows, jobs, the budget, breakers, and the catalog of applications."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from agenttrace.views.times import iso, micros_of
+from agenttrace.views.trouble import TroubleError
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+    from agenttrace.run.catalog import App, Catalog, Lane
+    from agenttrace.run.engine import Engine
+    from agenttrace.run.guards.breaker import BreakerView
+    from agenttrace.run.guards.budget import BudgetStatus
+    from agenttrace.run.jobs import Job
+
+
+def time_field(moment: datetime | None) -> str | None:
+    """A moment of the database, in UTC."""
+    return None if moment is None else iso(micros_of(moment))
+
+
+def row_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for JSON: times in UTC."""
+    return {name: time_field(value) if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+def session_key_of(session_id: str) -> str:
+    """The key of the session under which a job or a conversation is recorded."""
+    from agenttrace.ids import session_number
+    from agenttrace.run.trace_log import AGENT
+
+    return f"{session_number(AGENT, session_id):016x}"
+
+
+def job_fields(job: Job) -> dict[str, Any]:
+    """A job for JSON, with the session under which its trace is recorded."""
+    return {**row_fields(asdict(job)), "session_id": job.session_id}
+
+
+# -- the budget ---------------------------------------------------------------------------------------------------
+
+
+def budget_fields(status: BudgetStatus, now: datetime) -> dict[str, Any]:
+    """The budget for JSON; ``left`` is what the next call may reserve, and never below zero."""
+    return {
+        "allowed": status.allowed,
+        "reason": status.reason,
+        "timezone": str(now.tzinfo),
+        "day": _period(
+            now.strftime("%Y-%m-%d"),
+            status.daily_limit,
+            status.daily_used,
+            status.daily_failed,
+            status.daily_reserved,
+        ),
+        "month": _period(
+            now.strftime("%Y-%m"),
+            status.monthly_limit,
+            status.monthly_used,
+            status.monthly_failed,
+            status.monthly_reserved,
+        ),
+    }
+
+
+def _period(period: str, limit: int, used: int, failed: int, reserved: int) -> dict[str, Any]:
+    left = max(0, limit - used - failed - reserved)
+    return {"period": period, "limit": limit, "used": used, "failed": failed, "reserved": reserved, "left": left}
+
+
+# -- breakers -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Breaker:
+    """A breaker and the application behind it, as far as the catalog knows it."""
+
+    app: App | None
+    app_id: str
+    view: BreakerView | None
+
+    @property
+    def name(self) -> str | None:
+        """The application's type."""
+        return None if self.app is None else self.app.app_type
+
+    @property
+    def state(self) -> str:
+        """One that never failed is closed."""
+        return self.view.state.value if self.view else "closed"
+
+
+async def breakers_of(engine: Engine) -> list[Breaker]:
+    """The breaker of each application that has an id, then those of ids that the catalog does not know."""
+    views = {view.app_id: view for view in await engine.breaker.states()}
+    apps = {app.app_id: app for app in engine.catalog.apps.values() if app.app_id}
+    known = [Breaker(app, app_id, views.pop(app_id, None)) for app_id, app in apps.items()]
+    return known + [Breaker(None, app_id, view) for app_id, view in views.items()]
+
+
+async def breaker_of(engine: Engine, app_id: str) -> Breaker:
+    """The breaker of one application."""
+    return next(breaker for breaker in await breakers_of(engine) if breaker.app_id == app_id)
+
+
+async def app_id_of(engine: Engine, name: str) -> str:
+    """The id at DashScope of the application that is meant: by its name, its type or that id."""
+    apps = engine.catalog.apps
+    for found in apps.values():
+        if name in (found.key, found.app_type, found.app_id):
+            if not found.app_id:
+                raise TroubleError(f"{found.key} has no id yet, so it has no breaker", "See: agenttrace apps")
+            return found.app_id
+    if any(view.app_id == name for view in await engine.breaker.states()):
+        return name
+    from agenttrace.config import did_you_mean
+
+    names = [*apps, *(found.app_type for found in apps.values())]
+    raise TroubleError(f"there is no application named {name!r}", did_you_mean(name, names), misused=True)
+
+
+def breaker_fields(breaker: Breaker) -> dict[str, Any]:
+    """A breaker for JSON."""
+    view = breaker.view
+    return {
+        "app_type": breaker.name,
+        "app_id": breaker.app_id,
+        "state": breaker.state,
+        "failure_count": view.failure_count if view else 0,
+        "last_failure_at": time_field(view.last_failure_at) if view else None,
+        "changed_at": time_field(view.changed_at) if view else None,
+        "retry_after": view.retry_after if view else 0.0,
+        "held": view.held if view else False,
+    }
+
+
+# -- the catalog --------------------------------------------------------------------------------------------------
+
+
+def load_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
+    """The catalog without an engine, the variables that are missing for it, and what to say about them."""
+    from agenttrace.run.catalog import Catalog
+    from agenttrace.run.config import AIConfig, MissingVariablesError
+
+    config: AIConfig | None = None
+    missing: Sequence[str] = ()
+    advice = ""
+    try:
+        config = AIConfig.from_env(os.environ)
+    except MissingVariablesError as error:
+        missing, advice = error.missing, str(error)
+    catalog = Catalog.load(
+        config,
+        {"apps": settings.apps, "events": settings.events},
+        dimensions=settings.run.dimensions,
+        user_limit=settings.run.user_calls_per_minute,
+        store_limit=settings.run.store_calls_per_hour,
+    )
+    return catalog, missing, advice
+
+
+def app_fields(app: App) -> dict[str, Any]:
+    """An application for JSON."""
+    cache = app.cache
+    return {
+        "app": app.key,
+        "app_type": app.app_type,
+        "title": app.title,
+        "app_id": known_id(app),
+        "variable": variable_of(app),
+        "rate": {"scope": app.rate.scope, "limit": app.rate.limit, "seconds": app.rate.seconds},
+        "cache": None
+        if cache is None
+        else {
+            "cache_type": cache.cache_type,
+            "days": cache.days,
+            "end_of_day": cache.end_of_day,
+            "target": app.target,
+        },
+        "inputs": app.inputs,
+        "expected_tokens": app.expected_tokens,
+        "stream": app.stream,
+    }
+
+
+def variable_of(app: App) -> str | None:
+    """The variable that holds the id of one of the eight; others have theirs in the file."""
+    from agenttrace.run.config import REQUIRED
+
+    name = f"DASHSCOPE_APP_ID_{app.app_type.removeprefix('app').upper()}"
+    return name if name in REQUIRED else None
+
+
+def known_id(app: App) -> str | None:
+    """The application's id at DashScope, as far as one is set."""
+    # The catalog has no ids at all while one of them is missing; here each is looked at by itself.
+    return app.app_id or os.environ.get(variable_of(app) or "", "").strip() or None
+
+
+def event_fields(name: str, lanes: Sequence[Lane], catalog: Catalog) -> dict[str, Any]:
+    """An event and the steps it starts, for JSON."""
+    conditions = [lane.condition for lane in lanes if lane.condition]
+    return {
+        "event": name,
+        "lanes": [
+            {"apps": lane.apps, "condition": lane.condition, "each_dimension": lane.each_dimension} for lane in lanes
+        ],
+        "steps": [step.name for step in catalog.chain(name, dict.fromkeys(conditions, True)).steps],
+    }

@@ -1,0 +1,57 @@
+"""Sessions in lists: their titles, what they used and cost, and all of it for JSON."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from agenttrace.views.money import cashier
+from agenttrace.views.times import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agenttrace.config import Settings
+    from agenttrace.costing import Bill
+    from agenttrace.model import Session
+
+#: A session that was left waiting longer ago does not wait for anybody any more.
+RECENT_SECONDS = 86_400
+
+
+def bills_of(connection: sqlite3.Connection, settings: Settings, found: Sequence[Session]) -> dict[int, Bill]:
+    """What each of these sessions used and cost."""
+    from agenttrace.store.reading import usage_by_session
+
+    cash = cashier(settings)
+    rows = usage_by_session(connection, [session.id for session in found])
+    return {session.id: cash.bill(rows.get(session.id, ())) for session in found}
+
+
+def title_of(session: Session) -> str:
+    """The title, or the first prompt in its place."""
+    return session.title or session.first_prompt or ""
+
+
+def session_fields(session: Session, bill: Bill) -> dict[str, Any]:
+    """A session for JSON."""
+    return {
+        "session_id": session.session_id,
+        "agent": session.agent,
+        "project": session.project,
+        "title": title_of(session) or None,
+        "state": session.state,
+        "started_at": iso(session.started_at),
+        "last_at": iso(session.last_at),
+        "turns": session.turns,
+        "steps": session.steps,
+        "tools": session.tools,
+        "usage": bill.usage_fields(),
+        **bill.cost_fields(),
+        "errors": session.errors,
+        "events": session.events,
+        "branch": session.branch,
+        "model": session.model,
+        "version": session.version,
+        "parent": session.parent,
+    }

@@ -1,0 +1,75 @@
+"""Times as they are written and read: ISO 8601 in UTC, and ``7d``, ``24h``, ``2026-11-01`` or a full ISO time."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+MICROS = 1_000_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SPAN = re.compile(r"(\d{1,6})\s*([mhdw])", re.IGNORECASE)
+_FIX = (
+    "Give a span such as 30m, 24h, 7d or 2w, a day such as 2026-11-01, or an ISO time such as 2026-11-01T08:30+08:00."
+)
+_WORDS = {"today": 0, "yesterday": 1}
+
+
+class NotATimeError(ValueError):
+    """A text that names no time: what is wrong with it, and how to write one."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(f"{problem}. {fix}")
+        self.problem, self.fix = problem, fix
+
+
+def iso(micros: int | None) -> str | None:
+    """ISO 8601 in UTC, for JSON."""
+    if micros is None:
+        return None
+    text = moment(micros).isoformat(timespec="microseconds")
+    return text.replace("+00:00", "Z")
+
+
+def moment(micros: int) -> datetime:
+    """The instant in UTC; what no calendar holds becomes its nearest end."""
+    try:
+        return datetime.fromtimestamp(micros // MICROS, UTC).replace(microsecond=micros % MICROS)
+    except (OverflowError, OSError, ValueError):
+        return datetime.max.replace(tzinfo=UTC) if micros > 0 else datetime.min.replace(tzinfo=UTC)
+
+
+def micros_of(then: datetime) -> int:
+    """An instant in microseconds since the epoch."""
+    return (then - _EPOCH) // timedelta(microseconds=1)
+
+
+def parse_span(text: str) -> timedelta:
+    """``7d`` as a length of time."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise NotATimeError(f"{text!r} is not a length of time", "Give a number and m, h, d or w: 30m, 24h, 7d, 2w.")
+    return timedelta(**{_UNITS[match[2].lower()]: int(match[1])})
+
+
+def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
+    """The moment meant, with its time zone. A day without a time begins at midnight, local time."""
+    now = now or datetime.now().astimezone()
+    stripped = text.strip()
+    if stripped.lower() in _WORDS:
+        day = now.date() - timedelta(days=_WORDS[stripped.lower()])
+        return datetime(day.year, day.month, day.day).astimezone()
+    try:
+        if _SPAN.fullmatch(stripped):
+            return now - parse_span(stripped)
+        then = datetime.fromisoformat(stripped)
+        # Without a zone it is local time, with the offset that holds on that day.
+        return then if then.tzinfo is not None else then.astimezone()
+    except (ValueError, OverflowError):
+        raise NotATimeError(f"{text!r} is not a time", _FIX) from None
+
+
+def parse_when(text: str) -> int:
+    """The moment meant, in microseconds since the epoch."""
+    return micros_of(parse_moment(text))
