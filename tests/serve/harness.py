@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import aiohttp
 import jwt
 import msgspec
+from fastapi import FastAPI
 
 from agenttrace.config import DatabaseSettings, JwtSettings, RunSettings, ServeSettings, Settings
 from agenttrace.run.engine import Engine, open_engine
@@ -73,6 +74,7 @@ class Stack:
     stop: asyncio.Event
     serving: asyncio.Task[None]
     life: Life
+    app: FastAPI
 
     async def request(self, method: str, path: str, **options: Any) -> Heard:
         async with self.http.request(method, self.url + path, **options) as response:
@@ -140,7 +142,7 @@ async def running(
             )
             try:
                 async with aiohttp.ClientSession() as http:
-                    yield Stack(engine, sim, await listening, http, stop, serving, app.state.life)
+                    yield Stack(engine, sim, await listening, http, stop, serving, app.state.life, app)
             finally:
                 stop.set()
                 if not serving.done():

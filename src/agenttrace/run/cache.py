@@ -175,6 +175,11 @@ class AICacheService:
         rows = await self.database.rows(_GET, [cache_type, site_id, target_id, self._now()])
         return rows[0] if rows else None
 
+    async def find(self, id: int) -> Row | None:  # noqa: A002 - the column's name
+        """One row in whatever state, with everything about it."""
+        rows = await self.database.rows("SELECT * FROM biz.ai_cache WHERE id = %s", [id])
+        return rows[0] if rows else None
+
     async def list(
         self,
         *,

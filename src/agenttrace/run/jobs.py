@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
 from psycopg import AsyncConnection
-from sqlalchemy import select
+from sqlalchemy import ARRAY, ColumnElement, Text, cast, func, null, or_, select
 
 from agenttrace.run.database import Database
 from agenttrace.run.storable import storable_json, storable_text
-from agenttrace.run.tables import rendered, trigger_jobs
+from agenttrace.run.tables import rendered, run_logs, trigger_jobs
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
     finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested"""
@@ -73,6 +73,16 @@ SELECT id, step, app_type, status, request_prompt, response_text, tokens_used, t
        output_tokens, model, request_id, attempts, latency_ms, error_message, created_at, finished_at, call_key
     FROM biz.ai_run_logs WHERE trigger_job_id = %s ORDER BY id
 """
+
+_COUNTS = """
+SELECT count(*) FILTER (WHERE status = 'running'), count(*) FILTER (WHERE status = 'pending'),
+       count(*) FILTER (WHERE status = 'failed')
+    FROM biz.ai_trigger_jobs, (SELECT date_trunc('day', clock_timestamp(), %(zone)s) AS midnight) AS today
+    WHERE status IN ('pending', 'running') OR status = 'failed' AND finished_at >= midnight
+"""
+
+#: What stands between the names in ``app_chain``.
+_BETWEEN_APPS = r"→|\+|×[0-9]+"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +160,15 @@ class JobView:
     steps: tuple[StepView, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class JobCounts:
+    """How many jobs there are at work, in the queue, and failed since midnight of the business day."""
+
+    running: int
+    waiting: int
+    failed_today: int
+
+
 class Jobs:
     """Reads and writes the rows."""
 
@@ -213,19 +232,31 @@ class Jobs:
         job = await self.get(job_id)
         return None if job is None else JobView(job=job, steps=tuple(map(_step, await self.calls(job_id))))
 
+    async def counts(self) -> JobCounts:
+        """All jobs that are not over, and those that failed today."""
+        row = await self.database.one(_COUNTS, {"zone": self._zone})
+        assert row is not None
+        running, waiting, failed_today = row
+        return JobCounts(running=running, waiting=waiting, failed_today=failed_today)
+
     async def list(
         self,
         *,
         status: str | None = None,
         event_type: str | None = None,
+        app: Sequence[str] = (),
         site_id: int | None = None,
         member_id: int | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         before_id: int | None = None,
         limit: int = 50,
+        payloads: bool = True,
     ) -> list[Job]:
-        """Jobs, the newest first; ``before_id`` goes on from an earlier list."""
+        """Jobs, the newest first; ``before_id`` goes on from an earlier list.
+
+        ``app`` are names of one application: in its chain, or in the run log. Without ``payloads`` they are None.
+        """
         table = trigger_jobs.c
         equal = {
             table.status: status,
@@ -233,8 +264,11 @@ class Jobs:
             table.site_id: site_id,
             table.member_id: member_id,
         }
-        query = select(*(table[name] for name in _NAMES))
+        left_out = () if payloads else ("payload",)
+        query = select(*(null().label(name) if name in left_out else table[name] for name in _NAMES))
         query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if app:
+            query = query.where(_has_app(app))
         if since is not None:
             query = query.where(table.created_at >= since)
         if until is not None:
@@ -257,6 +291,13 @@ class Jobs:
             "now": now,
             "zone": self._zone,
         }
+
+
+def _has_app(names: Sequence[str]) -> ColumnElement[bool]:
+    """Whether one of the names is in a job's chain, or, as chains may change, in its calls."""
+    chain = func.regexp_split_to_array(trigger_jobs.c.app_chain, _BETWEEN_APPS, type_=ARRAY(Text))
+    calls = select(run_logs.c.id).where(run_logs.c.trigger_job_id == trigger_jobs.c.id, run_logs.c.app_type.in_(names))
+    return or_(chain.op("&&")(cast(list(names), ARRAY(Text))), calls.exists())
 
 
 async def _number(connection: AsyncConnection[Any], sql: str, params: Mapping[str, Any]) -> int | None:

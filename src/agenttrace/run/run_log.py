@@ -17,7 +17,7 @@ from typing import Any, TypedDict, Unpack
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.types.numeric import Int4, Int8
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from agenttrace.run.abandoned import LOST, LostCall, close_lost, close_open_of_job, forget_old
 from agenttrace.run.calls import PROMPT_LIMIT, CallOutcome, CallRequest
@@ -32,6 +32,8 @@ FIRST_STATES = ("pending", "budget_exceeded", "circuit_open", "rate_limited")
 #: Which state leads to which.
 TRANSITIONS = {"running": "pending", "success": "running", "failed": "running", "timeout": "running"}
 _BODIES = ("request_prompt", "response_text")
+#: Word for word the condition of the index that holds just these rows.
+_OPEN = text("status IN ('pending', 'running')")
 _STEP_DONE = "idx_ai_run_logs_step_done"
 _NAME_LIMIT = 100
 
@@ -290,8 +292,12 @@ class AIRunLogService:
         limit: int = 50,
         before_id: int | None = None,
         bodies: bool = False,
+        only_open: bool = False,
     ) -> Rows:
-        """Rows that match, newest first; the next page is ``before_id`` the last id of this one."""
+        """Rows that match, newest first; the next page is ``before_id`` the last id of this one.
+
+        ``only_open``: calls that have not ended, each with what it has reserved.
+        """
         table = run_logs.c
         query = select(*(column for column in table if bodies or column.name not in _BODIES))
         equal = {
@@ -309,6 +315,8 @@ class AIRunLogService:
             query = query.where(table.created_at < until)
         if before_id is not None:
             query = query.where(table.id < before_id)
+        if only_open:
+            query = query.where(_OPEN)
         return await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
 
 

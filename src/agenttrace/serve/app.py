@@ -5,43 +5,105 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 
 from agenttrace.config import Settings
+from agenttrace.console import PAGE
 from agenttrace.run.engine import Engine
+from agenttrace.serve.access.gate import Gate
+from agenttrace.serve.access.headers import SecurityHeaders
+from agenttrace.serve.access.router import access_router
+from agenttrace.serve.access.store import open_access
+from agenttrace.serve.api import answers
+from agenttrace.serve.api.hub import Hub
+from agenttrace.serve.api.routers import api_routers
+from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.auth import SECURITY_SCHEMES
 from agenttrace.serve.chat import chat_router
+from agenttrace.serve.console import console_router, load_page
+from agenttrace.serve.context import Context
 from agenttrace.serve.health import Life, health_router
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics, metrics_router
-from agenttrace.serve.problems import Problem, add_handlers
+from agenttrace.serve.problems import Problem, ProblemError, add_handlers
 from agenttrace.serve.triggers import triggers_router
+from agenttrace.views.places import store_path
 
-_DESCRIPTION = """LLM applications behind a circuit breaker, rate limits and a token budget.
+_DESCRIPTION = """What AI agents did and what it cost, and LLM applications behind a circuit breaker, rate limits and a
+token budget.
 
+`/api/v1` is what the console shows: lists have `items` and `next` (give it back as `cursor`), answers have an `ETag`.
 Errors are `application/problem+json` with `title`, `status` and `detail`."""
 
 
-def create_app(engine: Engine, settings: Settings) -> FastAPI:
-    """The application around an open engine; whoever opened the engine closes it after the application has stopped."""
+def create_app(engine: Engine | None, settings: Settings, *, problem: str | None = None) -> FastAPI:
+    """The application; without an engine it shows what was recorded, and ``problem`` says why nothing can be run.
+
+    Whoever opened the engine closes it after the application has stopped. What the application opened itself is closed
+    by ``app.state.context.close()``, which the server calls.
+    """
     # FastAPI's own pages load their scripts from elsewhere.
     pages: dict[str, Any] = {"docs_url": None, "redoc_url": None}
     app = FastAPI(title="AgentTrace", version=version("agenttrace"), description=_DESCRIPTION, **pages)
-    life, metrics = Life(), Metrics()
-    app.state.life, app.state.chat, app.state.metrics = life, engine.chat, metrics
-    app.include_router(triggers_router(engine, metrics))
-    app.include_router(
-        chat_router(
-            engine, life, metrics, secret=settings.jwt.secret, heartbeat=float(settings.serve.heartbeat_seconds)
-        )
-    )
-    app.include_router(health_router(engine, life))
-    app.include_router(metrics_router(engine, metrics))
+    context = _context(engine, settings, problem)
+    app.state.context, app.state.life, app.state.access = context, context.life, context.access
+    app.state.metrics, app.state.chat = context.metrics, None if engine is None else engine.chat
+    for router in _run_routers(context):
+        app.include_router(router)
+    app.include_router(health_router(engine, context.life))
+    app.include_router(metrics_router(engine, context.metrics))
+    app.include_router(access_router(context.access, settings.serve))
+    for router in api_routers(context):
+        app.include_router(router)
+    app.include_router(console_router(load_page(PAGE)))
     add_handlers(app)
-    app.add_middleware(Limits, max_body_bytes=settings.serve.max_body_bytes, metrics=metrics)
+    app.add_middleware(Gate, access=context.access, settings=settings.serve, bind=context.bind)
+    app.add_middleware(Limits, max_body_bytes=settings.serve.max_body_bytes, metrics=context.metrics)
+    app.add_middleware(SecurityHeaders)
     _describe(app)
     return app
+
+
+def _context(engine: Engine | None, settings: Settings, problem: str | None) -> Context:
+    reader = TraceReader(store_path(settings))
+    index = SessionIndex(reader, settings)
+    return Context(
+        settings=settings,
+        reader=reader,
+        index=index,
+        hub=Hub(reader, index, settings),
+        engine=engine,
+        problem=problem,
+        life=Life(),
+        metrics=Metrics(),
+        access=open_access(settings),
+        bind=settings.serve.host,
+    )
+
+
+def _run_routers(context: Context) -> list[APIRouter]:
+    engine, settings = context.engine, context.settings
+    if engine is None:
+        return [_away_router(context.problem or "")]
+    heartbeat = float(settings.serve.heartbeat_seconds)
+    return [
+        triggers_router(engine, context.metrics),
+        chat_router(engine, context.life, context.metrics, secret=settings.jwt.secret, heartbeat=heartbeat),
+    ]
+
+
+def _away_router(problem: str) -> APIRouter:
+    """In place of what needs the run half."""
+    router = APIRouter()
+
+    @router.api_route("/api/internal/{path:path}", methods=["GET", "POST"], include_in_schema=False)
+    @router.api_route("/api/xcx/{path:path}", methods=["GET", "POST"], include_in_schema=False)
+    async def away(path: str) -> Response:
+        raise ProblemError(503, f"Applications cannot be run: {problem}")
+
+    return router
 
 
 def _describe(app: FastAPI) -> None:
@@ -52,7 +114,7 @@ def _describe(app: FastAPI) -> None:
             schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
             components = schema.setdefault("components", {})
             components["securitySchemes"] = SECURITY_SCHEMES
-            components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+            components.setdefault("schemas", {}).update(answers.schemas(), Problem=Problem.model_json_schema())
             app.openapi_schema = schema
         return app.openapi_schema
 

@@ -24,7 +24,7 @@ from agenttrace.run.chat import ChatEvent, ChatService, ChatTurn, error_event
 from agenttrace.run.conversation import ConversationNotFoundError
 from agenttrace.run.engine import Engine
 from agenttrace.run.errors import DashScopeError, RateLimitExceededError
-from agenttrace.serve.auth import CHAT_USERS_ONLY, chat_user
+from agenttrace.serve.auth import CHAT_USERS_ONLY, ChatUser, chat_user
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.health import Life
 from agenttrace.serve.metrics import Metrics
@@ -45,6 +45,14 @@ data: {"content":"您好"}
 event: done
 data: {"conversation_id":7,"message_id":22,"session_id":"conv_7_1794732814","tokens_used":110,"estimated":false}
 """
+
+#: A stream of events in the OpenAPI document.
+STREAM_DOCS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Any number of `message` events, then exactly one `done` or `error`.",
+        "content": {_STREAM: {"schema": {"type": "string"}, "example": _EXAMPLE_STREAM}},
+    }
+}
 
 
 def _not_blank(message: str) -> str:
@@ -88,6 +96,7 @@ class TurnResponse(Response):
 
     def __init__(self, turn: ChatTurn, metrics: Metrics, heartbeat: float) -> None:
         self._turn, self._metrics, self._heartbeat = turn, metrics, heartbeat
+        self.conversation_id = turn.conversation.id
         self._outcome = "hung_up"
         self._gone = False
         self.status_code, self.background, self.body = 200, None, b""
@@ -151,21 +160,31 @@ def single_event(event: ChatEvent) -> Response:
     return Response(frame(event), 200, _HEADERS, _STREAM)
 
 
+async def say(chat: ChatService, user: ChatUser, body: ChatRequest, metrics: Metrics, heartbeat: float) -> Response:
+    """Begin a turn: its stream, or one of a single event where it is refused; raises what HTTP has a status for."""
+    try:
+        turn = await chat.start(user.id, user.site_id, body.message, body.entry, body.target_id, body.conversation_id)
+    except ConversationNotFoundError:
+        raise ProblemError(404, "There is no such conversation.") from None
+    except RateLimitExceededError as error:
+        metrics.turns.labels("rate_limited").inc()
+        raise ProblemError(429, "请求过于频繁", headers=retry_after(error.retry_after)) from None
+    except DashScopeError as error:
+        refusal = error_event(error)
+        metrics.turns.labels(outcome_of(refusal)).inc()
+        return single_event(refusal)
+    return TurnResponse(turn, metrics, heartbeat)
+
+
 def chat_router(engine: Engine, life: Life, metrics: Metrics, *, secret: str | None, heartbeat: float) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/xcx/chat", tags=["chat"])
-    stream_docs: dict[int | str, dict[str, Any]] = {
-        200: {
-            "description": "Any number of `message` events, then exactly one `done` or `error`.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE_STREAM}},
-        }
-    }
 
     @router.post(
         "/stream",
         summary="Say something, and hear the answer as it is made",
         response_class=Response,
-        responses=stream_docs | documented(400, 401, 404, 413, 422, 429, 503),
+        responses=STREAM_DOCS | documented(400, 401, 404, 413, 422, 429, 503),
         openapi_extra=CHAT_USERS_ONLY
         | documented_body(
             ChatRequest,
@@ -175,22 +194,8 @@ def chat_router(engine: Engine, life: Life, metrics: Metrics, *, secret: str | N
     )
     async def stream_chat(request: Request) -> Response:
         user = chat_user(request, _configured(secret))
-        chat = _available(engine, life)
-        body = await read_body(request, ChatRequest)
-        try:
-            turn = await chat.start(
-                user.id, user.site_id, body.message, body.entry, body.target_id, body.conversation_id
-            )
-        except ConversationNotFoundError:
-            raise ProblemError(404, "There is no such conversation.") from None
-        except RateLimitExceededError as error:
-            metrics.turns.labels("rate_limited").inc()
-            raise ProblemError(429, "请求过于频繁", headers=retry_after(error.retry_after)) from None
-        except DashScopeError as error:
-            refusal = error_event(error)
-            metrics.turns.labels(outcome_of(refusal)).inc()
-            return single_event(refusal)
-        return TurnResponse(turn, metrics, heartbeat)
+        chat = available_chat(engine, life)
+        return await say(chat, user, await read_body(request, ChatRequest), metrics, heartbeat)
 
     return router
 
@@ -206,7 +211,8 @@ def _configured(secret: str | None) -> str:
     return secret
 
 
-def _available(engine: Engine, life: Life) -> ChatService:
+def available_chat(engine: Engine, life: Life) -> ChatService:
+    """Where turns begin; 503 while none can."""
     if engine.chat is None:
         raise missing(engine.missing)
     if life.stopping:

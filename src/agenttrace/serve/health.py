@@ -42,7 +42,7 @@ class Life:
     stopping: bool = False
 
 
-def health_router(engine: Engine, life: Life) -> APIRouter:
+def health_router(engine: Engine | None, life: Life) -> APIRouter:
     """The two endpoints."""
     router = APIRouter(tags=["operation"])
 
@@ -57,14 +57,14 @@ def health_router(engine: Engine, life: Life) -> APIRouter:
         responses={503: {"model": Readiness, "description": "Not now, and why."}},
     )
     async def readyz() -> Response:
-        revision = await _revision(engine)
+        revision = None if engine is None else await _revision(engine)
         is_ready = revision == HEAD and not life.stopping
         state = Readiness(
             status="ready" if is_ready else "not ready",
             database=revision is not None,
             migrated=revision == HEAD,
             stopping=life.stopping,
-            missing=list(engine.missing),
+            missing=[] if engine is None else list(engine.missing),
         )
         return JSONResponse(state.model_dump(), 200 if is_ready else 503)
 

@@ -6,10 +6,14 @@ import logging
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agenttrace.serve import console
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError, problem
 
 logger = logging.getLogger(__name__)
+
+#: The page's files, and whatever else somebody tries.
+_LABELS = {console.PATH: "other"}
 
 
 class Limits:
@@ -42,8 +46,8 @@ class Limits:
             await problem(500, "Something went wrong in the server; its log says more.")(scope, receive, noting)
         finally:
             # The path as it was declared: a label for each job id would never end.
-            route = getattr(scope.get("route"), "path", "other")
-            self._metrics.requests.labels(route, scope["method"], str(status)).inc()
+            route = getattr(scope.get("route"), "path", console.PATH)
+            self._metrics.requests.labels(_LABELS.get(route, route), scope["method"], str(status)).inc()
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")

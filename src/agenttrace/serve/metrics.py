@@ -80,7 +80,7 @@ class SharedGauges:
             self._jobs.labels(status_name).set(count)
 
 
-def metrics_router(engine: Engine, metrics: Metrics) -> APIRouter:
+def metrics_router(engine: Engine | None, metrics: Metrics) -> APIRouter:
     """The endpoint."""
     router = APIRouter(tags=["operation"])
 
@@ -91,8 +91,9 @@ def metrics_router(engine: Engine, metrics: Metrics) -> APIRouter:
         responses={200: {"content": {"text/plain": {}}, "description": "The text format of Prometheus."}},
     )
     async def read_metrics() -> Response:
-        await metrics.shared.refresh(engine)
-        metrics.streams.set(0 if engine.chat is None else engine.chat.open_turns)
+        if engine is not None:
+            await metrics.shared.refresh(engine)
+            metrics.streams.set(0 if engine.chat is None else engine.chat.open_turns)
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     return router

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from agenttrace.config import Settings
-from agenttrace.run.engine import open_engine
+from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.worker import Worker
 from agenttrace.serve.app import create_app
 from agenttrace.serve.server import serve
+
+#: What is wrong in a sentence, for an error that can be expected; None for a bug.
+Explain = Callable[[Exception], str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +27,8 @@ class Ready:
     worker: bool
     #: Variables without which no application can be called.
     missing: tuple[str, ...]
+    #: Why no application can be run at all.
+    problem: str | None = None
 
 
 async def run_process(
@@ -34,27 +40,48 @@ async def run_process(
     stop: asyncio.Event,
     on_ready: Callable[[Ready], None],
     environ: Mapping[str, str] = os.environ,
+    explain: Explain | None = None,
 ) -> None:
-    """Run until ``stop`` is set, then drain: what was accepted is finished, recorded or left to another worker."""
-    async with open_engine(settings, role, environ=environ) as engine, asyncio.TaskGroup() as tasks:
-        # A worker that cannot call anything would only fail the jobs that wait for one that can.
-        working = worker and engine.calls is not None
-        listening: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        if working:
-            crew = Worker(
-                engine.queue,
-                engine.dispatcher,
-                concurrency=settings.run.worker_concurrency,
-                takeover_seconds=settings.run.takeover_seconds,
-                drain_seconds=settings.run.drain_seconds,
-            )
-            tasks.create_task(crew.run(stop))
-        if server:
-            app = create_app(engine, settings)
-            at = (settings.serve.host, settings.serve.port)
-            drain = settings.run.drain_seconds
-            tasks.create_task(serve(app, *at, stop, drain_seconds=drain, on_listening=listening.set_result))
-        else:
-            listening.set_result(None)
-        on_ready(Ready(url=await listening, worker=working, missing=engine.missing))
-        await stop.wait()
+    """Run until ``stop`` is set, then drain: what was accepted is finished, recorded or left to another worker.
+
+    With ``explain`` the server shows what was recorded even where the database of the run half cannot be used.
+    """
+    async with AsyncExitStack() as stack:
+        engine, problem = await _opened(stack, settings, role, environ, explain)
+        async with asyncio.TaskGroup() as tasks:
+            # A worker that cannot call anything would only fail the jobs that wait for one that can.
+            working = worker and engine is not None and engine.calls is not None
+            if working and engine is not None:
+                tasks.create_task(_worker(engine, settings).run(stop))
+            listening: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            if server:
+                app = create_app(engine, settings, problem=problem)
+                at, drain = (settings.serve.host, settings.serve.port), settings.run.drain_seconds
+                tasks.create_task(serve(app, *at, stop, drain_seconds=drain, on_listening=listening.set_result))
+            else:
+                listening.set_result(None)
+            missing = () if engine is None else engine.missing
+            on_ready(Ready(url=await listening, worker=working, missing=missing, problem=problem))
+            await stop.wait()
+
+
+async def _opened(
+    stack: AsyncExitStack, settings: Settings, role: str, environ: Mapping[str, str], explain: Explain | None
+) -> tuple[Engine | None, str | None]:
+    try:
+        return await stack.enter_async_context(open_engine(settings, role, environ=environ)), None
+    except Exception as error:
+        problem = None if explain is None else explain(error)
+        if problem is None:
+            raise
+        return None, problem
+
+
+def _worker(engine: Engine, settings: Settings) -> Worker:
+    return Worker(
+        engine.queue,
+        engine.dispatcher,
+        concurrency=settings.run.worker_concurrency,
+        takeover_seconds=settings.run.takeover_seconds,
+        drain_seconds=settings.run.drain_seconds,
+    )

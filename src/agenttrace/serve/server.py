@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from agenttrace.run.chat import ChatService
-from agenttrace.serve.health import Life
+from agenttrace.serve.context import Context
 
 #: For the last bytes of streams that were ended.
 _GRACE = 5.0
@@ -96,10 +96,15 @@ async def _until(stop: asyncio.Event, running: asyncio.Task[None]) -> None:
 
 
 async def _ended(app: FastAPI, server: uvicorn.Server, running: asyncio.Task[None], drain_seconds: float) -> None:
-    life: Life = app.state.life
+    context: Context = app.state.context
     chat: ChatService | None = app.state.chat
-    life.stopping = True
+    context.life.stopping = True
     server.should_exit = True
+    # Pages that watch would keep the server waiting for as long as they are open.
+    context.hub.close()
     if chat is not None:
         await chat.drain(drain_seconds)
-    await running
+    try:
+        await running
+    finally:
+        context.close()

@@ -1,0 +1,149 @@
+"""The file ``access.db``, apart from the trace store: that one can be rebuilt from logs, users and their log cannot.
+
+Two connections: whoever asks who a visitor is never waits for somebody who writes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agenttrace.store.database import (
+    StoreError,
+    create_private,
+    is_corruption,
+    transaction,
+    use_write_ahead_log,
+)
+
+BUSY_SECONDS = 5.0
+
+#: Each entry brings the file from the version before to its own; times are microseconds since the epoch.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """
+        CREATE TABLE users (
+            name TEXT PRIMARY KEY,
+            role TEXT NOT NULL CHECK (role IN ('viewer', 'admin')),
+            password TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            changed_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+        # Of a token only its hash is here: whoever reads the file cannot be anybody with it.
+        """
+        CREATE TABLE logins (
+            digest BLOB PRIMARY KEY,
+            user TEXT NOT NULL REFERENCES users (name) ON DELETE CASCADE,
+            csrf TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            seen_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX logins_of_user ON logins (user, created_at)",
+        """
+        CREATE TABLE audit (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            at INTEGER NOT NULL,
+            user TEXT NOT NULL,
+            address TEXT NOT NULL,
+            action TEXT NOT NULL,
+            target TEXT NOT NULL,
+            outcome TEXT NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX audit_by_action ON audit (action, outcome)",
+        # What was typed as a name may have been a password: only its hash is kept.
+        "CREATE TABLE failures (id INTEGER PRIMARY KEY, key BLOB NOT NULL, at INTEGER NOT NULL) STRICT",
+        "CREATE INDEX failures_of_key ON failures (key, at)",
+        "CREATE INDEX failures_by_age ON failures (at)",
+    ),
+)
+
+
+def now_micros() -> int:
+    """The time, as the tables have it."""
+    return time.time_ns() // 1000
+
+
+class AccessDatabase:
+    """The file, open; may be used from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._writer = _opened(path)
+            try:
+                self._reader = _connected(path)
+                self._reader.execute("PRAGMA query_only = 1")
+            except BaseException:
+                self._writer.close()
+                raise
+        except sqlite3.DatabaseError as error:
+            if is_corruption(error):
+                raise _damaged(path, str(error)) from error
+            raise
+        self._reading, self._writing = threading.Lock(), threading.Lock()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """To ask something short."""
+        with self._reading:
+            yield self._reader
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """To change something; all of it or, after an error, nothing."""
+        with self._writing, transaction(self._writer):
+            yield self._writer
+
+    def close(self) -> None:
+        """Close the file, once nobody uses it any more."""
+        with self._reading, self._writing:
+            self._reader.close()
+            self._writer.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    create_private(path)
+    connection = _connected(path)
+    try:
+        use_write_ahead_log(connection)
+        # A login that was ended stays ended when the power fails.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = 1")
+        _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    with transaction(connection):
+        found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if found > len(MIGRATIONS):
+            raise StoreError(
+                f"{path} was written by a newer AgentTrace (schema {found}, this one knows {len(MIGRATIONS)}). "
+                "Upgrade with: pip install --upgrade agenttrace"
+            )
+        if found == 0 and connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None:
+            raise _damaged(path, "it holds tables, but not the number of their version")
+        for statements in MIGRATIONS[found:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def _damaged(path: Path, problem: str) -> StoreError:
+    return StoreError(
+        f"{path} is damaged: {problem}. Move it away, restart the server, and add the users again: agenttrace user add"
+    )

@@ -1,0 +1,46 @@
+"""Everything about access that outlives the server, in one file that only its owner can read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from agenttrace.config import Settings, ensure_home
+from agenttrace.serve.access.attempts import Attempts
+from agenttrace.serve.access.audit_log import AuditLog
+from agenttrace.serve.access.database import AccessDatabase, now_micros
+from agenttrace.serve.access.logins import Logins
+from agenttrace.serve.access.users import Users
+
+
+class AccessStore:
+    """Users, their logins, failed logins and the audit log.
+
+    May be used from any thread. Reading takes microseconds and may happen in the server's loop; whatever writes waits
+    for the disk and belongs in a thread.
+    """
+
+    def __init__(self, path: Path, *, now: Callable[[], int] = now_micros) -> None:
+        self._database = AccessDatabase(path)
+        self.users = Users(self._database, now)
+        self.logins = Logins(self._database, now)
+        self.attempts = Attempts(self._database, now)
+        self.audit = AuditLog(self._database, now)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def __enter__(self) -> AccessStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_access(settings: Settings) -> AccessStore:
+    """The access store of a data directory, made where there is none yet."""
+    return AccessStore(ensure_home(settings) / "access.db")

@@ -1,0 +1,130 @@
+"""Users of the console: viewers look, admins may also change things."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agenttrace.serve.access.database import AccessDatabase
+from agenttrace.serve.api.shapes import Role
+
+#: Who looks from the machine itself, where nobody has to log in.
+LOCAL = "local"
+#: Who tried to log in and could not.
+NOBODY = "nobody"
+
+_NAME = re.compile(r"\w[\w.@+-]{0,63}")
+
+
+class UserError(Exception):
+    """Something that cannot be done with a user, and why."""
+
+
+class NoSuchUserError(UserError):
+    """There is no user of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no user named {name!r}")
+        self.name = name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class User:
+    """A user, without the password; times are microseconds since the epoch."""
+
+    name: str
+    role: Role
+    created_at: int
+    #: When password or role were last set.
+    changed_at: int
+    #: Logins that are open now, and when one of them was last used.
+    logins: int
+    seen_at: int | None
+
+
+def name_of(text: str) -> str | None:
+    """A user's name as it is kept, whatever case it was typed in; None for what cannot be one."""
+    name = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return name if _NAME.fullmatch(name) and name not in (LOCAL, NOBODY) else None
+
+
+class Users:
+    """The users of an access store."""
+
+    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
+        self._database, self._now = database, now
+
+    def add(self, text: str, role: Role, password_hash: str) -> User:
+        """A new user."""
+        name = name_of(text)
+        if name is None:
+            raise UserError(
+                f"{text!r} cannot be a name: 1 to 64 letters, digits and . _ @ + -, and neither {LOCAL} nor {NOBODY}"
+            )
+        now = self._now()
+        try:
+            with self._database.writing() as connection:
+                connection.execute("INSERT INTO users VALUES (?, ?, ?, ?, ?)", (name, role, password_hash, now, now))
+        except sqlite3.IntegrityError:
+            raise UserError(f"there is a user named {name!r} already") from None
+        return self.get(name)
+
+    def all(self) -> list[User]:
+        """All users by name."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                """
+                SELECT name, role, users.created_at, changed_at, count(digest), max(seen_at)
+                FROM users LEFT JOIN logins ON user = name AND expires_at > ?
+                GROUP BY name ORDER BY name
+                """,
+                (self._now(),),
+            ).fetchall()
+        fields = ("name", "role", "created_at", "changed_at", "logins", "seen_at")
+        return [User(**dict(zip(fields, row, strict=True))) for row in rows]
+
+    def get(self, name: str) -> User:
+        """One user."""
+        known = name_of(name)
+        for user in self.all():
+            if user.name == known:
+                return user
+        raise NoSuchUserError(name)
+
+    def exist(self) -> bool:
+        """Whether anybody can log in at all."""
+        with self._database.reading() as connection:
+            return connection.execute("SELECT 1 FROM users LIMIT 1").fetchone() is not None
+
+    def password_hash(self, name: str | None) -> str | None:
+        """The hash of a user's password; None where there is no such user."""
+        with self._database.reading() as connection:
+            row = connection.execute("SELECT password FROM users WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_password(self, name: str, password_hash: str) -> int:
+        """Another password; the number of logins that this ended."""
+        return self._change(name, "UPDATE users SET password = ?, changed_at = ? WHERE name = ?", password_hash)
+
+    def set_role(self, name: str, role: Role) -> int:
+        """Another role; the number of logins that this ended."""
+        return self._change(name, "UPDATE users SET role = ?, changed_at = ? WHERE name = ?", role)
+
+    def remove(self, name: str) -> int:
+        """No such user any more; the number of logins that this ended."""
+        known = name_of(name)
+        with self._database.writing() as connection:
+            ended = connection.execute("DELETE FROM logins WHERE user = ?", (known,)).rowcount
+            if connection.execute("DELETE FROM users WHERE name = ?", (known,)).rowcount == 0:
+                raise NoSuchUserError(name)
+        return ended
+
+    def _change(self, name: str, statement: str, value: str) -> int:
+        known = name_of(name)
+        with self._database.writing() as connection:
+            if connection.execute(statement, (value, self._now(), known)).rowcount == 0:
+                raise NoSuchUserError(name)
+            return connection.execute("DELETE FROM logins WHERE user = ?", (known,)).rowcount

@@ -1,0 +1,78 @@
+"""Answers of ``/api/v1``: JSON with an entity tag, pages with a cursor, and all of it in the OpenAPI document."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from fastapi import Query, Request, Response
+
+from agenttrace.serve.api.shapes import Shape
+from agenttrace.serve.problems import ProblemError
+
+T = TypeVar("T")
+
+Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
+Cursor = Annotated[str | None, Query(description="`next` of the page before.")]
+
+_encoder = msgspec.json.Encoder()
+_SHAPES: dict[str, type[Shape]] = {}
+_REFERENCES = "#/components/schemas/{name}"
+
+
+def answer(request: Request, data: object, *, tag: str | None = None) -> Response:
+    """The data as JSON, or 304 where the caller has just this; ``tag`` names its version where that is known."""
+    body = _encoder.encode(data)
+    return tagged(request, body, tag or hashlib.blake2b(body, digest_size=9).hexdigest(), "application/json")
+
+
+def tagged(request: Request, body: bytes, tag: str, media_type: str) -> Response:
+    """A body with its entity tag, or 304."""
+    known = unchanged(request, tag)
+    if known is not None:
+        return known
+    return Response(body, 200, _headers(tag), media_type)
+
+
+def unchanged(request: Request, tag: str) -> Response | None:
+    """304, where the caller has the version of this tag already; asked before the work that an answer takes."""
+    given = request.headers.get("if-none-match", "")
+    tags = {part.strip().removeprefix("W/") for part in given.split(",")}
+    return Response(status_code=304, headers=_headers(tag)) if f'"{tag}"' in tags else None
+
+
+def _headers(tag: str) -> dict[str, str]:
+    # The page asks each time and mostly hears 304; what was recorded must not lie in a cache on disk.
+    return {"ETag": f'W/"{tag}"', "Cache-Control": "private, no-cache"}
+
+
+def to_cursor(*place: object) -> str:
+    """A place in a list, as a text that only we read."""
+    return base64.urlsafe_b64encode(_encoder.encode(place)).rstrip(b"=").decode()
+
+
+def from_cursor(cursor: str | None, kind: type[T]) -> T | None:
+    """The place that :func:`to_cursor` was given, as a tuple of this type; 400 for anything else."""
+    if cursor is None:
+        return None
+    try:
+        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
+        return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=kind)
+    except (ValueError, msgspec.MsgspecError):
+        raise ProblemError(400, "The cursor is not one of this list; begin without one.") from None
+
+
+def shaped(shape: type[Shape], description: str = "") -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` of an endpoint that answers with this shape."""
+    _SHAPES[shape.__name__] = shape
+    content = {"application/json": {"schema": {"$ref": _REFERENCES.format(name=shape.__name__)}}}
+    text = description or (shape.__doc__ or "").splitlines()[0]
+    return {200: {"description": text, "content": content}, 304: {"description": "Nothing has changed."}}
+
+
+def schemas() -> dict[str, Any]:
+    """All shapes that endpoints answer with, and those inside them, for the OpenAPI document."""
+    _, components = msgspec.json.schema_components(_SHAPES.values(), ref_template=_REFERENCES)
+    return dict(components)

@@ -1,0 +1,55 @@
+"""The chain of a job as a graph: the steps that today's catalog has for its event, and the calls that were made.
+
+The catalog may have changed since the job ran: whatever was called is shown, whether it is still a step or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from agenttrace.run.catalog import Catalog, Step, UnknownEventError
+from agenttrace.run.jobs import Job, JobView, StepView
+from agenttrace.serve.api.filters import app_named
+from agenttrace.serve.api.shapes import ChainStep, StepCall
+from agenttrace.views.run import row_fields
+
+_NOT_OVER = ("pending", "running")
+
+
+def chain_steps(view: JobView, catalog: Catalog) -> list[ChainStep]:
+    """All steps, lane by lane; those that the catalog does not have come last."""
+    calls: dict[str, list[StepView]] = {}
+    for call in view.steps:
+        calls.setdefault(call.step, []).append(call)
+    planned = _planned(view.job, catalog)
+    unplanned = [_found(name, made[-1], catalog) for name, made in calls.items() if name not in planned]
+    return [_step(step, calls.get(step.name, []), view.job, catalog) for step in [*planned.values(), *unplanned]]
+
+
+def _planned(job: Job, catalog: Catalog) -> dict[str, Step]:
+    try:
+        return {step.name: step for step in catalog.chain(job.event_type, job.payload).steps}
+    except UnknownEventError:
+        return {}
+
+
+def _found(name: str, call: StepView, catalog: Catalog) -> Step:
+    app = app_named(catalog, call.app_type)
+    return Step(name=name, app=app.key if app else call.app_type)
+
+
+def _step(step: Step, calls: list[StepView], job: Job, catalog: Catalog) -> ChainStep:
+    app = catalog.apps.get(step.app)
+    return ChainStep(
+        name=step.name,
+        app=step.app,
+        title=app.title if app else step.app,
+        after=list(step.after),
+        status=calls[-1].status if calls else "waiting" if job.status in _NOT_OVER else "skipped",
+        calls=[_call(call) for call in calls],
+    )
+
+
+def _call(call: StepView) -> StepCall:
+    fields = row_fields(asdict(call)) | {"run_id": call.log_id}
+    return StepCall(**{name: fields[name] for name in StepCall.__struct_fields__})

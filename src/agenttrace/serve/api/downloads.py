@@ -1,0 +1,144 @@
+"""``GET /api/v1/sessions/{session}/export``: a session as a file, written while it is read.
+
+Nothing waits until the whole file is made: it is told in pieces, each from a short look at the store, so that neither
+memory nor the store's own housekeeping notices how long the session is or how slow the reader.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from array import array
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+
+from agenttrace.costing import Cashier
+from agenttrace.model import Session
+from agenttrace.serve.api.finding import SessionName, find_session, no_session
+from agenttrace.serve.api.html_page import HtmlPage
+from agenttrace.serve.api.markdown_page import MarkdownPage
+from agenttrace.serve.api.session_texts import SessionTexts, session_texts
+from agenttrace.serve.api.transcript import Page, Transcript, facts_of
+from agenttrace.serve.problems import documented
+from agenttrace.store.reading import LineRow, line_rows, usage_by_session, with_text
+from agenttrace.views.money import cashier
+
+if TYPE_CHECKING:
+    from agenttrace.serve.context import Context
+
+Format = Literal["html", "md", "jsonl"]
+MEDIA_TYPES: dict[Format, str] = {
+    "html": "text/html; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+}
+#: A piece is sent when it has become so long.
+_PIECE_BYTES = 1 << 18
+_ROWS_AT_ONCE = 500
+_BLOCK_BYTES = 4 << 20
+
+_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The file.", "content": {name.partition(";")[0]: {} for name in MEDIA_TYPES.values()}}
+}
+_NUMBERS = "SELECT event_no FROM processed_events WHERE session_id = ? ORDER BY event_no"
+
+#: Makes the next piece; an empty one is the last.
+Pieces = Callable[[sqlite3.Connection], bytes]
+
+
+def downloads_router(context: Context) -> APIRouter:
+    """The endpoint."""
+    router = APIRouter(prefix="/api/v1", tags=["sessions"])
+    texts, prices = session_texts(context.reader), cashier(context.settings)
+
+    @router.get(
+        "/sessions/{session}/export",
+        summary="A session as a file",
+        response_class=StreamingResponse,
+        responses=_ANSWER | documented(404, 409, 422),
+    )
+    async def export(session: SessionName, format: Format = "html") -> StreamingResponse:  # noqa: A002 - its name
+        def question(connection: sqlite3.Connection) -> tuple[Session, Pieces]:
+            found = find_session(connection, session, context.settings)
+            # Every line is read once: what others look at stays at hand for them.
+            own = SessionTexts(texts.index, _BLOCK_BYTES)
+            if format == "jsonl":
+                return found, Lines(connection, found, own).more
+            page: Page = HtmlPage() if format == "html" else MarkdownPage()
+            return found, Document(connection, found, page, own, prices).more
+
+        found, more = await context.reader.ask(question, empty=no_session)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            while piece := await context.reader.ask(more, empty=bytes):
+                yield piece
+
+        headers = {
+            "Content-Disposition": f'attachment; filename="{file_name(found, format)}"',
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "private, no-store",
+        }
+        return StreamingResponse(pieces(), headers=headers, media_type=MEDIA_TYPES[format])
+
+    return router
+
+
+def file_name(session: Session, ending: str) -> str:
+    """A name for the file that means nothing to a shell, a header or a file system."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{session.agent}-{session.session_id}")
+    return f"{name[:120].strip('.-') or 'session'}.{ending}"
+
+
+class Lines:
+    """The recorded lines as they were, in the order in which they were recorded."""
+
+    def __init__(self, connection: sqlite3.Connection, session: Session, texts: SessionTexts) -> None:
+        self._blocks = texts.blocks
+        self._numbers = array("q", (row[0] for row in connection.execute(_NUMBERS, (session.id,))))
+        self._looked_up = 0
+        self._rows: Iterator[LineRow] = iter(())
+
+    def more(self, connection: sqlite3.Connection) -> bytes:
+        """The next lines."""
+        piece = bytearray()
+        while len(piece) < _PIECE_BYTES:
+            for line in with_text(connection, self._rows, self._blocks):
+                piece += line.raw + b"\n"
+                if len(piece) >= _PIECE_BYTES:
+                    break  # the other rows wait for the next piece
+            else:
+                part = self._numbers[self._looked_up : self._looked_up + _ROWS_AT_ONCE]
+                self._looked_up += len(part)
+                if not part:
+                    break
+                self._rows = iter(list(line_rows(connection, part)))
+        return bytes(piece)
+
+
+class Document:
+    """A page about the session, span by span."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, session: Session, page: Page, texts: SessionTexts, prices: Cashier
+    ) -> None:
+        self._page = page
+        self._transcript = Transcript(connection, session, texts, prices)
+        bill = prices.bill(usage_by_session(connection, [session.id]).get(session.id, ()))
+        self._begun = page.begin(session, facts_of(session, bill))
+        self._ended = False
+
+    def more(self, connection: sqlite3.Connection) -> bytes:
+        """The next spans."""
+        parts, self._begun = [self._begun], ""
+        length = 0
+        while length < _PIECE_BYTES and not self._ended:
+            told = self._transcript.more(connection)
+            parts += map(self._page.span, told)
+            length = sum(map(len, parts))
+            if not told:
+                parts.append(self._page.end())
+                self._ended = True
+        return "".join(parts).encode("utf-8", "replace")

@@ -1,0 +1,101 @@
+"""``/api/v1/events/{event_no}``: a recorded line as it was, and where it stood."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+
+from fastapi import APIRouter, Path, Request, Response
+
+from agenttrace.model import Session
+from agenttrace.record.contents import Interpreter
+from agenttrace.serve.api.answers import answer, shaped
+from agenttrace.serve.api.finding import ref_of
+from agenttrace.serve.api.shapes import EventDetail
+from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.store.reading import RawLine, file_source, raw_lines, sessions_by_number
+from agenttrace.views.times import iso
+
+if TYPE_CHECKING:
+    from agenttrace.serve.context import Context
+
+#: Of a line this much is shown.
+MOST_CHARS = 1_000_000
+
+EventNo = Annotated[int, Path(ge=1, lt=2**63, description="The event's number.")]
+_OWNER = "SELECT session_id FROM processed_events WHERE event_no = ?"
+_SPAN_NAME = "SELECT name FROM spans WHERE session_id = ? AND span_id = ?"
+_LINE: dict[int | str, dict[str, Any]] = {200: {"description": "The line, as it was.", "content": {"text/plain": {}}}}
+
+
+class _Event(NamedTuple):
+    session: Session
+    line: RawLine
+
+
+def events_router(context: Context) -> APIRouter:
+    """The endpoints."""
+    router = APIRouter(prefix="/api/v1", tags=["events"])
+
+    @router.get(
+        "/events/{event_no}",
+        summary="A recorded line",
+        responses=shaped(EventDetail) | documented(404, 422),
+    )
+    async def one(request: Request, event_no: EventNo) -> Response:
+        def question(connection: sqlite3.Connection) -> Response:
+            return answer(request, _detail(connection, _event(connection, event_no)))
+
+        return await context.reader.ask(question, empty=_none)
+
+    @router.get(
+        "/events/{event_no}/raw",
+        summary="A recorded line, byte for byte",
+        response_class=Response,
+        responses=_LINE | documented(404, 422),
+    )
+    async def raw(event_no: EventNo) -> Response:
+        event = await context.reader.ask(lambda connection: _event(connection, event_no), empty=_none)
+        headers = {
+            "Content-Disposition": f'attachment; filename="event-{event_no}.txt"',
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "private, no-cache",
+        }
+        return Response(event.line.raw, headers=headers, media_type="text/plain")
+
+    return router
+
+
+def _none() -> NoReturn:
+    raise ProblemError(404, "There is no such event, or its text was pruned.")
+
+
+def _event(connection: sqlite3.Connection, event_no: int) -> _Event:
+    line = next(raw_lines(connection, events=[event_no]), None)
+    if line is None:
+        return _none()
+    owner = connection.execute(_OWNER, (event_no,)).fetchone()[0]
+    sessions = sessions_by_number(connection, [owner])
+    return _Event(sessions[0], line) if sessions else _none()
+
+
+def _detail(connection: sqlite3.Connection, event: _Event) -> EventDetail:
+    line = event.line
+    said = Interpreter(connection).said(line)
+    name = connection.execute(_SPAN_NAME, (event.session.id, line.span_id)).fetchone()
+    text = line.raw.decode("utf-8", "replace")
+    return EventDetail(
+        event_no=line.event_no,
+        at=None if said is None else iso(said.event.at),
+        session=ref_of(event.session),
+        type=line.event_type,
+        turn_index=line.turn_index,
+        step_n=line.step_n,
+        span_id=None if line.span_id is None else line.span_id.hex(),
+        span=None if name is None else name[0],
+        file=file_source(connection, line.file_id)[0],
+        offset=line.offset,
+        length=len(line.raw),
+        raw=text[:MOST_CHARS],
+        cut=len(text) > MOST_CHARS,
+    )

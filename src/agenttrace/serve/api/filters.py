@@ -1,0 +1,61 @@
+"""What lists of the run half are filtered and paged by: values that its database can hold, and places by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated, TypeVar
+
+import msgspec
+from fastapi import Path, Query
+
+from agenttrace.run.catalog import App, Catalog
+from agenttrace.serve.api.answers import from_cursor, to_cursor
+from agenttrace.serve.problems import ProblemError
+from agenttrace.views.times import moment, parse_when
+
+T = TypeVar("T")
+
+BIGGEST = 2**63 - 1
+#: PostgreSQL keeps no NUL in a text.
+NO_NUL = r"^[^\x00]*$"
+
+Name = Annotated[str | None, Query(max_length=100, pattern=NO_NUL)]
+Number = Annotated[int | None, Query(ge=0, le=BIGGEST)]
+Since = Annotated[
+    str | None, Query(max_length=100, description="Then or later: `7d`, `24h`, `2026-11-01` or an ISO time.")
+]
+Until = Annotated[str | None, Query(max_length=100, description="Before: `7d`, `24h`, `2026-11-01` or an ISO time.")]
+Id = Annotated[int, Path(ge=1, le=BIGGEST)]
+
+
+class _Place(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    number: Annotated[int, msgspec.Meta(ge=0, le=BIGGEST)]
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """The moment meant; 400 where none is."""
+    if text is None:
+        return None
+    try:
+        # By way of microseconds: zones may be odder than the database understands.
+        return moment(parse_when(text))
+    except ValueError as error:
+        raise ProblemError(400, str(error)) from None
+
+
+def place_of(cursor: str | None) -> int | None:
+    """The number that a page ended with."""
+    place = from_cursor(cursor, _Place)
+    return None if place is None else place.number
+
+
+def page_of(found: Sequence[T], limit: int, number: Callable[[T], int]) -> tuple[Sequence[T], str | None]:
+    """A page, and the cursor of the next one, of what was found when one more than ``limit`` was asked for."""
+    page = found[:limit]
+    return page, to_cursor(number(page[-1])) if len(found) > limit else None
+
+
+def app_named(catalog: Catalog, name: str) -> App | None:
+    """An application by its name in chains (``app3``) or its type (``app3_clue``)."""
+    return catalog.apps.get(name) or next((app for app in catalog.apps.values() if app.app_type == name), None)

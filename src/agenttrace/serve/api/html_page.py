@@ -1,0 +1,105 @@
+"""A session as one HTML file: no script, nothing loaded from anywhere, every text escaped; for reading and printing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+from agenttrace.model import Session
+from agenttrace.record.agents.contract import Content
+from agenttrace.serve.api.transcript import Told, heading_of, visible
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1c2126;--soft:#5b6670;--line:#d9dee3;--back:#fff;--card:#f6f7f9;--bad:#b3261e;
+--ask:#eaf1fb}
+@media (prefers-color-scheme:dark){:root{--ink:#dfe4e8;--soft:#98a3ad;--line:#353c43;--back:#15181b;--card:#1c2024;
+--bad:#f2867e;--ask:#1d2a3a}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:2rem 1rem 4rem;max-width:60rem;background:var(--back);color:var(--ink);
+font:14px/1.5 system-ui,"Segoe UI","Noto Sans","Noto Sans SC","PingFang SC","Microsoft YaHei",sans-serif}
+h1{font-size:1.5rem;line-height:1.3;margin:0 0 1rem}
+h2{font-size:1rem;margin:2rem 0 .5rem;border-top:1px solid var(--line);padding-top:1rem}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:0 0 1rem}
+dt,.figures,.label{color:var(--soft)} dd{margin:0;overflow-wrap:anywhere}
+.figures{font-weight:400;font-size:.85em;margin-left:.75em;font-variant-numeric:tabular-nums}
+.step>p{margin:.75rem 0 .25rem;font-size:.9em}
+.label{font-size:.8em;margin:.5rem 0 .1rem}
+pre{margin:0 0 .5rem;padding:.5rem .75rem;border-radius:6px;background:var(--card);white-space:pre-wrap;
+overflow-wrap:anywhere;font:12.5px/1.5 ui-monospace,"Cascadia Mono",Menlo,Consolas,"Noto Sans Mono",monospace;
+unicode-bidi:plaintext;tab-size:4}
+pre.prompt,pre.text{font:inherit} pre.prompt{background:var(--ask)} pre.text{background:none;padding:.25rem 0}
+pre.thinking{font-style:italic;color:var(--soft)} pre.error{border-left:3px solid var(--bad)}
+details{margin:.35rem 0;border:1px solid var(--line);border-radius:6px;padding:.3rem .75rem}
+details[open]{padding-bottom:.6rem} summary{cursor:pointer;overflow-wrap:anywhere}
+summary:focus-visible{outline:2px solid currentColor;outline-offset:2px}
+.error>summary,.error>p{color:var(--bad)}
+bdi{unicode-bidi:isolate} footer{margin-top:3rem;color:var(--soft);font-size:.85em}
+@media print{body{max-width:none;padding:0} pre{background:none;border:1px solid var(--line)}
+details::details-content{content-visibility:visible;block-size:auto}}
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_LABELS = {"thinking": "thinks", "arguments": "arguments", "result": "result", "error": "error", "note": "note"}
+#: Not what was asked or answered: folded away where it is long.
+_ASIDE, _LONG_ASIDE = ("thinking", "note"), 600
+#: What stands before and after a span and those under it.
+_FRAMES = {
+    "turn": ('<section class="turn{state}">\n<h2>{head}</h2>\n', "</section>\n"),
+    "step": ('<div class="step{state}">\n<p class="label">{head}</p>\n', "</div>\n"),
+    "tool": ('<details class="tool{state}">\n<summary>{head}</summary>\n', "</details>\n"),
+}
+
+
+class HtmlPage:
+    """The page in the making; it remembers what is open."""
+
+    def __init__(self) -> None:
+        self._open: list[str] = []
+
+    def begin(self, session: Session, facts: Mapping[str, str]) -> str:
+        """The head, and what there is to know first."""
+        title = _text(heading_of(session))
+        rows = "".join(f"<dt>{_text(name)}</dt><dd><bdi>{_text(value)}</bdi></dd>\n" for name, value in facts.items())
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="referrer" content="no-referrer">\n'
+            f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+            f'<header>\n<h1 dir="auto">{title}</h1>\n<dl>\n{rows}</dl>\n</header>\n<main>\n'
+        )
+
+    def span(self, told: Told) -> str:
+        """A span, after what is over was closed."""
+        parts = [self._closed(told.depth)]
+        state = " error" if told.row.status == "error" else ""
+        name = f"<bdi>{_text(told.title)}</bdi>"
+        figures = f'<span class="figures">{_text(" · ".join(told.figures))}</span>'
+        opening, closing = _FRAMES[told.row.kind]
+        parts.append(opening.format(state=state, head=name + figures))
+        parts += map(_said, told.before)
+        self._open.append("".join(map(_said, told.after)) + closing)
+        return "".join(parts)
+
+    def end(self) -> str:
+        """Everything that is open is closed."""
+        return f"{self._closed(0)}</main>\n<footer>Recorded by AgentTrace.</footer>\n</body>\n</html>\n"
+
+    def _closed(self, depth: int) -> str:
+        over, self._open = self._open[depth:], self._open[:depth]
+        return "".join(reversed(over))
+
+
+def _said(content: Content) -> str:
+    # A line end right after the tag is no part of the text; without it the text would lose one of its own.
+    body = f'<pre class="{content.kind}" dir="auto">\n{_text(content.text)}</pre>\n'
+    label = _LABELS.get(content.kind)
+    if label is None:
+        return body
+    if content.kind in _ASIDE and len(content.text) > _LONG_ASIDE:
+        size = f'<span class="figures">{len(content.text):,} characters</span>'
+        return f'<details>\n<summary class="label">{label}{size}</summary>\n{body}</details>\n'
+    return f'<p class="label">{label}</p>\n{body}'
+
+
+def _text(text: str) -> str:
+    return escape(visible(text), quote=True)

@@ -1,0 +1,261 @@
+"""Tells everybody who listens what changes in the store, soon after it was committed.
+
+While somebody listens, one task looks for commits; each message is made once for all who hear it, and the spans of a
+session are only read where somebody watches it and it did change. Nobody waits for anybody: what a slow reader has
+not taken is dropped beyond a limit, and it is told to load everything again.
+
+A message moves its reader's cursor on only when everything up to there was told, so that a connection may break
+between any two: spans are told first, and keep the cursor; the rows of the sessions follow, and move it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections import deque
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+
+import msgspec
+
+from agenttrace.config import Settings
+from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.shapes import LiveHello, LiveReset, LiveSessions, SessionRow, Timeline
+from agenttrace.serve.api.store import TraceReader
+from agenttrace.serve.api.timeline import changed_timeline
+from agenttrace.store.reading import sessions_by_number
+
+logger = logging.getLogger(__name__)
+
+#: Between two looks for commits: with what the recorder itself takes, far below what anybody notices.
+POLL_SECONDS = 0.04
+#: After a look that failed.
+_RETRY_SECONDS = 1.0
+#: What may wait for a reader that takes nothing.
+MOST_WAITING = 2 * 1024 * 1024
+#: When more sessions than this have changed, loading the list again is less work.
+MOST_ROWS = 500
+#: How long a browser waits before it connects again.
+_RETRY = b"retry: 1000\n"
+_NAMES = {LiveHello: b"hello", LiveSessions: b"sessions", Timeline: b"timeline", LiveReset: b"reset"}
+#: In place of a message that would be larger than loading everything again.
+_TOO_MUCH = b"!"
+_encoder = msgspec.json.Encoder()
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Up to where somebody knows everything: an event, and the epoch of the index where that is known."""
+
+    cursor: int
+    epoch: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Mark | None:
+        """The mark that an id of an event, or the cursor of a list, is; None where it is neither."""
+        number, _, epoch = text.strip().partition("-")
+        if not number.isascii() or not number.isdigit() or len(number) > 18:
+            return None
+        return cls(int(number), epoch)
+
+
+def message(news: LiveHello | LiveSessions | Timeline | LiveReset) -> bytes:
+    """A message without its id; JSON has no raw line ends, so it is always one line of data."""
+    return b"event: %b\ndata: %b\n\n" % (_NAMES[type(news)], _encoder.encode(news))
+
+
+class Listener:
+    """Somebody who listens: what waits for them, never more than a limit."""
+
+    def __init__(self, session: str | None, mark: Mark, told: int, revision: int) -> None:
+        #: The key of the session whose spans are wanted.
+        self.session = session
+        #: Up to which event, and which revision of the index, the spans of that session were told.
+        self.told, self.revision = told, revision
+        self._mark = mark
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._ready = asyncio.Event()
+        self._ended = False
+
+    def tell(self, text: bytes, mark: Mark | None = None) -> bool:
+        """Add a message that moves the mark, or one that leaves it; False where too much waits already."""
+        if self._waiting and self._size + len(text) > MOST_WAITING:
+            return False
+        if mark is not None and (mark.epoch != self._mark.epoch or mark.cursor > self._mark.cursor):
+            self._mark = mark
+        self._waiting.append(b"id: %d-%b\n%b" % (self._mark.cursor, self._mark.epoch.encode(), text))
+        self._size += len(text)
+        self._ready.set()
+        return True
+
+    def forget(self) -> None:
+        """Drop what waits."""
+        self._waiting.clear()
+        self._size = 0
+
+    def end(self) -> None:
+        """There will be no more."""
+        self._ended = True
+        self._ready.set()
+
+    async def take(self) -> bytes:
+        """Everything that waits, as soon as there is something; nothing at the end."""
+        await self._ready.wait()
+        if not self._ended:
+            self._ready.clear()
+        taken = b"".join(self._waiting)
+        self.forget()
+        return taken
+
+
+class Hub:
+    """Everybody who listens, and the task that tells them."""
+
+    def __init__(self, reader: TraceReader, index: SessionIndex, settings: Settings) -> None:
+        self._reader, self._index = reader, index
+        self._listeners: set[Listener] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._epoch, self._revision = "", 0
+        self._stale_minutes = settings.record.stale_minutes
+        self._version = version("agenttrace")
+
+    # -- who listens ------------------------------------------------------------------------------------------
+
+    async def join(self, session: str | None = None, after: str | None = None) -> Listener:
+        """Listen from now on, or from after a mark: first what changed since, or that too much did."""
+        await self._index.refresh()
+        told, revision = self._index.cursor, self._index.revision
+        since = None if after is None else Mark.parse(after)
+        spans = None
+        if session is not None and since is not None and self._index.is_changed(session, since.cursor):
+            spans = await self._spans(session, since.cursor, since.cursor)
+        # From here on nothing is waited for: whatever changes now is the task's to tell.
+        now = Mark(self._index.cursor, self._index.epoch)
+        rows = [] if after is None else self._rows_since(since, session)
+        missed = rows is None or spans == _TOO_MUCH
+        # Where something is still to be told, hello must not move the reader beyond it.
+        start = now if since is None or missed else Mark(since.cursor, now.epoch)
+        listener = Listener(session, start, told, revision)
+        listener.tell(_RETRY + message(LiveHello(start.cursor, self._version)))
+        if missed:
+            listener.tell(message(LiveReset(now.cursor)))
+        else:
+            if spans:
+                listener.tell(spans)
+            if rows:
+                listener.tell(message(LiveSessions(now.cursor, rows)), now)
+        self._add(listener)
+        return listener
+
+    def _rows_since(self, since: Mark | None, session: str | None) -> list[SessionRow] | None:
+        """What changed since a mark; None where that cannot be told."""
+        if since is None or since.epoch not in ("", self._index.epoch):
+            return None
+        if session is not None and self._index.is_rebilled(session, since.cursor):
+            return None
+        rows = self._index.changed_since(since.cursor)
+        return None if rows is None or len(rows) > MOST_ROWS else rows
+
+    def _add(self, listener: Listener) -> None:
+        if self._closed:
+            listener.end()
+            return
+        self._listeners.add(listener)
+        if self._task is None or self._task.done():
+            self._epoch, self._revision = self._index.epoch, self._index.revision
+            self._task = asyncio.create_task(self._follow(), name="live")
+
+    def leave(self, listener: Listener) -> None:
+        """Listen no longer."""
+        self._listeners.discard(listener)
+
+    def close(self) -> None:
+        """End all streams; nobody can join any more."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+        for listener in self._listeners:
+            listener.end()
+        self._listeners.clear()
+
+    # -- what is told -----------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        failing = False
+        while self._listeners:
+            try:
+                await self._round()
+                failing = False
+            except Exception as error:
+                # What was to be told is not known any more; the next round tells everybody to load anew.
+                self._epoch = ""
+                if not failing:
+                    logger.warning("live updates wait for the store (%s)", type(error).__name__, exc_info=error)
+                failing = True
+            await asyncio.sleep(_RETRY_SECONDS if failing else POLL_SECONDS)
+
+    async def _round(self) -> None:
+        """Tell everybody who listens by now what has changed by now."""
+        index = self._index
+        await index.refresh()
+        listeners, now = list(self._listeners), Mark(index.cursor, index.epoch)
+        rows = index.revised_since(self._revision)
+        is_new, self._epoch, self._revision = self._epoch != index.epoch, index.epoch, index.revision
+        if is_new or len(rows) > MOST_ROWS:
+            self._reset(listeners, now)
+            return
+        news = message(LiveSessions(now.cursor, rows)) if rows else None
+        watching: dict[str, list[Listener]] = {}
+        for listener in listeners:
+            if listener.session is not None and index.revision_of(listener.session) > listener.revision:
+                watching.setdefault(listener.session, []).append(listener)
+            elif news is not None:
+                self._tell(listener, news, now)
+        for session, group in watching.items():
+            await self._tell_spans(session, group, news, now)
+
+    async def _tell_spans(self, session: str, group: Sequence[Listener], news: bytes | None, now: Mark) -> None:
+        """The spans of a session to those who watch it, then the rows, which move their mark."""
+        after = min(listener.told for listener in group)
+        for listener in group:
+            listener.told, listener.revision = now.cursor, self._revision
+        spans = await self._spans(session, after, after)
+        if spans == _TOO_MUCH or self._index.is_rebilled(session, after):
+            self._reset(group, now)
+            return
+        for listener in group:
+            if spans:
+                self._tell(listener, spans)
+            if news is not None:
+                self._tell(listener, news, now)
+
+    def _tell(self, listener: Listener, text: bytes, mark: Mark | None = None) -> None:
+        if not listener.tell(text, mark):
+            self._reset([listener], Mark(self._index.cursor, self._index.epoch))
+
+    def _reset(self, listeners: Iterable[Listener], now: Mark) -> None:
+        text = message(LiveReset(now.cursor))
+        for listener in listeners:
+            listener.forget()
+            listener.told = now.cursor
+            listener.tell(text, now)
+
+    async def _spans(self, session: str, after: int, cursor: int) -> bytes:
+        """What changed in a session after an event, as a message; nothing, or that it is too much."""
+        number = int(session, 16)
+
+        def question(connection: sqlite3.Connection) -> bytes:
+            found = sessions_by_number(connection, [number], stale_minutes=self._stale_minutes)
+            if not found:
+                return b""
+            timeline = changed_timeline(connection, found[0], after, self._index.prices)
+            if timeline.complete or timeline.next is not None:
+                return _TOO_MUCH
+            timeline.cursor = cursor
+            # Made into JSON here, in a reader's thread: it can be long.
+            text = message(timeline) if timeline.span_id else b""
+            return text if len(text) < MOST_WAITING // 2 else _TOO_MUCH
+
+        return await self._reader.ask(question, empty=bytes)

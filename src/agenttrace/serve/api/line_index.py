@@ -1,0 +1,136 @@
+"""Which lines belong to which span, for the sessions that were looked at last.
+
+The store finds a session's events by their ids only; looking through all of them for every span that scrolls into view
+would cost more than everything else. So the numbers of a session's lines are held by span, and kept up to date with
+what was recorded since.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from array import array
+from collections.abc import Iterable
+
+from agenttrace.record.pipeline import BLOCK_BITS
+
+#: How many sessions are held, and how many lines of all of them together.
+MOST_SESSIONS = 32
+MOST_LINES = 1_000_000
+#: Fewer new events than this are looked through one after the other, whosever they are.
+_FEW = 20_000
+
+_COLUMNS = "event_no, span_id, turn_index, step_n, block_id"
+_ALL = f"""
+SELECT {_COLUMNS} FROM (SELECT event_no AS wanted FROM processed_events WHERE session_id = ? ORDER BY event_no)
+    CROSS JOIN processed_events ON event_no = wanted
+WHERE block_id IS NOT NULL AND event_no > ? AND event_no <= ?
+"""
+_NEW = f"""
+SELECT {_COLUMNS} FROM processed_events
+WHERE +session_id = ? AND block_id IS NOT NULL AND event_no > ? AND event_no <= ?
+"""
+_LAST = "SELECT event_no, event_id, processed_at FROM processed_events ORDER BY event_no DESC LIMIT 1"
+_STILL = "SELECT event_no, event_id, processed_at FROM processed_events WHERE event_no = ?"
+
+_Moment = tuple[int, bytes, float]
+
+
+class SessionLines:
+    """The numbers of one session's lines by span, up to some event of the store."""
+
+    def __init__(self, session: int) -> None:
+        self._session = session
+        self._lines: dict[bytes, array[int]] = {}
+        #: Spans of a model call stand at one place: it, and the tools it called.
+        self._places: dict[int, set[bytes]] = {}
+        self._files: set[int] = set()
+        #: The last event that there was at first, by which it is known that this is still the same store.
+        self._first: _Moment | None = None
+        #: The number of the last event that was looked at.
+        self._seen = 0
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def refresh(self, connection: sqlite3.Connection) -> None:
+        """Take in what was recorded since."""
+        with self._lock:
+            if self._first is not None and connection.execute(_STILL, (self._first[0],)).fetchone() != self._first:
+                self._forget()
+            last: _Moment | None = connection.execute(_LAST).fetchone()
+            if last is None or last[0] <= self._seen:
+                return
+            self._first = self._first or last
+            query = _NEW if last[0] - self._seen < _FEW else _ALL
+            self._take(connection.execute(query, (self._session, self._seen, last[0])))
+            self._seen = last[0]
+
+    def _forget(self) -> None:
+        self._lines, self._places, self._files, self.count = {}, {}, set(), 0
+        self._first, self._seen = None, 0
+
+    def _take(self, rows: Iterable[tuple[int, bytes | None, int, int, int]]) -> None:
+        file_id = -1
+        for event_no, span_id, turn_index, step_n, block_id in rows:
+            self.count += 1
+            if block_id >> BLOCK_BITS != file_id:
+                file_id = block_id >> BLOCK_BITS
+                self._files.add(file_id)
+            if span_id is None:
+                continue
+            lines = self._lines.get(span_id)
+            if lines is None:
+                lines = self._lines[span_id] = array("q")
+                self._places.setdefault(_place(turn_index, step_n), set()).add(span_id)
+            lines.append(event_no)
+
+    def around(self, span_id: bytes, turn_index: int, step_n: int) -> set[bytes]:
+        """The span and its neighbours: all that stand at its place and have lines."""
+        with self._lock:
+            return {span_id, *self._places.get(_place(turn_index, step_n), ())}
+
+    def lines_of(self, span_id: bytes) -> list[int]:
+        """The numbers of a span's lines, in order."""
+        with self._lock:
+            return list(self._lines.get(span_id, ()))
+
+    def files(self) -> list[int]:
+        """The numbers of the files that the session was read from."""
+        with self._lock:
+            return sorted(self._files)
+
+
+def _place(turn_index: int, step_n: int) -> int:
+    """Turn and step as one number, which takes less memory than a pair."""
+    return turn_index << 32 | step_n & 0xFFFF_FFFF
+
+
+class LineIndex:
+    """The lines of the sessions that were looked at last, shared by the threads that read the store."""
+
+    def __init__(self, most_sessions: int = MOST_SESSIONS, most_lines: int = MOST_LINES) -> None:
+        self._most_sessions, self._most_lines = most_sessions, most_lines
+        self._sessions: dict[int, SessionLines] = {}
+        self._lock = threading.Lock()
+
+    def of(self, connection: sqlite3.Connection, session: int) -> SessionLines:
+        """A session's lines as of now."""
+        with self._lock:
+            found = self._sessions.pop(session, None) or SessionLines(session)
+            self._sessions[session] = found
+        found.refresh(connection)
+        self._trim()
+        return found
+
+    @property
+    def sessions(self) -> list[int]:
+        """The numbers of the sessions that are held, the latest last."""
+        with self._lock:
+            return list(self._sessions)
+
+    def _trim(self) -> None:
+        """Let the least used go; the latest one is held however long it is."""
+        with self._lock:
+            lines = sum(each.count for each in self._sessions.values())
+            while len(self._sessions) > 1 and (len(self._sessions) > self._most_sessions or lines > self._most_lines):
+                lines -= self._sessions.pop(next(iter(self._sessions))).count

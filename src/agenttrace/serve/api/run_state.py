@@ -1,0 +1,61 @@
+"""The run half at a glance, for the first page: which has more to show, and must not wait for a database for long."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from agenttrace.run.database import AWAY
+from agenttrace.run.engine import Engine
+from agenttrace.serve.api.guards import breaker_rows, budget_now
+from agenttrace.serve.api.running import NOT_RUNNING
+from agenttrace.serve.api.shapes import RunState
+from agenttrace.serve.context import Context
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 2.0
+_AWAY = "The database of the run half cannot be reached at the moment."
+_UNREADABLE = "The state of the run half cannot be read; the server's log says more."
+
+
+async def run_state(context: Context) -> RunState:
+    """Whether the run half works and how its guards stand; never an error, and never after more than two seconds."""
+    if context.engine is None:
+        return _unavailable(context.problem or NOT_RUNNING)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await _read(context.engine)
+    except (TimeoutError, *AWAY) as error:
+        logger.warning("the database is away (%s)", type(error).__name__)
+        return _unavailable(_AWAY, context.engine)
+    except Exception as error:
+        logger.error("the run half cannot be read: %s", type(error).__name__, exc_info=error)
+        return _unavailable(_UNREADABLE, context.engine)
+
+
+async def _read(engine: Engine) -> RunState:
+    counts = await engine.dispatcher.store.counts()
+    return RunState(
+        available=True,
+        reason=None,
+        missing=list(engine.missing),
+        budget=await budget_now(engine),
+        breakers=await breaker_rows(engine),
+        running_jobs=counts.running,
+        waiting_jobs=counts.waiting,
+        failed_jobs_today=counts.failed_today,
+    )
+
+
+def _unavailable(reason: str, engine: Engine | None = None) -> RunState:
+    return RunState(
+        available=False,
+        reason=reason,
+        missing=[] if engine is None else list(engine.missing),
+        budget=None,
+        breakers=[],
+        running_jobs=0,
+        waiting_jobs=0,
+        failed_jobs_today=0,
+    )

@@ -1,0 +1,85 @@
+"""``/api/v1/runs``: every call to an application, those that were refused as well, and one of them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request, Response
+
+from agenttrace.run.catalog import Catalog
+from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
+from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of
+from agenttrace.serve.api.running import engine_of
+from agenttrace.serve.api.shapes import RunDetail, RunList, RunRow
+from agenttrace.serve.context import Context
+from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.views.run import row_fields, session_key_of
+
+RunStatus = Literal[
+    "pending", "running", "success", "failed", "timeout", "budget_exceeded", "circuit_open", "rate_limited"
+]
+
+
+def runs_router(context: Context) -> APIRouter:
+    """The endpoints."""
+    router = APIRouter(prefix="/api/v1", tags=["runs"])
+
+    @router.get("/runs", summary="List calls", responses=shaped(RunList) | documented(400, 401, 422, 503))
+    async def list_runs(
+        request: Request,
+        status: RunStatus | None = None,
+        app: Name = None,
+        site: Number = None,
+        member: Number = None,
+        job: Number = None,
+        since: Since = None,
+        until: Until = None,
+        limit: Limit = 100,
+        cursor: Cursor = None,
+    ) -> Response:
+        engine = engine_of(context)
+        found = await engine.run_logs.list(
+            status=status,
+            app=None if app is None else _type_of(engine.catalog, app),
+            site=site,
+            member=member,
+            job=job,
+            since=moment_of(since),
+            until=moment_of(until),
+            before_id=place_of(cursor),
+            limit=limit + 1,
+        )
+        page, following = page_of(found, limit, lambda row: int(row["id"]))
+        return answer(request, RunList(items=[run_row(row) for row in page], next=following))
+
+    @router.get(
+        "/runs/{run_id}",
+        summary="A call with its prompt and its answer",
+        responses=shaped(RunDetail) | documented(401, 404, 422, 503),
+    )
+    async def show_run(request: Request, run_id: Id) -> Response:
+        row = await engine_of(context).run_logs.get(run_id)
+        if row is None:
+            raise ProblemError(404, f"There is no run {run_id}.")
+        fields = _fields(row)
+        return answer(request, RunDetail(**{name: fields[name] for name in RunDetail.__struct_fields__}))
+
+    return router
+
+
+def run_row(row: Mapping[str, Any]) -> RunRow:
+    """A call as lists show it."""
+    fields = _fields(row)
+    return RunRow(**{name: fields[name] for name in RunRow.__struct_fields__})
+
+
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    # Chats and jobs alike are traced under the session that the run log names; a call without one is in no trace.
+    session_id = row["session_id"]
+    return row_fields(row) | {"session_key": None if session_id is None else session_key_of(session_id)}
+
+
+def _type_of(catalog: Catalog, name: str) -> str:
+    app = app_named(catalog, name)
+    return name if app is None else app.app_type

@@ -1,0 +1,295 @@
+"""All sessions in memory, as lists show them: filtered and sorted without asking the store.
+
+Kept up to date from the store's commits. Sessions that have events after the last look are read again; now and then,
+while things change, all of them are compared, because a session can change without an event of its own: the tokens of
+a response move to the session that turns out to have had it first, and retention empties old ones. What is compared
+is a fingerprint of the stored rows, so that only sessions that did change are made anew.
+
+Measured with 10,000 sessions of two models and two days each, on two busy cores: 0.6 s for the first load, 0.1 s to
+compare all, 1 ms for one that changed, less where nothing did; 43 MB of memory; a list of them is answered in 15 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agenttrace.config import Settings
+from agenttrace.costing import Cashier
+from agenttrace.serve.api.commits import Commits, Look
+from agenttrace.serve.api.rows import row_of, session_key
+from agenttrace.serve.api.shapes import SessionRow
+from agenttrace.serve.api.store import TraceReader
+from agenttrace.store.reading import sessions_by_number, usage_by_session
+from agenttrace.views.money import cashier
+from agenttrace.views.times import MICROS
+
+#: Between two comparisons of all sessions, and how much longer than such a comparison takes this must be.
+RELOAD_SECONDS = 5.0
+_RELOAD_SHARE = 50
+#: How long after a change the others are compared: changes come in bursts.
+_SETTLING_SECONDS = 1.0
+#: When more sessions than this have news, all of them are compared.
+_MOST_SINGLY = 500
+
+_LAST_EVENT = "SELECT coalesce(max(event_no), 0) FROM processed_events"
+_WITH_NEWS = "SELECT DISTINCT session_id FROM processed_events WHERE event_no > ?"
+_STORED = "SELECT id, * FROM sessions WHERE agent <> '' AND events > 0"
+_STORED_USAGE = "SELECT session_id, * FROM usage_rollup"
+
+
+@dataclass(slots=True)
+class Entry:
+    """A session in memory: its row, which is replaced and never changed, and the times it is ordered by."""
+
+    row: SessionRow
+    #: In microseconds.
+    started: int | None
+    last: int | None
+    #: Of the stored rows that this was made of.
+    fingerprint: int = 0
+    #: Whoever knows the sessions up to an earlier event than this has not seen the row.
+    changed: int = 0
+    #: The same for a bill that changed without an event of the session's own.
+    rebilled: int = 0
+    #: The revision of the index that brought the row.
+    revision: int = 0
+
+
+class _Found(NamedTuple):
+    """What a look at the store found."""
+
+    look: Look
+    cursor: int
+    #: Whether it is another store than before, so that cursors of before mean nothing.
+    afresh: bool
+    #: Whether all sessions were compared.
+    whole: bool
+    #: The keys of the sessions with events after the last look; unknown, and empty, where it is another store.
+    news: frozenset[str]
+    #: The keys of the sessions that were looked at and are there.
+    present: frozenset[str]
+    #: Those of them that differ from what is known.
+    different: list[Entry]
+    seconds: float
+
+
+class SessionIndex:
+    """The sessions of a store, their rows as of now, and which of them changed since a moment."""
+
+    def __init__(self, reader: TraceReader, settings: Settings) -> None:
+        self._settings = settings
+        self._commits = Commits(reader.path)
+        # A thread of its own: what everybody looks at does not wait behind somebody's long search.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="session index")
+        self._lock = asyncio.Lock()
+        self._cashier: Cashier | None = None
+        #: By key, in the order in which they changed.
+        self._entries: dict[str, Entry] = {}
+        #: Those that turn from working to interrupted when they say nothing for long.
+        self._working: set[str] = set()
+        self._look: Look | None = None
+        self._reload_due, self._reload_from = False, 0.0
+        #: Which sessions changed since a cursor before this one is not known.
+        self._floor = 0
+        #: The number of the last event that the rows know of.
+        self.cursor = 0
+        #: Grows with every change of a row.
+        self.revision = 0
+        #: Names the time in which cursors can be compared; another store, or sessions that vanish, begin a new one.
+        self.epoch = secrets.token_hex(4)
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    async def refresh(self) -> None:
+        """Bring everything up to date; a short look, where nothing was committed."""
+        async with self._lock:
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._read)
+            if found is not None:
+                self._take(found)
+            self._age()
+
+    def _read(self) -> _Found | None:
+        """What is new in the store. Runs in the thread, where nothing of the index is changed."""
+        began = time.monotonic()
+        look = self._commits.look()
+        whole = self._reload_due and began >= self._reload_from
+        if look == self._look and not whole:
+            return None
+        if look.file == 0:
+            return _Found(look, 0, True, True, frozenset(), frozenset(), [], 0.0)
+        connection = self._commits.connection
+        # One transaction, so that what several queries find belongs together.
+        connection.execute("BEGIN")
+        try:
+            return self._compare(connection, look, whole, began)
+        finally:
+            connection.execute("ROLLBACK")
+
+    def _compare(self, connection: sqlite3.Connection, look: Look, whole: bool, began: float) -> _Found:
+        cursor = int(connection.execute(_LAST_EVENT).fetchone()[0])
+        afresh = self._look is None or look.file != self._look.file or cursor < self.cursor
+        news = [] if afresh else [row[0] for row in connection.execute(_WITH_NEWS, (self.cursor,))]
+        whole = whole or afresh or len(news) > _MOST_SINGLY
+        prints = _fingerprints(connection, None if whole else news)
+        different = [number for number, found in prints.items() if found != self._known(number)]
+        entries = self._made(connection, different, prints)
+        keys = frozenset(map(session_key, news))
+        present = frozenset(map(session_key, prints))
+        return _Found(look, cursor, afresh, whole, keys, present, entries, time.monotonic() - began)
+
+    def _known(self, number: int) -> int | None:
+        entry = self._entries.get(session_key(number))
+        return None if entry is None else entry.fingerprint
+
+    def _made(self, connection: sqlite3.Connection, numbers: Sequence[int], prints: dict[int, int]) -> list[Entry]:
+        sessions = sessions_by_number(connection, numbers, stale_minutes=self._settings.record.stale_minutes)
+        usage = usage_by_session(connection, numbers)
+        return [
+            Entry(
+                row_of(session, self.prices.bill(usage.get(session.id, ()))),
+                session.started_at,
+                session.last_at,
+                prints[session.id],
+            )
+            for session in sessions
+        ]
+
+    @property
+    def prices(self) -> Cashier:
+        """The prices of this machine, read when they are first needed."""
+        if self._cashier is None:
+            self._cashier = cashier(self._settings)
+        return self._cashier
+
+    # -- taking over ------------------------------------------------------------------------------------------
+
+    def _take(self, found: _Found) -> None:
+        moment = found.cursor if found.afresh else max(found.cursor, self.cursor + 1)
+        self._look, self.cursor = found.look, found.cursor
+        gone = ((self._entries.keys() if found.whole else found.news) - found.present) & self._entries.keys()
+        for key in gone:
+            del self._entries[key]
+            self._working.discard(key)
+        if found.afresh or gone:
+            self._begin_epoch()
+        for entry in found.different:
+            self._put(entry, moment, silent=not found.afresh and entry.row.key not in found.news)
+        self._plan(found)
+
+    def _begin_epoch(self) -> None:
+        self.epoch = secrets.token_hex(4)
+        self.revision += 1
+        self._floor = self.cursor
+        for entry in self._entries.values():
+            entry.changed = entry.rebilled = 0
+
+    def _put(self, entry: Entry, moment: int, *, silent: bool) -> None:
+        key = entry.row.key
+        known = self._entries.get(key)
+        if known is not None and known.row == entry.row:
+            known.fingerprint = entry.fingerprint
+            return
+        if known is not None:
+            moved = silent and known.row.bill != entry.row.bill
+            entry.rebilled = moment if moved else known.rebilled
+            del self._entries[key]
+        self.revision += 1
+        entry.changed, entry.revision = moment, self.revision
+        self._entries[key] = entry
+        (self._working.add if entry.row.state == "working" else self._working.discard)(key)
+
+    def _plan(self, found: _Found) -> None:
+        now = time.monotonic()
+        self._reload_due = not found.whole
+        if found.whole:
+            self._reload_from = now + max(RELOAD_SECONDS, found.seconds * _RELOAD_SHARE)
+        else:
+            self._reload_from = max(self._reload_from, now + _SETTLING_SECONDS)
+
+    def _age(self) -> None:
+        """Nobody logs their own death: a session that says nothing for long was interrupted."""
+        horizon = (time.time() - self._settings.record.stale_minutes * 60) * MICROS
+        for key in [key for key in self._working if (last := self._entries[key].last) is not None and last < horizon]:
+            known = self._entries[key]
+            row = msgspec.structs.replace(known.row, state="interrupted")
+            aged = Entry(row, known.started, known.last, known.fingerprint)
+            self._put(aged, self.cursor + 1, silent=True)
+
+    # -- asking -----------------------------------------------------------------------------------------------
+
+    def entries(self) -> list[Entry]:
+        """All sessions as of now, in no order that means anything."""
+        self._age()
+        return list(self._entries.values())
+
+    def rows(self) -> list[SessionRow]:
+        """The rows of all sessions as of now."""
+        return [entry.row for entry in self.entries()]
+
+    def row(self, key: str) -> SessionRow | None:
+        """The row of the session with this key."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.row
+
+    def revision_of(self, key: str) -> int:
+        """The revision that brought the row of a session; 0 where there is none."""
+        entry = self._entries.get(key)
+        return 0 if entry is None else entry.revision
+
+    def is_changed(self, key: str, cursor: int) -> bool:
+        """Whether a session has changed after this event."""
+        entry = self._entries.get(key)
+        return entry is not None and entry.changed > cursor
+
+    def is_rebilled(self, key: str, cursor: int) -> bool:
+        """Whether the bill of a session has changed after this event, but not by an event of its own."""
+        entry = self._entries.get(key)
+        return entry is not None and entry.rebilled > cursor
+
+    def changed_since(self, cursor: int) -> list[SessionRow] | None:
+        """What changed after this event, oldest change first; None where that is not known: everything may have."""
+        if not self._floor <= cursor <= self.cursor:
+            return None
+        return [entry.row for entry in self._latest(lambda entry: entry.changed > cursor)]
+
+    def revised_since(self, revision: int) -> list[SessionRow]:
+        """What changed after this revision of the index, oldest change first."""
+        return [entry.row for entry in self._latest(lambda entry: entry.revision > revision)]
+
+    def _latest(self, is_new: Callable[[Entry], bool]) -> list[Entry]:
+        return list(takewhile(is_new, reversed(self._entries.values())))[::-1]
+
+    def close(self) -> None:
+        """Let the thread end and the store go."""
+        self._thread.shutdown()
+        self._commits.close()
+
+
+def _fingerprints(connection: sqlite3.Connection, numbers: Sequence[int] | None) -> dict[int, int]:
+    """A fingerprint of the stored rows of these sessions, or of all of them."""
+    found: dict[int, int] = {}
+    for row in _stored(connection, f"{_STORED} {'' if numbers is None else 'AND id IN'}", numbers):
+        found[row[0]] = hash(row)
+    for row in _stored(connection, f"{_STORED_USAGE} {'' if numbers is None else 'WHERE session_id IN'}", numbers):
+        if row[0] in found:
+            found[row[0]] ^= hash(row)
+    return found
+
+
+def _stored(connection: sqlite3.Connection, query: str, numbers: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
+    if numbers is None:
+        yield from connection.execute(query)
+        return
+    for start in range(0, len(numbers), _MOST_SINGLY):
+        part = numbers[start : start + _MOST_SINGLY]
+        yield from connection.execute(f"{query} ({','.join('?' * len(part))})", part)

@@ -1,0 +1,85 @@
+"""``/api/v1/settings`` and ``/doctor``: what is configured and where it comes from, and what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from agenttrace.config import SECRETS, SETTING_NAMES, Settings
+from agenttrace.serve.api.answers import answer, shaped
+from agenttrace.serve.api.kept import Kept
+from agenttrace.serve.api.shapes import Check, Doctor, SettingList, SettingRow
+from agenttrace.serve.context import Context
+from agenttrace.serve.problems import documented
+from agenttrace.setting_meanings import MEANINGS
+from agenttrace.views.doctor import all_checks
+
+#: For as long findings are good: the whole store is checked for them, and every directory looked at.
+_SECONDS = 5.0
+
+
+def settings_router(context: Context) -> APIRouter:
+    """The endpoints."""
+    router = APIRouter(prefix="/api/v1", tags=["settings"])
+
+    async def examine() -> Doctor:
+        return await asyncio.to_thread(_findings, context.settings)
+
+    doctor = Kept(examine, _SECONDS)
+
+    @router.get("/settings", summary="All settings", responses=shaped(SettingList) | documented(401))
+    async def show_settings(request: Request) -> Response:
+        return answer(request, _settings(context.settings))
+
+    @router.get(
+        "/doctor",
+        summary="What is right and what is wrong, with what to do about it",
+        responses=shaped(Doctor) | documented(401),
+    )
+    async def show_doctor(request: Request) -> Response:
+        return answer(request, await doctor.get())
+
+    return router
+
+
+def _settings(settings: Settings) -> SettingList:
+    return SettingList(
+        home=_whole(str(settings.home)),
+        file=_whole(str(settings.file or settings.home / "agenttrace.toml")),
+        items=[_row(settings, name) for name in SETTING_NAMES],
+    )
+
+
+def _row(settings: Settings, name: str) -> SettingRow:
+    return SettingRow(
+        name=name,
+        value=_plain(settings.shown(name)),
+        origin=_whole(settings.origin(name)),
+        secret=name in SECRETS,
+        description=MEANINGS[name],
+    )
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - whatever a setting can be
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    if isinstance(value, Decimal):
+        return float(value)
+    return _whole(str(value)) if isinstance(value, str | Path) else value
+
+
+def _whole(text: str) -> str:
+    """Names on disk need not be UTF-8; JSON is."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _findings(settings: Settings) -> Doctor:
+    found = list(all_checks(settings))
+    return Doctor(
+        ok=all(check.state != "fail" for check in found),
+        checks=[Check(check.name, check.state, _whole(check.found), _whole(check.fix)) for check in found],
+    )

@@ -1,0 +1,844 @@
+"""The shapes of ``/api/v1``, one struct each: the OpenAPI document and the console's TypeScript types are made of them.
+
+Times are ISO 8601 in UTC, but for the timeline, which counts microseconds. Ids of sessions are their ``key``: sixteen
+hexadecimal digits that are the same after every rebuild.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Shape(msgspec.Struct):
+    """An object of the API."""
+
+
+# ── figures ──
+
+
+class Bill(Shape):
+    """Tokens and cost of something, each response counted once."""
+
+    #: Neither read from nor written to a cache.
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    #: Part of ``output_tokens``.
+    reasoning_tokens: int
+    requests: int
+    #: The amount, where there is one currency; null where there is none or several.
+    cost: float | None
+    #: ``USD``, ``CNY``, … or ``mixed``; null where nothing has a price.
+    currency: str | None
+    costs: dict[str, float]
+    #: Tokens of models without a known price: their cost is unknown, not nothing.
+    unpriced_tokens: int
+    unpriced_models: list[str]
+    #: Responses whose log holds only a placeholder of what they used.
+    estimated_requests: int
+    #: Further mentions of responses that were counted once.
+    folded_copies: int
+
+
+class NamedBill(Shape):
+    """The bill of one model, agent, project or day."""
+
+    name: str
+    bill: Bill
+
+
+# ── sessions ──
+
+State = Literal["working", "waiting", "ended", "interrupted"]
+
+
+class SessionRef(Shape):
+    """Enough of a session to link to it."""
+
+    key: str
+    session_id: str
+    agent: str
+    title: str | None
+    project: str | None
+
+
+class SessionRow(SessionRef):
+    """A session in a list."""
+
+    state: State
+    started_at: str | None
+    last_at: str | None
+    turns: int
+    steps: int
+    tools: int
+    errors: int
+    events: int
+    branch: str | None
+    model: str | None
+    #: All models it used.
+    models: list[str]
+    version: str | None
+    #: The session it was forked from.
+    parent: str | None
+    bill: Bill
+
+
+class SessionList(Shape):
+    """A page of sessions."""
+
+    items: list[SessionRow]
+    next: str | None
+    #: How many fit, on all pages together.
+    total: int
+    #: Up to which event this is; live updates go on from here.
+    cursor: int
+
+
+class Facet(Shape):
+    """One value of a filter, and how many sessions have it."""
+
+    value: str
+    count: int
+
+
+class SessionFacets(Shape):
+    """What can be filtered by."""
+
+    agents: list[Facet]
+    projects: list[Facet]
+    models: list[Facet]
+    states: list[Facet]
+
+
+class SourceFile(Shape):
+    """A log file that a session was read from."""
+
+    path: str
+    offset: int
+    size: int | None
+    gone: bool
+
+
+class SessionDetail(SessionRow):
+    """A session with what a page about it needs beside its timeline."""
+
+    by_model: list[NamedBill]
+    parent_session: SessionRef | None
+    forks: list[SessionRef]
+    files: list[SourceFile]
+    #: The job of the run half whose trace this is.
+    job_id: int | None
+    cursor: int
+
+
+# ── spans ──
+
+Kind = Literal["turn", "step", "tool"]
+SpanStatus = Literal["open", "ok", "error", "cancelled", "unclosed"]
+
+
+class Timeline(Shape):
+    """All spans of a session, or those that changed since a cursor, column by column: 30,000 rows stay small so."""
+
+    session: str
+    cursor: int
+    #: True where these are all spans; false where they are changes to be merged by ``span_id``.
+    complete: bool
+    #: The next page, for sessions of more spans than one answer holds.
+    next: str | None
+    #: The names of the streams that ``stream`` counts: the main one is the empty text, the others are subagents.
+    streams: list[str]
+    span_id: list[str]
+    parent_id: list[str | None]
+    kind: list[Kind]
+    name: list[str]
+    #: Microseconds since the epoch.
+    start: list[int]
+    end: list[int | None]
+    status: list[SpanStatus]
+    model: list[str | None]
+    stream: list[int]
+    turn: list[int]
+    step: list[int]
+    #: All input tokens, cached ones included; null where the span is no model call.
+    input: list[int | None]
+    cached: list[int | None]
+    output: list[int | None]
+    #: In ``currency``; null where it is unknown or the span is no model call.
+    cost: list[float | None]
+    currency: list[str | None]
+    #: False where another session has this response, so that its tokens count there.
+    counted: list[bool]
+    estimated: list[bool]
+
+
+TextKind = Literal["prompt", "text", "thinking", "arguments", "result", "error", "note"]
+
+
+class TextPiece(Shape):
+    """A text of a span, cut where it is long."""
+
+    kind: TextKind
+    text: str
+    #: How long the whole text is, in characters.
+    chars: int
+    #: Its place among the texts of the span: what ``…/texts/{index}`` is asked with.
+    index: int
+    call: str | None
+
+
+class Texts(Shape):
+    """The texts of some spans by span."""
+
+    spans: dict[str, list[TextPiece]]
+
+
+class TextPart(Shape):
+    """Some characters of a long text."""
+
+    text: str
+    start: int
+    chars: int
+
+
+class LineRef(Shape):
+    """A recorded line, and where it stood."""
+
+    event_no: int
+    type: str
+    at: str | None
+    file: str
+    offset: int
+    length: int
+
+
+class PriceInfo(Shape):
+    """What a model costs for a million tokens, and who says so."""
+
+    model: str
+    currency: str
+    input: float
+    output: float
+    cache_read: float | None
+    cache_write: float | None
+    cache_write_1h: float | None
+    source: str
+
+
+class SpanDetail(Shape):
+    """One span with everything but its long texts."""
+
+    session: SessionRef
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    kind: Kind
+    name: str
+    start: str
+    end: str | None
+    status: SpanStatus
+    model: str | None
+    stream: str
+    turn_index: int
+    step_n: int
+    #: input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens.
+    usage: dict[str, int] | None
+    counted: bool
+    estimated: bool
+    cost: float | None
+    currency: str | None
+    price: PriceInfo | None
+    attributes: dict[str, Any]
+    texts: list[TextPiece]
+    lines: list[LineRef]
+
+
+class SpanList(Shape):
+    """A page of spans, each as ``agenttrace show --json`` prints it."""
+
+    items: list[dict[str, Any]]
+    next: str | None
+
+
+class EventDetail(Shape):
+    """A recorded line whole, up to a limit."""
+
+    event_no: int
+    at: str | None
+    session: SessionRef
+    type: str
+    turn_index: int
+    step_n: int
+    span_id: str | None
+    span: str | None
+    file: str
+    offset: int
+    length: int
+    #: The line itself; cut at a megabyte, ``/events/{event_no}/raw`` has all of it.
+    raw: str
+    cut: bool
+
+
+# ── search ──
+
+
+class Piece(Shape):
+    """A part of a snippet."""
+
+    text: str
+    hit: bool
+
+
+class SearchHit(Shape):
+    """An event whose text matches."""
+
+    event_no: int
+    at: str | None
+    session: SessionRef
+    span_id: str | None
+    span: str | None
+    kind: str
+    snippet: list[Piece]
+
+
+class SearchList(Shape):
+    """A page of hits, newest first."""
+
+    items: list[SearchHit]
+    next: str | None
+    #: Events that are recorded but cannot be found yet.
+    backlog: int
+
+
+# ── usage ──
+
+
+class UsageGroup(Shape):
+    """One row: a day, a month, a model, an agent, a project or a session."""
+
+    #: Null where the sessions of the group have none (no project).
+    group: str | None
+    #: The session's, where groups are sessions.
+    title: str | None
+    key: str | None
+    bill: Bill
+    #: By model, agent or project, where ``split`` asked for it.
+    parts: list[NamedBill]
+
+
+class UsageAnswer(Shape):
+    """Usage by group."""
+
+    by: str
+    split: str | None
+    timezone: str
+    total: Bill
+    rows: list[UsageGroup]
+
+
+# ── recording ──
+
+
+class LineCounts(Shape):
+    """Every line that was read is one of these."""
+
+    lines: int
+    recorded: int
+    duplicate: int
+    ignored: int
+    quarantined: int
+
+
+class DedupTier(Shape):
+    """How often a tier of the deduplicator knew an event."""
+
+    tier: Literal["l0", "l1", "l2"]
+    hits: int
+    rate: float
+
+
+class RecordingState(Shape):
+    """Whether recording is well."""
+
+    running: bool
+    pid: int | None
+    file_count: int
+    read_bytes: int
+    behind_bytes: int
+    behind_files: int
+    lost_bytes: int
+    lines: LineCounts
+    dedup: list[DedupTier]
+    new_events: int
+    quarantine_open: int
+    unreadable: int
+    search_backlog: int
+    database_bytes: int
+
+
+class FileRow(Shape):
+    """A log file."""
+
+    path: str
+    offset: int
+    size: int | None
+    behind: int
+    lines: int
+    generation: int
+    lost_bytes: int
+    last_read_at: str | None
+    gone: bool
+    error: str | None
+
+
+class FileList(Shape):
+    """A page of files, and the sums over all of them."""
+
+    items: list[FileRow]
+    next: str | None
+    total: int
+    recording: RecordingState
+
+
+class QuarantineRow(Shape):
+    """A line that could not be understood."""
+
+    id: int
+    file: str
+    offset: int
+    length: int
+    reason: str
+    salvaged: int
+    found_at: str
+    resolved_at: str | None
+    #: When somebody asked for another try, and what came of it; null while it is under way.
+    retry_asked_at: str | None
+    retry_result: str | None
+
+
+class QuarantineList(Shape):
+    """A page of them, newest first."""
+
+    items: list[QuarantineRow]
+    next: str | None
+    open: int
+
+
+class QuarantineDetail(QuarantineRow):
+    """One of them with its line; null where it was too long to be kept."""
+
+    line: str | None
+    cut: bool
+
+
+class RetryAnswer(Shape):
+    """How many lines will be tried again."""
+
+    asked: int
+
+
+# ── the run half ──
+
+
+class BudgetPeriod(Shape):
+    """A day or a month of tokens."""
+
+    period: str
+    limit: int
+    used: int
+    failed: int
+    reserved: int
+    left: int
+
+
+class Budget(Shape):
+    """The numbers that refuse calls."""
+
+    allowed: bool
+    reason: str | None
+    timezone: str
+    day: BudgetPeriod
+    month: BudgetPeriod
+
+
+class BreakerRow(Shape):
+    """The breaker of an application."""
+
+    app: str
+    app_type: str
+    title: str
+    app_id: str | None
+    state: Literal["closed", "open", "half_open"]
+    failure_count: int
+    last_failure_at: str | None
+    changed_at: str | None
+    retry_after: float
+    held: bool
+
+
+class LimitRow(Shape):
+    """A rate window that has calls in it."""
+
+    scope: str
+    key: str
+    seconds: float
+    calls: int
+    limit: int
+
+
+class RunRow(Shape):
+    """A call to an application, without its texts."""
+
+    id: int
+    site_id: int
+    app_type: str
+    trigger_type: str
+    member_id: int | None
+    tokens_used: int | None
+    tokens_reserved: int
+    tokens_estimated: bool
+    input_tokens: int | None
+    output_tokens: int | None
+    latency_ms: int | None
+    status: str
+    error_message: str | None
+    session_id: str | None
+    #: The session of its trace.
+    session_key: str | None
+    created_at: str
+    finished_at: str | None
+    user_id: str | None
+    conversation_id: int | None
+    trigger_job_id: int | None
+    step: str | None
+    model: str | None
+    request_id: str | None
+    attempts: int
+
+
+class RunList(Shape):
+    """A page of calls, newest first."""
+
+    items: list[RunRow]
+    next: str | None
+
+
+class RunDetail(RunRow):
+    """A call with its texts."""
+
+    request_prompt: str | None
+    response_text: str | None
+
+
+class Guards(Shape):
+    """Everything that can refuse a call."""
+
+    breakers: list[BreakerRow]
+    limits: list[LimitRow]
+    budget: Budget
+    #: Open calls with what they have reserved.
+    reservations: list[RunRow]
+
+
+class JobRow(Shape):
+    """A job in a list."""
+
+    id: int
+    site_id: int
+    event_type: str
+    connector_type: str | None
+    member_id: int | None
+    status: str
+    is_forced: bool
+    app_chain: str | None
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    error_message: str | None
+    event_date: str
+    rerun_of: int | None
+    cancel_requested: bool
+    session_id: str
+    session_key: str
+
+
+class JobList(Shape):
+    """A page of jobs, newest first."""
+
+    items: list[JobRow]
+    next: str | None
+
+
+class StepCall(Shape):
+    """One call of a step; a step that was called again has several."""
+
+    run_id: int
+    status: str
+    prompt: str | None
+    response: str | None
+    tokens_used: int
+    attempts: int
+    latency_ms: int | None
+    model: str | None
+    error: str | None
+    created_at: str
+    finished_at: str | None
+
+
+class ChainStep(Shape):
+    """A step of the chain, whether it was called or not."""
+
+    name: str
+    app: str
+    title: str
+    #: The steps that have to be over before it begins.
+    after: list[str]
+    #: The status of its last call; ``waiting`` while there is none, ``skipped`` where there will be none.
+    status: str
+    calls: list[StepCall]
+
+
+class JobDetail(JobRow):
+    """A job with its chain."""
+
+    payload: dict[str, Any] | None
+    steps: list[ChainStep]
+
+
+class JobAccepted(Shape):
+    """The job that came of it."""
+
+    job_id: int
+    status: str
+
+
+class CacheRow(Shape):
+    """A cached result, without its body."""
+
+    id: int
+    cache_type: str
+    site_id: int
+    target_id: str
+    status: str
+    created_at: str
+    expires_at: str | None
+    triggered_by: str | None
+
+
+class CacheList(Shape):
+    """A page of results, newest first."""
+
+    items: list[CacheRow]
+    next: str | None
+    types: list[str]
+
+
+class CacheDetail(CacheRow):
+    """A cached result whole."""
+
+    result: Any
+
+
+class Invalidated(Shape):
+    """How many results are out of use now."""
+
+    invalidated: int
+
+
+class AppInfo(Shape):
+    """An application of the catalog."""
+
+    app: str
+    app_type: str
+    title: str
+    app_id: str | None
+    stream: bool
+    rate_scope: str
+    rate_limit: int
+    rate_seconds: float
+
+
+class EventInfo(Shape):
+    """An event of the catalog and the steps it starts."""
+
+    event: str
+    steps: list[str]
+
+
+class Catalog(Shape):
+    """What can be called."""
+
+    apps: list[AppInfo]
+    events: list[EventInfo]
+    #: Variables without which nothing can be called.
+    missing: list[str]
+
+
+class RunState(Shape):
+    """Whether the run half works, and its guards at a glance."""
+
+    available: bool
+    #: Why not, and what to do.
+    reason: str | None
+    missing: list[str]
+    budget: Budget | None
+    breakers: list[BreakerRow]
+    running_jobs: int
+    waiting_jobs: int
+    failed_jobs_today: int
+
+
+# ── exports ──
+
+
+class Destination(Shape):
+    """Where spans are sent, and how far that is."""
+
+    name: str
+    kind: str
+    state: str
+    queued: int
+    acknowledged: int
+    refused: int
+    unknown: int
+    last_sent_at: str | None
+    last_error: str | None
+
+
+class Exports(Shape):
+    """All destinations."""
+
+    destinations: list[Destination]
+
+
+# ── overview ──
+
+
+class DayUsage(Shape):
+    """A day's sums, by model."""
+
+    day: str
+    bill: Bill
+    parts: list[NamedBill]
+
+
+class Overview(Shape):
+    """The first page."""
+
+    at: str
+    timezone: str
+    working: list[SessionRow]
+    waiting: list[SessionRow]
+    #: Interrupted within the last day.
+    failed: list[SessionRow]
+    today: Bill
+    today_by_model: list[NamedBill]
+    today_by_agent: list[NamedBill]
+    month: Bill
+    month_by_model: list[NamedBill]
+    month_by_agent: list[NamedBill]
+    #: The last 30 days, oldest first, none left out.
+    days: list[DayUsage]
+    recording: RecordingState
+    run: RunState
+    exports: Exports
+
+
+# ── settings and access ──
+
+
+class SettingRow(Shape):
+    """A setting: its value, and where it comes from."""
+
+    name: str
+    #: Secrets are masked.
+    value: Any
+    origin: str
+    secret: bool
+    description: str
+
+
+class SettingList(Shape):
+    """All settings."""
+
+    home: str
+    file: str
+    items: list[SettingRow]
+
+
+class Check(Shape):
+    """A finding of the doctor."""
+
+    name: str
+    state: Literal["ok", "warn", "fail"]
+    found: str
+    fix: str
+
+
+class Doctor(Shape):
+    """All findings."""
+
+    ok: bool
+    checks: list[Check]
+
+
+Role = Literal["viewer", "admin"]
+
+
+class Me(Shape):
+    """Who is looking, and what they may do."""
+
+    #: Null while somebody has to log in first.
+    name: str | None
+    role: Role | None
+    login_required: bool
+    #: False where nobody can log in because there is no user yet.
+    users_exist: bool
+    #: To be sent as ``X-CSRF-Token`` with every change.
+    csrf: str | None
+    version: str
+
+
+class AuditRow(Shape):
+    """What somebody changed."""
+
+    id: int
+    at: str
+    user: str
+    address: str
+    action: str
+    target: str
+    outcome: str
+
+
+class AuditList(Shape):
+    """A page of the audit log, newest first."""
+
+    items: list[AuditRow]
+    next: str | None
+
+
+# ── live ──
+
+
+class LiveHello(Shape):
+    """The first message of a stream."""
+
+    cursor: int
+    version: str
+
+
+class LiveSessions(Shape):
+    """Sessions that have changed."""
+
+    cursor: int
+    rows: list[SessionRow]
+
+
+class LiveReset(Shape):
+    """Too much has happened to be told: load everything again."""
+
+    cursor: int

@@ -1,0 +1,171 @@
+"""``/api/v1/sessions/{session}/spans``: one span with all there is to know about it, and all spans for scripts."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from fastapi import APIRouter, Query, Request, Response
+
+from agenttrace.costing import Cashier
+from agenttrace.model import Price, Session
+from agenttrace.prices import MILLION
+from agenttrace.record.contents import Said
+from agenttrace.serve.api.answers import Cursor, Limit, answer, from_cursor, shaped, to_cursor
+from agenttrace.serve.api.finding import SessionName, SpanName, find_session, no_session, ref_of, span_of
+from agenttrace.serve.api.session_texts import Gathered, SessionTexts, session_texts
+from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
+from agenttrace.serve.api.texts import Chars, Cutter, no_span
+from agenttrace.serve.api.timeline import MAIN, cost_of
+from agenttrace.serve.problems import documented
+from agenttrace.store.reading import SpanView, span_views
+from agenttrace.store.span_rows import SpanRow, Subagents, session_rows, some_rows
+from agenttrace.views.money import cashier
+from agenttrace.views.spans import conventional, span_fields, usage_fields
+from agenttrace.views.times import iso
+
+if TYPE_CHECKING:
+    from agenttrace.serve.context import Context
+
+
+def spans_router(context: Context) -> APIRouter:
+    """The endpoints."""
+    router = APIRouter(prefix="/api/v1", tags=["sessions"])
+    texts, prices = session_texts(context.reader), cashier(context.settings)
+
+    @router.get(
+        "/sessions/{session}/spans",
+        summary="The spans of a session, for scripts",
+        responses=shaped(SpanList) | documented(400, 404, 409, 422),
+    )
+    async def listed(
+        request: Request,
+        session: SessionName,
+        texts_too: Annotated[bool, Query(alias="texts", description="With arguments and results, whole.")] = False,
+        limit: Limit = 200,
+        cursor: Cursor = None,
+    ) -> Response:
+        place = from_cursor(cursor, tuple[int])
+        start = 0 if place is None else max(place[0], 0)
+
+        def question(connection: sqlite3.Connection) -> Response:
+            found = find_session(connection, session, context.settings)
+            shelf = texts if texts_too else None
+            return answer(request, _page(connection, found, start, limit, shelf))
+
+        return await context.reader.ask(question, empty=no_session)
+
+    @router.get(
+        "/sessions/{session}/spans/{span}",
+        summary="A span with its texts, its lines and its price",
+        responses=shaped(SpanDetail) | documented(404, 409, 422),
+    )
+    async def one(request: Request, session: SessionName, span: SpanName, chars: Chars = 20_000) -> Response:
+        wanted = span_of(span)
+
+        def question(connection: sqlite3.Connection) -> Response:
+            found = find_session(connection, session, context.settings)
+            return answer(request, span_detail(connection, found, wanted, texts, prices, chars))
+
+        return await context.reader.ask(question, empty=no_session)
+
+    return router
+
+
+def _page(
+    connection: sqlite3.Connection, session: Session, start: int, limit: int, texts: SessionTexts | None
+) -> SpanList:
+    rows = session_rows(connection, session.id, attributes=True, start=start, limit=limit + 1)
+    views = span_views(rows)
+    page = views[:limit]
+    said = {} if texts is None else texts.contents(connection, session, [view.span_id for view in page])
+    items = [span_fields(session, view, said.get(view.span_id, ()), full=False) for view in page]
+    return SpanList(items, to_cursor(start + limit) if len(views) > limit else None)
+
+
+def span_detail(
+    connection: sqlite3.Connection,
+    session: Session,
+    span_id: bytes,
+    texts: SessionTexts,
+    prices: Cashier,
+    chars: int,
+) -> SpanDetail:
+    """Everything about a span; 404 where the session has no such one."""
+    subagents = Subagents(connection, session.id)
+    row = some_rows(connection, session.id, [span_id], subagents, attributes=True).get(span_id)
+    if row is None:
+        return no_span()
+    gathered = texts.around(connection, session, span_id)
+    return SpanDetail(
+        session=ref_of(session),
+        **_facts(row),
+        **_money(row, prices),
+        attributes=_attributes(session, row),
+        texts=Cutter(chars).pieces(gathered.contents.get(span_id, ())),
+        lines=[_line_ref(said) for said in _own_lines(gathered, span_id)],
+    )
+
+
+def _facts(row: SpanRow) -> dict[str, Any]:
+    usage = row.usage
+    return {
+        "trace_id": row.trace_id.hex(),
+        "span_id": row.span_id.hex(),
+        "parent_id": None if row.parent_id is None else row.parent_id.hex(),
+        "kind": cast("Kind", row.kind),
+        "name": row.name,
+        "start": iso(row.start),
+        "end": iso(row.end),
+        "status": cast("SpanStatus", row.status),
+        "model": row.model,
+        "stream": "" if row.stream == MAIN else row.stream,
+        "turn_index": row.turn_index,
+        "step_n": row.step_n,
+        "usage": None if usage is None else usage_fields(usage),
+        "counted": bool(row.counted),
+        "estimated": bool(row.estimated),
+    }
+
+
+def _money(row: SpanRow, prices: Cashier) -> dict[str, Any]:
+    cost, currency = cost_of(row, prices)
+    price = None if row.input_tokens is None else prices.prices.price(row.billed_model or "")
+    return {"cost": cost, "currency": currency, "price": None if price is None else _price_info(price)}
+
+
+def _price_info(price: Price) -> PriceInfo:
+    def units(micros: int | None) -> float | None:
+        return None if micros is None else micros / MILLION
+
+    return PriceInfo(
+        model=price.model,
+        currency=price.currency,
+        input=price.input / MILLION,
+        output=price.output / MILLION,
+        cache_read=units(price.cache_read),
+        cache_write=units(price.cache_write),
+        cache_write_1h=units(price.cache_write_1h),
+        source=price.source,
+    )
+
+
+def _attributes(session: Session, row: SpanRow) -> dict[str, Any]:
+    """Ours and those of the GenAI conventions; what was said is among the texts."""
+    view: SpanView = span_views([row])[0]
+    return {**view.attributes, **conventional(session, view, (), full=False)}
+
+
+def _own_lines(gathered: Gathered, span_id: bytes) -> list[Said]:
+    """The lines of a span, and those of its neighbours in which something of it stands."""
+    return [
+        said
+        for said in gathered.lines
+        if said.line.span_id == span_id
+        or any(gathered.calls.target(said, content) == span_id for content in said.contents)
+    ]
+
+
+def _line_ref(said: Said) -> LineRef:
+    line = said.line
+    return LineRef(line.event_no, line.event_type, iso(said.event.at), said.path, line.offset, len(line.raw))

@@ -1,0 +1,183 @@
+"""``GET /api/v1/sessions/{session}/timeline``: all spans of a session as columns, or those that changed since.
+
+A page opens 30,000 spans at once, so nothing here is made a span at a time that can be made a column at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from agenttrace.costing import Cashier
+from agenttrace.model import Session
+from agenttrace.prices import MILLION, cost_micros, displayed
+from agenttrace.serve.api.answers import Cursor, from_cursor, shaped, tagged, to_cursor, unchanged
+from agenttrace.serve.api.finding import SessionName, find_session, key_of, no_session
+from agenttrace.serve.api.shapes import Timeline
+from agenttrace.serve.problems import documented
+from agenttrace.store.span_rows import SpanRow, changed_rows, session_rows
+from agenttrace.views.money import cashier
+
+if TYPE_CHECKING:
+    from agenttrace.serve.context import Context
+
+#: Spans in one answer.
+PAGE = 50_000
+#: Looking for what changed since longer ago than this takes longer than sending everything.
+_MOST_BEHIND = 20_000
+#: What the store calls the stream of the agent itself.
+MAIN = "main"
+_PORTION = 500
+#: Columns that are as they are stored, and what the store calls them.
+_PLAIN = {
+    "kind": "kind",
+    "name": "name",
+    "start": "start",
+    "end": "end",
+    "status": "status",
+    "model": "model",
+    "turn": "turn_index",
+    "step": "step_n",
+    "cached": "cache_read_tokens",
+    "output": "output_tokens",
+}
+_COLUMNS = len(msgspec.structs.fields(Timeline)) - 5
+
+_LAST_EVENT = "SELECT coalesce(max(event_no), 0) FROM processed_events"
+#: With the counts of the session's row, all that a timeline depends on.
+_VERSION = """
+SELECT count(*), sum(requests), sum(estimated), sum(copies), sum(input_tokens), sum(output_tokens),
+    sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_1h_tokens),
+    (SELECT count(*) FROM links WHERE session_id = :session)
+FROM usage_rollup WHERE session_id = :session
+"""
+
+After = Annotated[int | None, Query(ge=0, description="`cursor` of a timeline: only what changed since then.")]
+
+
+def timeline_router(context: Context) -> APIRouter:
+    """The endpoint."""
+    router = APIRouter(prefix="/api/v1", tags=["sessions"])
+    prices = cashier(context.settings)
+
+    @router.get(
+        "/sessions/{session}/timeline",
+        summary="All spans of a session, or those that changed",
+        responses=shaped(Timeline) | documented(400, 404, 409, 422),
+    )
+    async def timeline(request: Request, session: SessionName, after: After = None, cursor: Cursor = None) -> Response:
+        place = from_cursor(cursor, tuple[int, int])
+
+        def question(connection: sqlite3.Connection) -> Response:
+            found = find_session(connection, session, context.settings)
+            tag = version_of(connection, found, context.reader.path)
+            known = unchanged(request, tag)
+            if known is not None:
+                return known
+            spans = _asked(connection, found, prices, after, place)
+            # Made into JSON here, in a reader's thread: megabytes of it would hold up everybody else.
+            return tagged(request, msgspec.json.encode(spans), tag, "application/json")
+
+        return await context.reader.ask(question, empty=no_session)
+
+    return router
+
+
+def _asked(
+    connection: sqlite3.Connection, session: Session, prices: Cashier, after: int | None, place: tuple[int, int] | None
+) -> Timeline:
+    if after is not None:
+        return changed_timeline(connection, session, after, prices)
+    if place is None:
+        return whole_timeline(connection, session, prices)
+    # What changes while pages are turned is told after the cursor of the first one.
+    found = whole_timeline(connection, session, prices, start=place[1])
+    found.cursor = min(place[0], found.cursor)
+    return found
+
+
+def version_of(connection: sqlite3.Connection, session: Session, path: os.PathLike[str]) -> str:
+    """Names what the timeline of a session is made of; another one where any of it differs."""
+    sums = connection.execute(_VERSION, {"session": session.id}).fetchone()
+    counts: tuple[int, ...] = (session.events, session.turns, session.steps, session.tools, session.errors)
+    # Events are numbered anew in a store that was rebuilt, which is another file.
+    with suppress(FileNotFoundError):
+        counts = (os.stat(path).st_ino, *counts)
+    parts = (session.id, *counts, *sums)
+    return hashlib.blake2b(repr(parts).encode(), digest_size=9).hexdigest()
+
+
+def whole_timeline(
+    connection: sqlite3.Connection, session: Session, cashier: Cashier, *, start: int = 0, limit: int = PAGE
+) -> Timeline:
+    """All spans in order of start, from the ``start``-th on."""
+    cursor = _last_event(connection)
+    rows = islice(session_rows(connection, session.id, attributes=False), start, None)
+    found = _columns(session, cursor, islice(rows, limit), cashier)
+    if next(rows, None) is not None:
+        found.next = to_cursor(cursor, start + limit)
+    return found
+
+
+def changed_timeline(connection: sqlite3.Connection, session: Session, after: int, cashier: Cashier) -> Timeline:
+    """The spans that changed since a cursor, to be merged by id; all of them where that is not known, or longer."""
+    cursor = _last_event(connection)
+    if after > cursor or cursor - after > _MOST_BEHIND:
+        return whole_timeline(connection, session, cashier)
+    found = _columns(session, cursor, iter(changed_rows(connection, session.id, after)), cashier)
+    found.complete = False
+    return found
+
+
+def _last_event(connection: sqlite3.Connection) -> int:
+    return int(connection.execute(_LAST_EVENT).fetchone()[0])
+
+
+def _columns(session: Session, cursor: int, rows: Iterator[SpanRow], cashier: Cashier) -> Timeline:
+    found = Timeline(key_of(session), cursor, True, None, [], *([] for _ in range(_COLUMNS)))
+    streams: dict[str, int] = {}
+    # In portions: tens of thousands of rows that live together keep the garbage collector busy, columns do not.
+    while part := list(islice(rows, _PORTION)):
+        _extend(found, part, streams, cashier)
+    found.streams = ["" if stream == MAIN else stream for stream in streams]
+    return found
+
+
+def _extend(found: Timeline, rows: list[SpanRow], streams: dict[str, int], cashier: Cashier) -> None:
+    column = dict(zip(SpanRow._fields, zip(*rows, strict=True), strict=True))
+    for target, name in _PLAIN.items():
+        getattr(found, target).extend(column[name])
+    found.span_id += [span_id.hex() for span_id in column["span_id"]]
+    found.parent_id += [None if parent is None else parent.hex() for parent in column["parent_id"]]
+    found.stream += [streams.setdefault(stream, len(streams)) for stream in column["stream"]]
+    found.input += map(_all_input, column["input_tokens"], column["cache_read_tokens"], column["cache_write_tokens"])
+    found.counted += map(bool, column["counted"])
+    found.estimated += map(bool, column["estimated"])
+    costs = [_NO_COST if row.input_tokens is None else cost_of(row, cashier) for row in rows]
+    found.cost += [cost for cost, _ in costs]
+    found.currency += [currency for _, currency in costs]
+
+
+def _all_input(fresh: int | None, read: int, written: int) -> int | None:
+    return None if fresh is None else fresh + read + written
+
+
+_NO_COST: tuple[float | None, str | None] = (None, None)
+
+
+def cost_of(row: SpanRow, cashier: Cashier) -> tuple[float | None, str | None]:
+    """What a model call cost; nothing is told where another session pays for it, or its model has no price."""
+    usage = row.usage if row.counted else None
+    price = cashier.prices.price(row.billed_model or "")
+    if price is None or usage is None or not usage.total:
+        return _NO_COST
+    micros, currency = displayed(cost_micros(price, usage), price.currency, cashier.settings)
+    return micros / MILLION, currency

@@ -1,0 +1,191 @@
+"""A session told from beginning to end, a few spans at a time: what documents about it are made of.
+
+Of the whole session only the order of its spans is held; rows and texts are read when their turn has come.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from agenttrace import costing
+from agenttrace.costing import Cashier
+from agenttrace.model import Session
+from agenttrace.record.agents.contract import Content
+from agenttrace.serve.api.session_texts import SessionTexts
+from agenttrace.serve.api.timeline import MAIN, cost_of
+from agenttrace.store.span_rows import SpanRow, Subagents, some_rows, stored_rows
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line
+from agenttrace.views.sessions import title_of
+from agenttrace.views.times import MICROS, moment
+
+#: So many spans are read at once.
+_PORTION = 16
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+#: Marks that turn the direction of writing around, C1 controls, and halves of surrogate pairs.
+_HIDDEN = re.compile("[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """The text with what cannot be seen, or makes other text look different, as something that can be seen."""
+    if text.isascii() and text.isprintable():
+        return text
+    pictured = _CONTROLS.sub(lambda found: _picture(ord(found[0])), text.replace("\r\n", "\n"))
+    return _HIDDEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", pictured)
+
+
+def _picture(code: int) -> str:
+    return "␡" if code == 0x7F else chr(0x2400 + code)
+
+
+class Told(NamedTuple):
+    """A span when its turn has come."""
+
+    row: SpanRow
+    #: How many spans it stands under.
+    depth: int
+    contents: Sequence[Content]
+    cost: float | None
+    currency: str | None
+
+    @property
+    def before(self) -> list[Content]:
+        """What is read before the spans under it."""
+        return [content for content in self.contents if not self._closes(content)]
+
+    @property
+    def after(self) -> list[Content]:
+        """What is read after them."""
+        return [content for content in self.contents if self._closes(content)]
+
+    def _closes(self, content: Content) -> bool:
+        # The line with the last answer ends the turn and belongs to it; it was said at the end all the same.
+        return self.row.kind == "turn" and content.kind in ("text", "thinking", "error")
+
+    @property
+    def title(self) -> str:
+        """What the span is, in words."""
+        row = self.row
+        if row.kind == "turn":
+            who = "Turn" if row.stream == MAIN else f"Subagent {row.stream}, turn"
+            return one_line(f"{who} {row.turn_index + 1}")
+        return one_line(row.name.removeprefix("execute_tool "), 200)
+
+    @property
+    def figures(self) -> list[str]:
+        """Time, length, tokens, cost, and how it ended, where that is worth a word."""
+        row = self.row
+        found = [clock(row.start)] if row.kind == "turn" else []
+        if row.end is not None:
+            found.append(figures.duration(row.end - row.start))
+        if row.input_tokens is not None:
+            all_input = row.input_tokens + (row.cache_read_tokens or 0) + (row.cache_write_tokens or 0)
+            found.append(f"{figures.tokens(all_input)} in, {figures.tokens(row.output_tokens or 0)} out")
+        if self.cost is not None and self.currency is not None:
+            found.append(figures.money(round(self.cost * MICROS), self.currency))
+        if row.status != "ok":
+            found.append(row.status)
+        return found
+
+
+class Page(Protocol):
+    """A document in the making."""
+
+    def begin(self, session: Session, facts: Mapping[str, str]) -> str:
+        """What stands before the first span."""
+        ...
+
+    def span(self, told: Told) -> str:
+        """A span; those under it follow."""
+        ...
+
+    def end(self) -> str:
+        """What stands after the last span."""
+        ...
+
+
+def clock(micros: int) -> str:
+    """A time in UTC, to the second."""
+    return moment(micros).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def facts_of(session: Session, bill: costing.Bill) -> dict[str, str]:
+    """What a reader wants to know first."""
+    tokens = bill.tokens
+    all_input = tokens["input_tokens"] + tokens["cache_read_tokens"] + tokens["cache_write_tokens"]
+    amounts = [figures.money(micros, currency) for currency, micros in bill.costs.items()]
+    unpriced = [f"{figures.tokens(bill.unpriced_tokens)} tokens without a known price"] if bill.unpriced_tokens else []
+    found = {
+        "Session": session.session_id,
+        "Agent": " ".join(filter(None, (session.agent, session.version))),
+        "Project": " ".join(filter(None, (session.project, session.branch and f"({session.branch})"))),
+        "Model": ", ".join(sorted(bill.models)) or session.model or "",
+        "Forked from": session.parent or "",
+        "Time": " – ".join(clock(at) for at in (session.started_at, session.last_at) if at is not None),
+        "Work": ", ".join(
+            (
+                figures.counted(session.turns, "turn"),
+                figures.counted(session.steps, "model call"),
+                figures.counted(session.tools, "tool call"),
+                figures.counted(session.errors, "error"),
+            )
+        ),
+        "Tokens": f"{figures.tokens(all_input)} in, {figures.tokens(tokens['output_tokens'])} out",
+        "Cost": " + ".join(amounts + unpriced),
+    }
+    return {name: one_line(text, 500) for name, text in found.items() if text}
+
+
+def heading_of(session: Session) -> str:
+    """The title, on one line."""
+    return one_line(title_of(session), 200) or one_line(session.session_id, 200)
+
+
+class Transcript:
+    """The spans of a session in the order in which a tree of them is read."""
+
+    def __init__(self, connection: sqlite3.Connection, session: Session, texts: SessionTexts, prices: Cashier) -> None:
+        self._session, self._texts, self._prices = session, texts, prices
+        self._subagents = Subagents(connection, session.id)
+        rows = map(self._subagents.joined, stored_rows(connection, session.id, attributes=False))
+        self._order = _depth_first([(row.span_id, row.parent_id) for row in rows])
+        self._told = 0
+
+    def more(self, connection: sqlite3.Connection) -> list[Told]:
+        """The next few spans; none after the last."""
+        part = self._order[self._told : self._told + _PORTION]
+        self._told += len(part)
+        wanted = [span_id for span_id, _ in part]
+        if not wanted:
+            return []
+        rows = some_rows(connection, self._session.id, wanted, self._subagents, attributes=False)
+        contents = self._texts.contents(connection, self._session, wanted)
+        return [
+            Told(rows[span_id], depth, contents.get(span_id, ()), *cost_of(rows[span_id], self._prices))
+            for span_id, depth in part
+            if span_id in rows
+        ]
+
+
+def _depth_first(spans: Sequence[tuple[bytes, bytes | None]]) -> list[tuple[bytes, int]]:
+    """Every span once, after the one it stands under; those whose parent is not there begin anew."""
+    known = {span_id for span_id, _ in spans}
+    children: dict[bytes | None, list[bytes]] = {}
+    for span_id, parent in spans:
+        children.setdefault(parent if parent in known else None, []).append(span_id)
+    order: list[tuple[bytes, int]] = []
+    seen: set[bytes] = set()
+    # What stands under itself by mistake is under nothing that is told; it follows at the end.
+    for root in (*children.get(None, ()), *(span_id for span_id, _ in spans)):
+        stack = [(root, 0)]
+        while stack:
+            span_id, depth = stack.pop()
+            if span_id not in seen:
+                seen.add(span_id)
+                order.append((span_id, depth))
+                stack += [(child, depth + 1) for child in reversed(children.get(span_id, ()))]
+    return order

@@ -1,0 +1,112 @@
+"""The page itself: its files from memory, and its one document for every address a user may have bookmarked."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+from starlette.convertors import Convertor, register_url_convertor
+
+from agenttrace.serve.problems import ProblemError
+
+#: What the page answers: every path that nothing else does.
+PATH = "/{path:page}"
+#: Not worth compressing below this, and not at all what is compressed already.
+_SMALL = 1_000
+_COMPRESSIBLE = ("text/", "application/json", "text/javascript", "image/svg+xml", "application/manifest+json")
+#: The names of these carry a hash of their content.
+_HASHED = "assets/"
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+_NOT_BUILT = b"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>AgentTrace</title>
+<h1>The console is not built</h1>
+<p>This is a checkout without its web page. Build it with <code>make console</code> and load this page again.</p>
+<p>Everything else works: <a href="/api/v1/sessions">/api/v1</a>, <a href="/openapi.json">/openapi.json</a>.</p>
+"""
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """A file of the page, ready to be sent."""
+
+    body: bytes
+    media_type: str
+    lasting: bool
+
+    @cached_property
+    def tag(self) -> str:
+        """Its entity tag."""
+        return f'"{hashlib.blake2b(self.body, digest_size=9).hexdigest()}"'
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """As smaller bytes, made when they are first asked for."""
+        return gzip.compress(self.body, 6, mtime=0)
+
+    @property
+    def compressible(self) -> bool:
+        """Whether it is worth the effort."""
+        return len(self.body) >= _SMALL and self.media_type.startswith(_COMPRESSIBLE)
+
+
+def load_page(directory: Path) -> dict[str, PageFile]:
+    """All files of the built page by their path; nothing where it was not built."""
+    return {
+        path.relative_to(directory).as_posix(): _load(path, path.relative_to(directory).as_posix())
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _load(path: Path, name: str) -> PageFile:
+    # The system's own table of types may be anything; these two must be right.
+    known = {".js": "text/javascript", ".css": "text/css"}
+    media_type = known.get(path.suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return PageFile(path.read_bytes(), media_type, name.startswith(_HASHED))
+
+
+class _PagePath(Convertor[str]):
+    """Any path but the API's: there a wrong method must be told from a wrong path."""
+
+    regex = "(?!api/).*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("page", _PagePath())
+
+
+def console_router(files: dict[str, PageFile]) -> APIRouter:
+    """Every path that nothing else answers; to be included last."""
+    router = APIRouter()
+    document = files.get("index.html") or PageFile(_NOT_BUILT, "text/html", lasting=False)
+
+    @router.get(PATH, include_in_schema=False)
+    async def page(request: Request, path: str) -> Response:
+        found = files.get(path)
+        if found is None:
+            if path.startswith(_HASHED) or "text/html" not in request.headers.get("accept", ""):
+                raise ProblemError(404, "There is nothing at this path.")
+            found = document
+        return _sent(request, found)
+
+    return router
+
+
+def _sent(request: Request, file: PageFile) -> Response:
+    headers = {"ETag": file.tag, "Cache-Control": _FOR_EVER if file.lasting else "no-cache", "Vary": "Accept-Encoding"}
+    if file.tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if file.compressible and "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(file.compressed, 200, {**headers, "Content-Encoding": "gzip"}, file.media_type)
+    return Response(file.body, 200, headers, file.media_type)

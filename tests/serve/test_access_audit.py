@@ -1,0 +1,195 @@
+"""Every change through the API is in the audit log, whatever becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI, Request
+
+from agenttrace.serve.access.audit import audited
+from agenttrace.serve.access.store import AccessStore
+from agenttrace.serve.access.visitor import Visitor
+from agenttrace.serve.problems import ProblemError
+
+from .access_rig import Rig, run_guarded
+
+
+def test_every_change_is_in_the_log(home: Path) -> None:
+    """Who, from where, what, on what; done, or why not. Refused changes that never began are none."""
+
+    async def body(rig: Rig) -> None:
+        adam, vera = rig.user("adam", "admin"), rig.user("vera")
+        statuses = []
+        for token, name in ((adam, "one"), (adam, "missing"), (adam, "bad"), (vera, "two"), (None, "three")):
+            csrf = await rig.csrf(token)
+            statuses.append((await rig.ask("POST", f"/api/v1/things/{name}", token=token, csrf=csrf)).status)
+        assert statuses == [204, 404, 500, 403, 401]
+        items = (await rig.ask("GET", "/api/v1/audit", token=adam)).json()["items"]
+        assert {(item["user"], item["address"], item["action"]) for item in items} == {
+            ("adam", "127.0.0.1", "thing.change")
+        }
+        assert [(item["target"], item["outcome"]) for item in reversed(items)] == [
+            ("one", "done"),
+            ("missing", "There is no such thing."),
+            ("bad", "ZeroDivisionError"),
+        ]
+
+    run_guarded(home, body, bind="0.0.0.0")
+
+
+def test_logins_and_logouts_are_in_the_log(home: Path) -> None:
+    """Also by whom and from where."""
+
+    async def body(rig: Rig) -> None:
+        token = rig.user("anna")
+        await rig.log_in("anna")
+        await rig.log_in("anna", "not the password")
+        await rig.ask("POST", "/api/v1/logout", token=token, csrf=await rig.csrf(token))
+        found = [(entry.user, entry.action, entry.target, entry.outcome) for entry in rig.access.audit.page(10)]
+        assert found == [
+            ("anna", "logout", "anna", "done"),
+            ("nobody", "login", "anna", "refused"),
+            ("anna", "login", "anna", "done"),
+        ]
+
+    run_guarded(home, body, bind="0.0.0.0")
+
+
+def test_the_log_in_pages(home: Path) -> None:
+    """Page after page by their cursors is the whole log, newest first; a made-up cursor is told."""
+
+    async def body(rig: Rig) -> None:
+        for number in range(7):
+            rig.access.audit.begin("anna", "10.0.0.1", "job.cancel", str(number), "done")
+        targets, path = [], "/api/v1/audit?limit=3"
+        while path:
+            page = (await rig.ask("GET", path)).json()
+            targets += [item["target"] for item in page["items"]]
+            path = page["next"] and f"/api/v1/audit?limit=3&cursor={page['next']}"
+        assert targets == [str(number) for number in reversed(range(7))]
+        assert (await rig.ask("GET", "/api/v1/audit?cursor=WzFlOTld")).status == 400
+
+    run_guarded(home, body)
+
+
+# ── the context manager itself ──
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[AccessStore]:
+    with AccessStore(tmp_path / "access.db") as opened:
+        yield opened
+
+
+def request_to(store: AccessStore) -> Request:
+    app = FastAPI()
+    app.state.access = store
+    visitor = Visitor(name="anna", role="admin", address="10.0.0.1")
+    return Request({"type": "http", "app": app, "headers": [], "state": {"visitor": visitor}})
+
+
+def outcomes(store: AccessStore) -> list[str]:
+    return [entry.outcome for entry in store.audit.page(10)]
+
+
+def break_log(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "access.db") as connection:
+        connection.execute("ALTER TABLE audit RENAME TO gone")
+    connection.close()
+
+
+def test_an_entry_is_there_before_the_change(store: AccessStore) -> None:
+    """Should the program die over the change, the log says that it was begun."""
+
+    async def main() -> None:
+        async with audited(request_to(store), "job.cancel", "1"):
+            assert outcomes(store) == ["under way"]
+        assert outcomes(store) == ["done"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ProblemError(409, "It is over."), "It is over."),
+        (ValueError("a secret"), "ValueError"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+    ],
+)
+def test_errors_pass_as_they_are(store: AccessStore, error: BaseException, outcome: str) -> None:
+    """The very error comes out, and the log tells what a user was told, or the kind of error and no more."""
+
+    async def main() -> None:
+        with pytest.raises(type(error)) as caught:
+            async with audited(request_to(store), "job.cancel", "1"):
+                raise error
+        assert caught.value is error
+
+    asyncio.run(main())
+    assert outcomes(store) == [outcome]
+
+
+def test_a_cancelled_change(store: AccessStore) -> None:
+    """It is cancelled as before, and the log has it."""
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def change() -> None:
+            async with audited(request_to(store), "job.cancel", "1"):
+                begun.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(change())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert outcomes(store) == ["CancelledError"]
+
+
+def test_without_the_log_nothing_is_changed(store: AccessStore, tmp_path: Path) -> None:
+    """What cannot be written down is not done."""
+    break_log(tmp_path)
+
+    async def main() -> None:
+        with pytest.raises(sqlite3.OperationalError):
+            async with audited(request_to(store), "job.cancel", "1"):
+                pytest.fail("the change was made")
+
+    asyncio.run(main())
+
+
+def test_a_log_that_fails_hides_no_error(store: AccessStore, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """If the outcome cannot be written, the change's own error stays what it was, and the server's log says so."""
+    error = ProblemError(409, "It is over.")
+
+    async def main() -> None:
+        async with audited(request_to(store), "job.cancel", "1"):
+            break_log(tmp_path)
+            raise error
+
+    with pytest.raises(ProblemError) as caught:
+        asyncio.run(main())
+    assert caught.value is error
+    assert "entry 1 of the audit log could not be written" in caplog.text
+
+
+def test_nobody_changes_anything(store: AccessStore) -> None:
+    """Where no gate stood before a request, there is nobody to write down, and nothing is done."""
+
+    async def main() -> None:
+        request = Request({"type": "http", "app": request_to(store).app, "headers": []})
+        with pytest.raises(ProblemError, match="Log in first"):
+            async with audited(request, "job.cancel", "1"):
+                pytest.fail("the change was made")
+
+    asyncio.run(main())
+    assert outcomes(store) == []
