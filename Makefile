@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PAGE := src/agenttrace/console/dist/index.html
+PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup up demo test lint bench lock clean
+.PHONY: help setup console up demo test lint bench screenshots web-types lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,16 +25,28 @@ $(STAMP): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
+# The web page of the console, built from web/; Node comes along where the machine has none.
+console: $(PAGE)
+
+$(PAGE): $(STAMP) $(PAGE_SOURCE) hatch_build.py
+	$(BIN)/python hatch_build.py
+	@touch $(PAGE)
+
+# Whoever cannot reach the packages of the page still gets everything else.
 up: setup
+	@$(MAKE) --no-print-directory console || echo "The console could not be built (see above); everything else works."
 	@$(BIN)/agenttrace up
 
 demo: setup
-	@$(BIN)/agenttrace demo
+	@$(MAKE) --no-print-directory console || echo "The console could not be built (see above); everything else works."
+	@$(BIN)/agenttrace demo $(ARGS)
 
-test: setup
+test: setup console
 	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
 
-lint: setup
+lint: setup console
+	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent check
+	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -1,0 +1,145 @@
+/**
+ * The stream of what changes: one connection for the page, reconnected with growing pauses, never missing anything.
+ *
+ * After a loss we open a new EventSource with `?after=` the last cursor instead of leaving it to the browser: its own
+ * reconnecting has no growing pauses, gives up for good at the first 503, and cannot change the session it asks for.
+ */
+import { Store } from "../store";
+import { address } from "../url";
+import { API } from "./client";
+import type { LiveHello, LiveReset, LiveSessions, Timeline } from "./shapes";
+
+/** `paused`: the page is hidden, and its connection is left to others. */
+export type LiveState = "connecting" | "connected" | "reconnecting" | "offline" | "paused";
+
+export interface LiveListener {
+  sessions?: (news: LiveSessions) => void;
+  timeline?: (news: Timeline) => void;
+  /** Too much has changed to be told: load everything again. */
+  reset?: (news: LiveReset) => void;
+}
+
+/** What of an EventSource is used. */
+export interface Source {
+  addEventListener(name: string, listener: (event: MessageEvent<string>) => void): void;
+  close(): void;
+}
+
+/** The world around the stream; tests have one of their own. */
+export interface Surroundings {
+  open(url: string): Source;
+  /** Runs it later; the answer takes it back. */
+  later(ms: number, run: () => void): () => void;
+  /** From 0 to 1. */
+  random(): number;
+}
+
+const FIRST_PAUSE = 400;
+const LONGEST_PAUSE = 5000;
+/** After so many failures in a row the user is told. */
+const OFFLINE_AFTER = 3;
+/** Without hello for so long a connection counts as lost. */
+const PATIENCE = 10_000;
+/** How long a change of the watched session waits for another one. */
+const SETTLING = 20;
+
+/** How long to wait after so many failures: doubled each time, and spread so that pages do not return all at once. */
+export function pause(failures: number, random: number): number {
+  const longest = Math.min(FIRST_PAUSE * 2 ** Math.max(failures - 1, 0), LONGEST_PAUSE);
+  return Math.round(longest * (0.5 + random / 2));
+}
+
+export class LiveStream {
+  readonly state = new Store<LiveState>("connecting");
+  /** The version of the server, as the last hello told it. */
+  readonly version = new Store<string | null>(null);
+  private readonly listeners = new Set<LiveListener>();
+  private source: Source | null = null;
+  private cancel: () => void = () => {};
+  private unsettle: () => void = () => {};
+  private cursor: number | null = null;
+  private session: string | null = null;
+  private failures = 0;
+
+  constructor(private readonly around: Surroundings) {}
+
+  /** Begins, or begins again at once instead of waiting. */
+  readonly start = (): void => {
+    this.drop();
+    if (this.state.value !== "offline") this.state.set(this.failures ? "reconnecting" : "connecting");
+    const source = this.around.open(
+      address(`${API}/live`, { session: this.session, after: this.cursor }),
+    );
+    this.source = source;
+    this.cancel = this.around.later(PATIENCE, () => this.lost(source));
+    source.addEventListener("error", () => this.lost(source));
+    this.hear<LiveHello>(source, "hello", (hello) => this.greeted(hello));
+    this.hear<LiveSessions>(source, "sessions", (news) => this.told(news, (listener) => listener.sessions?.(news)));
+    this.hear<Timeline>(source, "timeline", (news) => this.told(news, (listener) => listener.timeline?.(news)));
+    this.hear<LiveReset>(source, "reset", (news) => this.told(news, (listener) => listener.reset?.(news)));
+  };
+
+  /** Gives the connection back: browsers allow six to a server, and each open page holds one. */
+  readonly stop = (): void => {
+    this.drop();
+    this.state.set("paused");
+  };
+
+  readonly listen = (listener: LiveListener): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  /** Also tells of this session's spans, from the given cursor on: that of the timeline the page has loaded. */
+  watch(session: string | null, after?: number): void {
+    if (session === this.session) return;
+    this.session = session;
+    if (after !== undefined) this.cursor = Math.min(this.cursor ?? after, after);
+    this.unsettle();
+    // A page that takes another's place lets go of its session first: one new connection is enough for both.
+    this.unsettle = this.around.later(SETTLING, () => {
+      if (this.source !== null) this.start();
+    });
+  }
+
+  /** The connection is not needed any more or is replaced. */
+  private drop(): void {
+    this.cancel();
+    this.source?.close();
+    this.source = null;
+  }
+
+  private hear<T>(source: Source, name: string, take: (news: T) => void): void {
+    source.addEventListener(name, (event) => {
+      if (source !== this.source) return;
+      take(JSON.parse(event.data) as T);
+    });
+  }
+
+  private greeted(hello: LiveHello): void {
+    this.cancel();
+    this.failures = 0;
+    this.version.set(hello.version);
+    this.state.set("connected");
+    // What lies between our cursor and the server's is still to be told, so hello does not move ours on.
+    this.cursor ??= hello.cursor;
+    // A cursor that the server has not reached belongs to another store: it was set up anew.
+    if (hello.cursor < this.cursor) {
+      this.cursor = hello.cursor;
+      this.told(hello, (listener) => listener.reset?.({ cursor: hello.cursor }));
+    }
+  }
+
+  private told(news: { cursor: number }, say: (listener: LiveListener) => void): void {
+    this.cursor = Math.max(this.cursor ?? 0, news.cursor);
+    for (const listener of this.listeners) say(listener);
+  }
+
+  private lost(source: Source): void {
+    if (source !== this.source) return;
+    this.drop();
+    this.failures += 1;
+    this.state.set(this.failures >= OFFLINE_AFTER ? "offline" : "reconnecting");
+    this.cancel = this.around.later(pause(this.failures, this.around.random()), this.start);
+  }
+}

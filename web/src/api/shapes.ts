@@ -1,0 +1,678 @@
+// Made by `make web-types` from src/agenttrace/serve/api/shapes.py; not to be edited.
+
+/** Tokens and cost of something, each response counted once. */
+export interface Bill {
+  input_tokens: number;
+  output_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens: number;
+  reasoning_tokens: number;
+  requests: number;
+  cost: number | null;
+  currency: string | null;
+  costs: Record<string, number>;
+  unpriced_tokens: number;
+  unpriced_models: string[];
+  estimated_requests: number;
+  folded_copies: number;
+}
+
+/** The bill of one model, agent, project or day. */
+export interface NamedBill {
+  name: string;
+  bill: Bill;
+}
+
+/** Enough of a session to link to it. */
+export interface SessionRef {
+  key: string;
+  session_id: string;
+  agent: string;
+  title: string | null;
+  project: string | null;
+}
+
+/** A session in a list. */
+export interface SessionRow extends SessionRef {
+  state: "working" | "waiting" | "ended" | "interrupted";
+  started_at: string | null;
+  last_at: string | null;
+  turns: number;
+  steps: number;
+  tools: number;
+  errors: number;
+  events: number;
+  branch: string | null;
+  model: string | null;
+  models: string[];
+  version: string | null;
+  parent: string | null;
+  bill: Bill;
+}
+
+/** A page of sessions. */
+export interface SessionList {
+  items: SessionRow[];
+  next: string | null;
+  total: number;
+  cursor: number;
+}
+
+/** One value of a filter, and how many sessions have it. */
+export interface Facet {
+  value: string;
+  count: number;
+}
+
+/** What can be filtered by. */
+export interface SessionFacets {
+  agents: Facet[];
+  projects: Facet[];
+  models: Facet[];
+  states: Facet[];
+}
+
+/** A log file that a session was read from. */
+export interface SourceFile {
+  path: string;
+  offset: number;
+  size: number | null;
+  gone: boolean;
+}
+
+/** A session with what a page about it needs beside its timeline. */
+export interface SessionDetail extends SessionRow {
+  by_model: NamedBill[];
+  parent_session: SessionRef | null;
+  forks: SessionRef[];
+  files: SourceFile[];
+  job_id: number | null;
+  cursor: number;
+}
+
+/** All spans of a session, or those that changed since a cursor, column by column: 30,000 rows stay small so. */
+export interface Timeline {
+  session: string;
+  cursor: number;
+  complete: boolean;
+  next: string | null;
+  streams: string[];
+  span_id: string[];
+  parent_id: (string | null)[];
+  kind: ("turn" | "step" | "tool")[];
+  name: string[];
+  start: number[];
+  end: (number | null)[];
+  status: ("open" | "ok" | "error" | "cancelled" | "unclosed")[];
+  model: (string | null)[];
+  stream: number[];
+  turn: number[];
+  step: number[];
+  input: (number | null)[];
+  cached: (number | null)[];
+  output: (number | null)[];
+  cost: (number | null)[];
+  currency: (string | null)[];
+  counted: boolean[];
+  estimated: boolean[];
+}
+
+/** A text of a span, cut where it is long. */
+export interface TextPiece {
+  kind: "prompt" | "text" | "thinking" | "arguments" | "result" | "error" | "note";
+  text: string;
+  chars: number;
+  index: number;
+  call: string | null;
+}
+
+/** The texts of some spans by span. */
+export interface Texts {
+  spans: Record<string, TextPiece[]>;
+}
+
+/** Some characters of a long text. */
+export interface TextPart {
+  text: string;
+  start: number;
+  chars: number;
+}
+
+/** A recorded line, and where it stood. */
+export interface LineRef {
+  event_no: number;
+  type: string;
+  at: string | null;
+  file: string;
+  offset: number;
+  length: number;
+}
+
+/** What a model costs for a million tokens, and who says so. */
+export interface PriceInfo {
+  model: string;
+  currency: string;
+  input: number;
+  output: number;
+  cache_read: number | null;
+  cache_write: number | null;
+  cache_write_1h: number | null;
+  source: string;
+}
+
+/** One span with everything but its long texts. */
+export interface SpanDetail {
+  session: SessionRef;
+  trace_id: string;
+  span_id: string;
+  parent_id: string | null;
+  kind: "turn" | "step" | "tool";
+  name: string;
+  start: string;
+  end: string | null;
+  status: "open" | "ok" | "error" | "cancelled" | "unclosed";
+  model: string | null;
+  stream: string;
+  turn_index: number;
+  step_n: number;
+  usage: Record<string, number> | null;
+  counted: boolean;
+  estimated: boolean;
+  cost: number | null;
+  currency: string | null;
+  price: PriceInfo | null;
+  attributes: Record<string, unknown>;
+  texts: TextPiece[];
+  lines: LineRef[];
+}
+
+/** A page of spans, each as ``agenttrace show --json`` prints it. */
+export interface SpanList {
+  items: Record<string, unknown>[];
+  next: string | null;
+}
+
+/** A recorded line whole, up to a limit. */
+export interface EventDetail {
+  event_no: number;
+  at: string | null;
+  session: SessionRef;
+  type: string;
+  turn_index: number;
+  step_n: number;
+  span_id: string | null;
+  span: string | null;
+  file: string;
+  offset: number;
+  length: number;
+  raw: string;
+  cut: boolean;
+}
+
+/** A part of a snippet. */
+export interface Piece {
+  text: string;
+  hit: boolean;
+}
+
+/** An event whose text matches. */
+export interface SearchHit {
+  event_no: number;
+  at: string | null;
+  session: SessionRef;
+  span_id: string | null;
+  span: string | null;
+  kind: string;
+  snippet: Piece[];
+}
+
+/** A page of hits, newest first. */
+export interface SearchList {
+  items: SearchHit[];
+  next: string | null;
+  backlog: number;
+}
+
+/** One row: a day, a month, a model, an agent, a project or a session. */
+export interface UsageGroup {
+  group: string | null;
+  title: string | null;
+  key: string | null;
+  bill: Bill;
+  parts: NamedBill[];
+}
+
+/** Usage by group. */
+export interface UsageAnswer {
+  by: string;
+  split: string | null;
+  timezone: string;
+  total: Bill;
+  rows: UsageGroup[];
+}
+
+/** Every line that was read is one of these. */
+export interface LineCounts {
+  lines: number;
+  recorded: number;
+  duplicate: number;
+  ignored: number;
+  quarantined: number;
+}
+
+/** How often a tier of the deduplicator knew an event. */
+export interface DedupTier {
+  tier: "l0" | "l1" | "l2";
+  hits: number;
+  rate: number;
+}
+
+/** Whether recording is well. */
+export interface RecordingState {
+  running: boolean;
+  pid: number | null;
+  file_count: number;
+  read_bytes: number;
+  behind_bytes: number;
+  behind_files: number;
+  lost_bytes: number;
+  lines: LineCounts;
+  dedup: DedupTier[];
+  new_events: number;
+  quarantine_open: number;
+  unreadable: number;
+  search_backlog: number;
+  database_bytes: number;
+}
+
+/** A log file. */
+export interface FileRow {
+  path: string;
+  offset: number;
+  size: number | null;
+  behind: number;
+  lines: number;
+  generation: number;
+  lost_bytes: number;
+  last_read_at: string | null;
+  gone: boolean;
+  error: string | null;
+}
+
+/** A page of files, and the sums over all of them. */
+export interface FileList {
+  items: FileRow[];
+  next: string | null;
+  total: number;
+  recording: RecordingState;
+}
+
+/** A line that could not be understood. */
+export interface QuarantineRow {
+  id: number;
+  file: string;
+  offset: number;
+  length: number;
+  reason: string;
+  salvaged: number;
+  found_at: string;
+  resolved_at: string | null;
+  retry_asked_at: string | null;
+  retry_result: string | null;
+}
+
+/** A page of them, newest first. */
+export interface QuarantineList {
+  items: QuarantineRow[];
+  next: string | null;
+  open: number;
+}
+
+/** One of them with its line; null where it was too long to be kept. */
+export interface QuarantineDetail extends QuarantineRow {
+  line: string | null;
+  cut: boolean;
+}
+
+/** How many lines will be tried again. */
+export interface RetryAnswer {
+  asked: number;
+}
+
+/** A day or a month of tokens. */
+export interface BudgetPeriod {
+  period: string;
+  limit: number;
+  used: number;
+  failed: number;
+  reserved: number;
+  left: number;
+}
+
+/** The numbers that refuse calls. */
+export interface Budget {
+  allowed: boolean;
+  reason: string | null;
+  timezone: string;
+  day: BudgetPeriod;
+  month: BudgetPeriod;
+}
+
+/** The breaker of an application. */
+export interface BreakerRow {
+  app: string;
+  app_type: string;
+  title: string;
+  app_id: string | null;
+  state: "closed" | "open" | "half_open";
+  failure_count: number;
+  last_failure_at: string | null;
+  changed_at: string | null;
+  retry_after: number;
+  held: boolean;
+}
+
+/** A rate window that has calls in it. */
+export interface LimitRow {
+  scope: string;
+  key: string;
+  seconds: number;
+  calls: number;
+  limit: number;
+}
+
+/** A call to an application, without its texts. */
+export interface RunRow {
+  id: number;
+  site_id: number;
+  app_type: string;
+  trigger_type: string;
+  member_id: number | null;
+  tokens_used: number | null;
+  tokens_reserved: number;
+  tokens_estimated: boolean;
+  input_tokens: number | null;
+  output_tokens: number | null;
+  latency_ms: number | null;
+  status: string;
+  error_message: string | null;
+  session_id: string | null;
+  session_key: string | null;
+  created_at: string;
+  finished_at: string | null;
+  user_id: string | null;
+  conversation_id: number | null;
+  trigger_job_id: number | null;
+  step: string | null;
+  model: string | null;
+  request_id: string | null;
+  attempts: number;
+}
+
+/** A page of calls, newest first. */
+export interface RunList {
+  items: RunRow[];
+  next: string | null;
+}
+
+/** A call with its texts. */
+export interface RunDetail extends RunRow {
+  request_prompt: string | null;
+  response_text: string | null;
+}
+
+/** Everything that can refuse a call. */
+export interface Guards {
+  breakers: BreakerRow[];
+  limits: LimitRow[];
+  budget: Budget;
+  reservations: RunRow[];
+}
+
+/** A job in a list. */
+export interface JobRow {
+  id: number;
+  site_id: number;
+  event_type: string;
+  connector_type: string | null;
+  member_id: number | null;
+  status: string;
+  is_forced: boolean;
+  app_chain: string | null;
+  created_at: string;
+  started_at: string | null;
+  finished_at: string | null;
+  error_message: string | null;
+  event_date: string;
+  rerun_of: number | null;
+  cancel_requested: boolean;
+  session_id: string;
+  session_key: string;
+}
+
+/** A page of jobs, newest first. */
+export interface JobList {
+  items: JobRow[];
+  next: string | null;
+}
+
+/** One call of a step; a step that was called again has several. */
+export interface StepCall {
+  run_id: number;
+  status: string;
+  prompt: string | null;
+  response: string | null;
+  tokens_used: number;
+  attempts: number;
+  latency_ms: number | null;
+  model: string | null;
+  error: string | null;
+  created_at: string;
+  finished_at: string | null;
+}
+
+/** A step of the chain, whether it was called or not. */
+export interface ChainStep {
+  name: string;
+  app: string;
+  title: string;
+  after: string[];
+  status: string;
+  calls: StepCall[];
+}
+
+/** A job with its chain. */
+export interface JobDetail extends JobRow {
+  payload: Record<string, unknown> | null;
+  steps: ChainStep[];
+}
+
+/** The job that came of it. */
+export interface JobAccepted {
+  job_id: number;
+  status: string;
+}
+
+/** A cached result, without its body. */
+export interface CacheRow {
+  id: number;
+  cache_type: string;
+  site_id: number;
+  target_id: string;
+  status: string;
+  created_at: string;
+  expires_at: string | null;
+  triggered_by: string | null;
+}
+
+/** A page of results, newest first. */
+export interface CacheList {
+  items: CacheRow[];
+  next: string | null;
+  types: string[];
+}
+
+/** A cached result whole. */
+export interface CacheDetail extends CacheRow {
+  result: unknown;
+}
+
+/** How many results are out of use now. */
+export interface Invalidated {
+  invalidated: number;
+}
+
+/** An application of the catalog. */
+export interface AppInfo {
+  app: string;
+  app_type: string;
+  title: string;
+  app_id: string | null;
+  stream: boolean;
+  rate_scope: string;
+  rate_limit: number;
+  rate_seconds: number;
+}
+
+/** An event of the catalog and the steps it starts. */
+export interface EventInfo {
+  event: string;
+  steps: string[];
+}
+
+/** What can be called. */
+export interface Catalog {
+  apps: AppInfo[];
+  events: EventInfo[];
+  missing: string[];
+}
+
+/** Whether the run half works, and its guards at a glance. */
+export interface RunState {
+  available: boolean;
+  reason: string | null;
+  missing: string[];
+  budget: Budget | null;
+  breakers: BreakerRow[];
+  running_jobs: number;
+  waiting_jobs: number;
+  failed_jobs_today: number;
+}
+
+/** Where spans are sent, and how far that is. */
+export interface Destination {
+  name: string;
+  kind: string;
+  state: string;
+  queued: number;
+  acknowledged: number;
+  refused: number;
+  unknown: number;
+  last_sent_at: string | null;
+  last_error: string | null;
+}
+
+/** All destinations. */
+export interface Exports {
+  destinations: Destination[];
+}
+
+/** A day's sums, by model. */
+export interface DayUsage {
+  day: string;
+  bill: Bill;
+  parts: NamedBill[];
+}
+
+/** The first page. */
+export interface Overview {
+  at: string;
+  timezone: string;
+  working: SessionRow[];
+  waiting: SessionRow[];
+  failed: SessionRow[];
+  today: Bill;
+  today_by_model: NamedBill[];
+  today_by_agent: NamedBill[];
+  month: Bill;
+  month_by_model: NamedBill[];
+  month_by_agent: NamedBill[];
+  days: DayUsage[];
+  recording: RecordingState;
+  run: RunState;
+  exports: Exports;
+}
+
+/** A setting: its value, and where it comes from. */
+export interface SettingRow {
+  name: string;
+  value: unknown;
+  origin: string;
+  secret: boolean;
+  description: string;
+}
+
+/** All settings. */
+export interface SettingList {
+  home: string;
+  file: string;
+  items: SettingRow[];
+}
+
+/** A finding of the doctor. */
+export interface Check {
+  name: string;
+  state: "ok" | "warn" | "fail";
+  found: string;
+  fix: string;
+}
+
+/** All findings. */
+export interface Doctor {
+  ok: boolean;
+  checks: Check[];
+}
+
+/** Who is looking, and what they may do. */
+export interface Me {
+  name: string | null;
+  role: "viewer" | "admin" | null;
+  login_required: boolean;
+  users_exist: boolean;
+  csrf: string | null;
+  version: string;
+}
+
+/** What somebody changed. */
+export interface AuditRow {
+  id: number;
+  at: string;
+  user: string;
+  address: string;
+  action: string;
+  target: string;
+  outcome: string;
+}
+
+/** A page of the audit log, newest first. */
+export interface AuditList {
+  items: AuditRow[];
+  next: string | null;
+}
+
+/** The first message of a stream. */
+export interface LiveHello {
+  cursor: number;
+  version: string;
+}
+
+/** Sessions that have changed. */
+export interface LiveSessions {
+  cursor: number;
+  rows: SessionRow[];
+}
+
+/** Too much has happened to be told: load everything again. */
+export interface LiveReset {
+  cursor: number;
+}

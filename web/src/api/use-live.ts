@@ -1,0 +1,83 @@
+/** The live stream in components. */
+import { useEffect, useRef, useSyncExternalStore } from "react";
+
+import type { LiveListener, LiveState } from "./live";
+import { LiveStream } from "./live";
+
+/** A hidden page keeps its connection so long: changing tabs back and forth costs nothing. */
+const HIDDEN_FOR = 30_000;
+
+export const live = new LiveStream({
+  open: (url) => new EventSource(url),
+  later: (ms, run) => {
+    const timer = window.setTimeout(run, ms);
+    return () => window.clearTimeout(timer);
+  },
+  random: Math.random,
+});
+
+/** Keeps the stream open while the component is there and the page is seen. */
+export function useLiveConnection(on: boolean): void {
+  useEffect(() => {
+    if (!on) return undefined;
+    let hiding = 0;
+    const look = () => {
+      window.clearTimeout(hiding);
+      if (document.hidden) hiding = window.setTimeout(live.stop, HIDDEN_FOR);
+      else if (live.state.value !== "connected") live.start();
+    };
+    live.start();
+    document.addEventListener("visibilitychange", look);
+    window.addEventListener("online", look);
+    return () => {
+      window.clearTimeout(hiding);
+      document.removeEventListener("visibilitychange", look);
+      window.removeEventListener("online", look);
+      live.stop();
+    };
+  }, [on]);
+}
+
+export function useLiveState(): LiveState {
+  return useSyncExternalStore(live.state.subscribe, live.state.read);
+}
+
+export function useLiveVersion(): string | null {
+  return useSyncExternalStore(live.version.subscribe, live.version.read);
+}
+
+/** Calls these functions with what changes; they may be new ones at each rendering. */
+export function useLive(
+  onSessions?: LiveListener["sessions"],
+  onTimeline?: LiveListener["timeline"],
+  onReset?: LiveListener["reset"],
+): void {
+  const latest = useRef<LiveListener>({});
+  useEffect(() => {
+    latest.current = { sessions: onSessions, timeline: onTimeline, reset: onReset };
+  });
+  useEffect(
+    () =>
+      live.listen({
+        sessions: (news) => latest.current.sessions?.(news),
+        timeline: (news) => latest.current.timeline?.(news),
+        reset: (news) => latest.current.reset?.(news),
+      }),
+    [],
+  );
+}
+
+/**
+ * Watches a session while the component is there; null watches none. `after` is the cursor of the timeline that is
+ * loaded: give the key only once it is, and nothing is missing between the two.
+ */
+export function useLiveSession(key: string | null, after?: number): void {
+  const from = useRef(after);
+  useEffect(() => {
+    from.current = after;
+  }, [after]);
+  useEffect(() => {
+    live.watch(key, from.current);
+    return () => live.watch(null);
+  }, [key]);
+}

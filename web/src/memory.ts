@@ -1,0 +1,21 @@
+/** What the browser remembers for us between visits; where it may not remember, the page works all the same. */
+
+const PREFIX = "agenttrace.";
+
+export function remembered(name: string): string | null {
+  try {
+    return localStorage.getItem(PREFIX + name);
+  } catch {
+    return null;
+  }
+}
+
+/** Keeps a text; null forgets it. */
+export function remember(name: string, value: string | null): void {
+  try {
+    if (value === null) localStorage.removeItem(PREFIX + name);
+    else localStorage.setItem(PREFIX + name, value);
+  } catch {
+    // Storage is full or forbidden: the choice lasts as long as the page.
+  }
+}

@@ -1,0 +1,3 @@
+export default function Chat() {
+  return <h1 tabIndex={-1}>Chat</h1>;
+}

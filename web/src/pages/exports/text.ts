@@ -1,0 +1,38 @@
+import { words } from "../../text";
+
+export const text = words({
+  en: {
+    title: "Exports",
+    note: "Where recorded spans are sent, and what has been acknowledged there.",
+    none: "No destination is configured",
+    noneHow: "Everything stays on this machine. A single session can be saved as HTML, Markdown or JSONL from its page.",
+    sessions: "To the sessions",
+    table: "Destinations",
+    name: "Destination",
+    kind: "Kind",
+    state: "State",
+    queued: "Queued",
+    acknowledged: "Acknowledged",
+    refused: "Refused",
+    unknown: "Unknown",
+    last: "Last sent",
+    error: "Last error",
+  },
+  zh: {
+    title: "导出",
+    note: "已记录的 span 发往何处，以及对方确认了多少。",
+    none: "尚未配置任何目的地",
+    noneHow: "所有数据都留在本机。单个会话可以在其页面上保存为 HTML、Markdown 或 JSONL。",
+    sessions: "查看会话",
+    table: "目的地",
+    name: "目的地",
+    kind: "类型",
+    state: "状态",
+    queued: "排队中",
+    acknowledged: "已确认",
+    refused: "被拒绝",
+    unknown: "结果未知",
+    last: "最近发送",
+    error: "最近的错误",
+  },
+});

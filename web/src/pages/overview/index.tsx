@@ -1,0 +1,67 @@
+/** The first page: what runs now, what it cost, and whether everything is well. */
+import { useGet } from "../../api/queries";
+import type { Overview } from "../../api/shapes";
+import { Empty, Grid, Loaded, Page } from "../../parts";
+import { useText } from "../../text";
+import { useRefetchOnLive } from "../usage/throttle";
+import { Command, Recording } from "./recording";
+import { ExportState, RunHalf } from "./run-half";
+import { Running } from "./running";
+import { Spending } from "./spending";
+import styles from "./overview.module.css";
+import { text } from "./text";
+
+/** What the stream does not tell of, such as budgets and breakers, is asked for so often. */
+const EVERY = 10_000;
+const AT_MOST_EVERY = 2000;
+
+export default function OverviewPage() {
+  const t = useText(text);
+  const query = useGet<Overview>("/overview", {}, { every: EVERY });
+  useRefetchOnLive(query.refetch, AT_MOST_EVERY);
+  return (
+    <Page title={t.title}>
+      <Loaded query={query} lines={14}>
+        {(overview) => <Parts overview={overview} />}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Parts({ overview }: { overview: Overview }) {
+  const { recording, run } = overview;
+  const nothing = recording.lines.lines === 0 && overview.month.requests === 0;
+  return (
+    <>
+      {nothing ? (
+        <Nothing recording={recording.running} />
+      ) : (
+        <>
+          <Running overview={overview} />
+          <Spending overview={overview} />
+        </>
+      )}
+      <Grid min="26rem">
+        {run.available && <RunHalf run={run} />}
+        <Recording recording={recording} />
+      </Grid>
+      <div className={styles.quiet}>
+        {!run.available && <RunHalf run={run} />}
+        <ExportState exports={overview.exports} />
+      </div>
+    </>
+  );
+}
+
+/** Before anything was recorded. */
+function Nothing({ recording }: { recording: boolean }) {
+  const t = useText(text);
+  return (
+    <Empty icon="sessions" title={recording ? t.nothingYet : t.nothingRecorded}>
+      <p>{recording ? t.recordingNote : t.startNote}</p>
+      {!recording && <Command>agenttrace up</Command>}
+      <p>{t.demoNote}</p>
+      <Command>agenttrace demo --console</Command>
+    </Empty>
+  );
+}

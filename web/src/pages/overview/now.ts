@@ -1,0 +1,38 @@
+/** What runs now: the sessions of the overview, with what the live stream told since. */
+import type { Overview, SessionRow } from "../../api/shapes";
+
+export interface Now {
+  working: SessionRow[];
+  waiting: SessionRow[];
+  failed: SessionRow[];
+}
+
+export const NOTHING_NEW: ReadonlyMap<string, SessionRow> = new Map();
+
+const DAY = 86_400_000;
+
+/** The sessions by what they do, the latest first; what waits or failed for more than a day is not of now. */
+export function nowOf(overview: Now & Pick<Overview, "at">, news: ReadonlyMap<string, SessionRow>): Now {
+  const rows = new Map<string, SessionRow>();
+  for (const row of [...overview.working, ...overview.waiting, ...overview.failed]) rows.set(row.key, row);
+  for (const row of news.values()) {
+    const known = rows.get(row.key);
+    if (!known || (row.last_at ?? "") >= (known.last_at ?? "")) rows.set(row.key, row);
+  }
+  const since = Date.parse(overview.at) - DAY;
+  const all = [...rows.values()].toSorted((one, other) => ((one.last_at ?? "") < (other.last_at ?? "") ? 1 : -1));
+  const recent = all.filter((row) => row.last_at !== null && Date.parse(row.last_at) >= since);
+  return {
+    working: all.filter((row) => row.state === "working"),
+    waiting: recent.filter((row) => row.state === "waiting"),
+    failed: recent.filter((row) => row.state === "interrupted"),
+  };
+}
+
+/** Rows that keep their places: agents that work change theirs with every event, and nobody could read them. */
+export function inPlace(before: readonly string[], rows: readonly SessionRow[]): SessionRow[] {
+  const byKey = new Map(rows.map((row) => [row.key, row]));
+  const kept = before.flatMap((key) => byKey.get(key) ?? []);
+  const known = new Set(before);
+  return [...rows.filter((row) => !known.has(row.key)), ...kept];
+}

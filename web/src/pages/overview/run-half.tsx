@@ -1,0 +1,125 @@
+/** The run half at a glance: what is left of the budget, which breakers are open, how jobs go. */
+import { Link } from "wouter";
+
+import type { BreakerRow, Exports, RunState } from "../../api/shapes";
+import { useFormat } from "../../format";
+import { BudgetMeter, Section, StateMark, Text, Time, visible } from "../../parts";
+import { useText } from "../../text";
+import styles from "./run-half.module.css";
+import { text } from "./text";
+
+export function RunHalf({ run }: { run: RunState }) {
+  const t = useText(text);
+  if (!run.available) return <Away run={run} />;
+  return (
+    <Section title={t.run} actions={<Link href="/guards">{t.guards}</Link>}>
+      <div className={styles.parts}>
+        <Jobs run={run} />
+        {run.budget && !run.budget.allowed && (
+          <p className={styles.refused}>
+            {t.refused} <Text>{run.budget.reason}</Text>
+          </p>
+        )}
+        {run.budget && (
+          <>
+            <BudgetMeter label={t.budgetDay(run.budget.day.period)} period={run.budget.day} legend />
+            <BudgetMeter label={t.budgetMonth(run.budget.month.period)} period={run.budget.month} legend />
+          </>
+        )}
+        {run.missing.length > 0 && <Missing names={run.missing} />}
+        <Breakers breakers={run.breakers} />
+      </div>
+    </Section>
+  );
+}
+
+/** Many only record: for them this is one line. */
+function Away({ run }: { run: RunState }) {
+  const t = useText(text);
+  return (
+    <p className={styles.quiet}>
+      {t.runAway} <Text>{run.reason ?? t.notSet}</Text>
+      {run.missing.length > 0 && <Missing names={run.missing} />}
+    </p>
+  );
+}
+
+function Missing({ names }: { names: string[] }) {
+  const t = useText(text);
+  return (
+    <span className={styles.quiet}>
+      {t.missing} <code>{visible(names.join(", "))}</code> · <Link href="/settings">{t.settings}</Link>
+    </span>
+  );
+}
+
+function Jobs({ run }: { run: RunState }) {
+  const t = useText(text);
+  const f = useFormat();
+  return (
+    <p className={styles.jobs}>
+      <Link href="/runs?status=running">{t.runningJobs(f.count(run.running_jobs))}</Link>
+      <Link href="/runs?status=pending">{t.waitingJobs(f.count(run.waiting_jobs))}</Link>
+      <Link href="/runs?status=failed" className={run.failed_jobs_today > 0 ? styles.bad : undefined}>
+        {t.failedJobs(f.count(run.failed_jobs_today))}
+      </Link>
+    </p>
+  );
+}
+
+function Breakers({ breakers }: { breakers: BreakerRow[] }) {
+  const t = useText(text);
+  const f = useFormat();
+  const closed = breakers.filter((breaker) => breaker.state === "closed");
+  const others = breakers.filter((breaker) => breaker.state !== "closed");
+  if (breakers.length === 0) return null;
+  return (
+    <div className={styles.breakers}>
+      {others.map((breaker) => (
+        <div key={breaker.app}>
+          <StateMark
+            state={breaker.state}
+            label={breaker.held ? t.breakers.held : t.breakers[breaker.state]}
+            look={breaker.state === "open" ? "failed" : undefined}
+          />
+          <Text line>{`${breaker.app} ${breaker.title}`}</Text>
+          <span className="faint">
+            <Time at={breaker.changed_at} />
+          </span>
+        </div>
+      ))}
+      <div>
+        <StateMark state="closed" label={others.length === 0 ? t.allClosed(f.count(closed.length)) : t.someClosed(f.count(closed.length))} />
+      </div>
+    </div>
+  );
+}
+
+export function ExportState({ exports }: { exports: Exports }) {
+  const t = useText(text);
+  const f = useFormat();
+  if (exports.destinations.length === 0) {
+    return (
+      <p className={styles.quiet}>
+        {t.noExports} <Link href="/exports">{t.exports}</Link>
+      </p>
+    );
+  }
+  return (
+    <Section title={t.exports} actions={<Link href="/exports">{t.details}</Link>}>
+      <ul role="list" className={styles.destinations}>
+        {exports.destinations.map((destination) => (
+          <li key={destination.name}>
+            <StateMark state={destination.state} look={destination.last_error ? "failed" : undefined} />
+            <Text line>{destination.name}</Text>
+            <span>{t.sent(f.count(destination.acknowledged), f.count(destination.queued))}</span>
+            <span className={destination.refused > 0 ? styles.bad : "faint"}>{t.notSent(f.count(destination.refused))}</span>
+            <span className="faint">
+              <Time at={destination.last_sent_at} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}

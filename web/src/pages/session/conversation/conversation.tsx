@@ -1,0 +1,129 @@
+/** The session as it is read: only what is seen is in the document, and its texts come when they are near. */
+import { useVirtualizer } from "@tanstack/react-virtual";
+import type { RefObject } from "react";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+
+import { Button } from "../../../parts";
+import { useText } from "../../../text";
+import type { Spans } from "../data/use-spans";
+import { TextsContext, useWanted } from "../data/use-texts";
+import type { TextCache } from "../data/text-cache";
+import { text } from "../text";
+import styles from "./conversation.module.css";
+import { Item } from "./item";
+
+interface ConversationProps {
+  spans: Spans;
+  rows: Int32Array;
+  cache: TextCache;
+  /** The place of the row that keys act on; -1 for none. */
+  current: number;
+  /** Changes when that row is to be brought into view. */
+  jump: number;
+  onCurrent: (row: number) => void;
+  /** The agent works: stay at the end while the reader is there. */
+  live: boolean;
+}
+
+const HEIGHTS = { turn: 92, step: 66, tool: 62 };
+/** So near to the end counts as being there. */
+const NEAR = 48;
+
+export function Conversation({ spans, rows, cache, current, jump, onCurrent, live }: ConversationProps) {
+  const t = useText(text);
+  const { table } = spans;
+  const scroller = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: (index) => HEIGHTS[table.kindOf(rows[index] ?? 0)],
+    getItemKey: (index) => table.ids[rows[index] ?? 0] ?? index,
+    overscan: 6,
+  });
+  const seen = virtual.getVirtualItems();
+  const wanted = useMemo(() => seen.map((item) => table.ids[rows[item.index] ?? 0] ?? ""), [seen, rows, table]);
+  useWanted(cache, wanted);
+  const end = useEnd(scroller, virtual.getTotalSize(), rows.length, live, live && jump === 0);
+  useEffect(() => {
+    if (current < 0 || jump === 0) return;
+    virtual.scrollToIndex(current, { align: "auto" });
+    focusRow(scroller.current, current);
+    // Only a jump moves the page; rows that come in must not.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [jump]);
+  return (
+    <TextsContext value={cache}>
+      <div className={styles.frame}>
+        <div ref={scroller} className={styles.scroller} onScroll={end.onScroll}>
+          <div role="list" aria-label={t.conversationLabel} className={styles.list} style={{ height: virtual.getTotalSize() }}>
+            {seen.map((item) => (
+              // Whichever part of a row takes the focus, keys go on from that row.
+              // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions
+              <div
+                key={item.key}
+                ref={virtual.measureElement}
+                data-index={item.index}
+                role="listitem"
+                aria-setsize={rows.length}
+                aria-posinset={item.index + 1}
+                aria-level={(table.order.depth[rows[item.index] ?? 0] ?? 0) + 1}
+                aria-current={item.index === current || undefined}
+                // One row at a time is reached with Tab: the one that keys act on.
+                // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+                tabIndex={item.index === Math.max(current, 0) ? 0 : -1}
+                className={styles.row}
+                style={{ transform: `translateY(${item.start}px)` }}
+                onFocus={() => item.index !== current && onCurrent(rows[item.index] ?? -1)}
+              >
+                <Item spans={spans} row={rows[item.index] ?? 0} />
+              </div>
+            ))}
+          </div>
+        </div>
+        {end.news && (
+          <div className={styles.toEnd}>
+            <Button small icon="down" onClick={end.go}>
+              {t.newBelow}
+            </Button>
+          </div>
+        )}
+      </div>
+    </TextsContext>
+  );
+}
+
+function focusRow(scroller: HTMLElement | null, index: number): void {
+  // The row may be drawn only after the list has moved there.
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() => {
+      const row = scroller?.querySelector<HTMLElement>(`[data-index="${index}"]`);
+      if (row && !row.contains(document.activeElement)) row.focus({ preventScroll: true });
+    }),
+  );
+}
+
+/** Follows the end of a list that grows, as long as the reader is there; otherwise tells that there is more. */
+function useEnd(scroller: RefObject<HTMLDivElement | null>, height: number, count: number, live: boolean, begin: boolean) {
+  const following = useRef(begin);
+  const before = useRef(count);
+  const [news, setNews] = useState(false);
+  const go = () => {
+    following.current = true;
+    setNews(false);
+    scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
+  };
+  useLayoutEffect(() => {
+    const grew = count > before.current;
+    before.current = count;
+    if (!live) return;
+    if (following.current) scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
+    else if (grew) setNews(true);
+  }, [scroller, height, count, live]);
+  const onScroll = () => {
+    const element = scroller.current;
+    if (!element) return;
+    following.current = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
+    if (following.current) setNews(false);
+  };
+  return { news, go, onScroll };
+}

@@ -1,0 +1,27 @@
+/** A text of a span: its beginning, and the rest when it is asked for. */
+import type { TextPiece } from "../../../api/shapes";
+import { Code, Failed, Markdown } from "../../../parts";
+import { useText } from "../../../text";
+import { useLongText } from "../data/long-text";
+import { useSessionTools } from "../session-context";
+import { text } from "../text";
+
+interface LongPieceProps {
+  span: string;
+  piece: TextPiece;
+  label: string;
+  as: "markdown" | "prose" | "code";
+}
+
+export function LongPiece({ span, piece, label, as }: LongPieceProps) {
+  const t = useText(text);
+  const { key } = useSessionTools();
+  const long = useLongText(key, span, piece);
+  const props = { text: long.text, total: long.total, label, onMore: long.onMore, busy: long.busy };
+  return (
+    <>
+      {as === "markdown" ? <Markdown {...props} /> : <Code {...props} prose={as === "prose"} bare={as === "prose"} whole={long.whole} />}
+      {long.error ? <Failed error={long.error} title={t.loadFailed} retry={long.onMore} /> : null}
+    </>
+  );
+}

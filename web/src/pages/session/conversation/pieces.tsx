@@ -1,0 +1,68 @@
+/** Texts of a span one below the other, each as its kind is shown. */
+import type { TextPiece } from "../../../api/shapes";
+import { useFormat } from "../../../format";
+import { Icon, Text } from "../../../parts";
+import { useText } from "../../../text";
+import { oneLine } from "../model/call-arguments";
+import { useSessionTools } from "../session-context";
+import { text } from "../text";
+import styles from "./conversation.module.css";
+import { LongPiece } from "./long-piece";
+
+interface PiecesProps {
+  span: string;
+  pieces: readonly TextPiece[];
+}
+
+export function Pieces({ span, pieces }: PiecesProps) {
+  return pieces.map((piece) => <OnePiece key={piece.index} span={span} piece={piece} />);
+}
+
+function OnePiece({ span, piece }: { span: string; piece: TextPiece }) {
+  const t = useText(text);
+  const { hideThinking } = useSessionTools();
+  switch (piece.kind) {
+    case "thinking":
+      return hideThinking ? null : <Thinking span={span} piece={piece} />;
+    case "text":
+      return (
+        <div className={styles.answer}>
+          <LongPiece span={span} piece={piece} label={t.answer} as="markdown" />
+        </div>
+      );
+    case "error":
+      return (
+        <div className={styles.error} role="group" aria-label={t.error}>
+          <LongPiece span={span} piece={piece} label={t.error} as="prose" />
+        </div>
+      );
+    case "note":
+      return (
+        <div className={styles.note}>
+          <LongPiece span={span} piece={piece} label={t.note} as="prose" />
+        </div>
+      );
+    default:
+      return <LongPiece span={span} piece={piece} label={piece.kind === "prompt" ? t.prompt : t[piece.kind]} as="prose" />;
+  }
+}
+
+/** Closed at first: whoever reads a conversation reads what was said. */
+function Thinking({ span, piece }: { span: string; piece: TextPiece }) {
+  const t = useText(text);
+  const f = useFormat();
+  const tools = useSessionTools();
+  const name = `${span} ${piece.index}`;
+  const open = tools.isOpen("texts", name, false);
+  return (
+    <div className={styles.thinking}>
+      <button type="button" aria-expanded={open} onClick={() => tools.toggle("texts", name, !open)}>
+        <Icon name={open ? "down" : "right"} size={12} />
+        <span>{t.thinking}</span>
+        {!open && <Text className={styles.glimpse}>{oneLine(piece.text)}</Text>}
+        <span className={styles.chars}>{f.count(piece.chars)}</span>
+      </button>
+      {open && <LongPiece span={span} piece={piece} label={t.thinking} as="prose" />}
+    </div>
+  );
+}

@@ -1,0 +1,12 @@
+/** Grey lines in the place of texts that are on their way, about as high as these will be. */
+import styles from "./conversation.module.css";
+
+export function Skeleton({ lines }: { lines: number }) {
+  return (
+    <div className={styles.skeleton} aria-hidden="true">
+      {Array.from({ length: lines }, (_, line) => (
+        <span key={line} style={{ width: `${85 - ((line * 31) % 45)}%` }} />
+      ))}
+    </div>
+  );
+}

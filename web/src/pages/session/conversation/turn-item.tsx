@@ -1,0 +1,83 @@
+/** The beginning of a turn: which one, what it took in all, and the prompt. */
+import { useFormat } from "../../../format";
+import { Icon } from "../../../parts";
+import { useText } from "../../../text";
+import { useTexts } from "../data/use-texts";
+import { useSessionTools } from "../session-context";
+import { Duration, Mark, SumCost } from "../span-words";
+import { text } from "../text";
+import styles from "./conversation.module.css";
+import type { ItemProps } from "./item";
+import { LongPiece } from "./long-piece";
+import { Pieces } from "./pieces";
+import { Skeleton } from "./skeleton";
+
+export function TurnItem({ spans, row }: ItemProps) {
+  const { table } = spans;
+  const id = table.ids[row] ?? "";
+  const pieces = useTexts(id);
+  const t = useText(text);
+  return (
+    <>
+      <TurnHead spans={spans} row={row} />
+      {pieces === undefined && <Skeleton lines={1} />}
+      {pieces?.map((piece) =>
+        piece.kind === "prompt" ? (
+          <div key={piece.index} className={styles.prompt}>
+            <LongPiece span={id} piece={piece} label={t.prompt} as="prose" />
+          </div>
+        ) : null,
+      )}
+      {pieces && <Pieces span={id} pieces={pieces.filter((piece) => piece.kind !== "prompt")} />}
+    </>
+  );
+}
+
+function TurnHead({ spans, row }: ItemProps) {
+  const t = useText(text);
+  const f = useFormat();
+  const tools = useSessionTools();
+  const { table } = spans;
+  const id = table.ids[row] ?? "";
+  const sums = spans.sums.of(row);
+  const number = f.count((table.turn[row] ?? 0) + 1);
+  const open = tools.isOpen("spans", id, true);
+  return (
+    <div className={styles.turnHead}>
+      <button
+        type="button"
+        className={styles.fold}
+        aria-expanded={open}
+        aria-label={open ? t.close : t.open}
+        onClick={() => tools.toggle("spans", id, !open)}
+      >
+        <Icon name={open ? "down" : "right"} size={12} />
+      </button>
+      <h2>
+        <button type="button" className={styles.title} onClick={() => tools.details(id)}>
+          {table.nested(row) ? t.subagentTurn(number) : t.turn(number)}
+        </button>
+      </h2>
+      <Mark table={table} row={row} />
+      <span className={styles.when}>{f.timeOfDay(table.start[row] ?? null)}</span>
+      <span className={styles.sums} title={`${t.sum}\n${t.sumOf(f.count(sums.steps), f.count(sums.tools))}`}>
+        <span className={styles.sign} aria-label={t.sum} role="img">
+          Σ
+        </span>
+        {sums.errors > 0 && <span className={styles.errors}>{t.errorCount(f.count(sums.errors))}</span>}
+        <span>
+          {f.tokens(sums.input)} {t.tokensIn}
+        </span>
+        <span>
+          {f.tokens(sums.output)} {t.tokensOut}
+        </span>
+        <span className={styles.money}>
+          <SumCost sums={sums} />
+        </span>
+        <span>
+          <Duration table={table} row={row} />
+        </span>
+      </span>
+    </div>
+  );
+}

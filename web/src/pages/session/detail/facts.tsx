@@ -1,0 +1,86 @@
+/** When a span was, what it took, and by which price. */
+import type { ReactNode } from "react";
+
+import type { SpanDetail } from "../../../api/shapes";
+import type { Format } from "../../../format";
+import { useFormat } from "../../../format";
+import { Elapsed, Facts, Text } from "../../../parts";
+import { useText } from "../../../text";
+import { text } from "../text";
+import styles from "./pane.module.css";
+
+type Words = (typeof text)["en"]["pane"];
+type Fact = readonly [ReactNode, ReactNode | undefined];
+
+export function PaneFacts({ detail }: { detail: SpanDetail }) {
+  const t = useText(text).pane;
+  const f = useFormat();
+  return (
+    <div className={styles.facts}>
+      <Facts facts={times(detail, t, f)} />
+      {detail.kind === "step" && <Facts facts={spent(detail, t, f)} />}
+    </div>
+  );
+}
+
+function times(detail: SpanDetail, t: Words, f: Format): Fact[] {
+  const turn = f.count(detail.turn_index + 1);
+  const open = detail.status === "open";
+  return [
+    [t.facts.started, f.exact(detail.start)],
+    [t.facts.ended, detail.end ? f.exact(detail.end) : "–"],
+    [t.facts.duration, detail.end || open ? <Elapsed key="d" start={detail.start} end={detail.end} /> : "–"],
+    [t.facts.model, detail.model ? <Text key="m">{detail.model}</Text> : undefined],
+    [t.facts.place, detail.kind === "turn" ? t.placeTurn(turn) : t.place(turn, f.count(detail.step_n))],
+    [t.facts.stream, detail.stream && detail.stream !== "main" ? <Text key="s" mono>{detail.stream}</Text> : undefined],
+  ];
+}
+
+function spent(detail: SpanDetail, t: Words, f: Format): Fact[] {
+  const { usage, price } = detail;
+  const count = (name: string) => (usage?.[name] === undefined ? undefined : f.count(usage[name]));
+  const reasoning = usage?.["reasoning_tokens"];
+  return [
+    [t.facts.input, count("input_tokens")],
+    [t.facts.cacheRead, count("cache_read_tokens")],
+    [t.facts.cacheWrite, count("cache_write_tokens")],
+    [t.facts.output, count("output_tokens")],
+    [t.facts.reasoning, reasoning ? f.count(reasoning) : undefined],
+    [t.facts.cost, <CostLine key="c" detail={detail} />],
+    [t.facts.price, price ? <Price key="p" price={price} /> : undefined],
+    [t.facts.source, price ? <Text key="s">{price.source}</Text> : undefined],
+  ];
+}
+
+/** The cost, or why it is not known; what makes it doubtful beside it. */
+function CostLine({ detail }: { detail: SpanDetail }) {
+  const t = useText(text).pane;
+  const f = useFormat();
+  const remarks = [detail.counted ? "" : t.elsewhere, detail.estimated ? t.estimated : ""].filter((remark) => remark !== "");
+  const unknown = detail.usage === null ? t.noTokens : t.noPrice(detail.model ?? "?");
+  const amount = detail.cost === null ? (detail.counted ? unknown : "–") : f.money(detail.cost, detail.currency);
+  return (
+    <>
+      <span className={styles.money}>{amount}</span>
+      {remarks.map((remark) => (
+        <span key={remark} className={styles.remark}>
+          {remark}
+        </span>
+      ))}
+    </>
+  );
+}
+
+function Price({ price }: { price: NonNullable<SpanDetail["price"]> }) {
+  const t = useText(text).pane;
+  const f = useFormat();
+  const money = (amount: number | null) => f.money(amount, price.currency);
+  return (
+    <>
+      {t.priceLine(money(price.input), money(price.output))}
+      {(price.cache_read !== null || price.cache_write !== null) && (
+        <span className={styles.remark}>{t.priceCache(money(price.cache_read), money(price.cache_write))}</span>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,157 @@
+/** What a session is: where it ran, what it took, what it came from, and what can be taken away from it. */
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+
+import { API } from "../../api/client";
+import type { SessionDetail, SessionRef } from "../../api/shapes";
+import { useFormat } from "../../format";
+import { Copy, Cost, Elapsed, Icon, PathText, Popup, StateMark, Text, Time, visible } from "../../parts";
+import { useText } from "../../text";
+import { address } from "../../url";
+import { CopyLink } from "./copy-link";
+import styles from "./header.module.css";
+import { text } from "./text";
+
+export function Facts({ session }: { session: SessionDetail }) {
+  return (
+    <div className={styles.facts}>
+      <Places session={session} />
+      <Figures session={session} />
+      <Family session={session} />
+    </div>
+  );
+}
+
+function Places({ session }: { session: SessionDetail }) {
+  const t = useText(text);
+  const others = session.models.filter((model) => model !== session.model);
+  return (
+    <p className={styles.places}>
+      <StateMark state={session.state} />
+      <Text>{session.agent}</Text>
+      {session.project && (
+        <span className={styles.project}>
+          <PathText>{session.project}</PathText>
+        </span>
+      )}
+      {session.branch && <Text mono>{session.branch}</Text>}
+      {session.model && (
+        <span title={session.models.map(visible).join("\n")}>
+          <Text>{session.model}</Text>
+          {others.length > 0 && <span className="faint"> {t.moreModels(others.length)}</span>}
+        </span>
+      )}
+      {session.version && <Text className={styles.version}>{session.version}</Text>}
+      <Time at={session.started_at} as="clock" />
+    </p>
+  );
+}
+
+function Figures({ session }: { session: SessionDetail }) {
+  const t = useText(text);
+  const f = useFormat();
+  const { bill } = session;
+  const input = bill.input_tokens + bill.cache_read_tokens + bill.cache_write_tokens;
+  return (
+    <dl className={styles.figures}>
+      <Figure name={t.facts.duration}>
+        <Elapsed start={session.started_at} end={session.state === "working" ? null : session.last_at} />
+      </Figure>
+      <Figure name={t.facts.turns}>{f.count(session.turns)}</Figure>
+      <Figure name={t.facts.steps}>{f.count(session.steps)}</Figure>
+      <Figure name={t.facts.tools}>{f.count(session.tools)}</Figure>
+      <Figure name={t.facts.errors} failed={session.errors > 0}>
+        {f.count(session.errors)}
+      </Figure>
+      <Figure name={t.facts.input} title={f.count(input)}>
+        {f.tokens(input)}
+      </Figure>
+      <Figure name={t.facts.cached} title={f.count(bill.cache_read_tokens)}>
+        {f.tokens(bill.cache_read_tokens)} <span className="faint">{f.percent(bill.cache_read_tokens, input)}</span>
+      </Figure>
+      <Figure name={t.facts.output} title={f.count(bill.output_tokens)}>
+        {f.tokens(bill.output_tokens)}
+      </Figure>
+      <Figure name={t.facts.cost}>
+        <Cost bill={bill} />
+      </Figure>
+    </dl>
+  );
+}
+
+function Figure({ name, title, failed, children }: { name: string; title?: string; failed?: boolean; children: ReactNode }) {
+  return (
+    <div title={title} data-failed={failed || undefined}>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** The sessions and the job that this one belongs to. */
+function Family({ session }: { session: SessionDetail }) {
+  const t = useText(text);
+  const { parent_session: parent, forks, job_id: job } = session;
+  if (!parent && forks.length === 0 && job === null) return null;
+  return (
+    <p className={styles.family}>
+      {job !== null && <Link href={`/runs/jobs/${job}`}>{t.job(String(job))}</Link>}
+      {parent && (
+        <span>
+          <span className="faint">{t.forkOf} </span>
+          <Relative session={parent} />
+        </span>
+      )}
+      {forks.length > 0 && (
+        <span>
+          <span className="faint">{t.forks} </span>
+          {forks.map((fork) => (
+            <Relative key={fork.key} session={fork} />
+          ))}
+        </span>
+      )}
+    </p>
+  );
+}
+
+function Relative({ session }: { session: SessionRef }) {
+  return (
+    <Link href={`/sessions/${session.key}`} className={styles.relative}>
+      <Text>{session.title ?? session.session_id}</Text>
+    </Link>
+  );
+}
+
+const FORMATS = ["html", "md", "jsonl"] as const;
+
+export function Actions({ session }: { session: SessionDetail }) {
+  const t = useText(text);
+  return (
+    <>
+      <span className={styles.wideOnly}>
+        <Copy text={session.session_id} hint={t.copyId} />
+      </span>
+      <CopyLink hint={t.copyLink} session={session.key} />
+      <Popup
+        side="end"
+        button={
+          <>
+            <Icon name="download" /> <span className={styles.exportWord}>{t.exportAs}</span>
+          </>
+        }
+      >
+        {(close) => (
+          <ul role="list" className={styles.menu}>
+            {FORMATS.map((format) => (
+              <li key={format}>
+                <a href={address(`${API}/sessions/${session.key}/export`, { format })} download onClick={close}>
+                  {t.exports[format]}
+                </a>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Popup>
+    </>
+  );
+}

@@ -1,0 +1,88 @@
+/** The page of a session: what it is, its conversation or its waterfall, and the details of a span. */
+import { useCallback, useRef } from "react";
+
+import { ProblemError } from "../../api/client";
+import type { SessionDetail } from "../../api/shapes";
+import { useLiveState } from "../../api/use-live";
+import { Empty, Failed, LinkButton, Loading, Page, Text } from "../../parts";
+import { useText } from "../../text";
+import { useRouteParams } from "../../url";
+import { useSession } from "./data/use-session";
+import { useSpans } from "./data/use-spans";
+import { Actions, Facts } from "./header";
+import styles from "./session.module.css";
+import { text } from "./text";
+import { Views } from "./views";
+
+export default function Session() {
+  const { key = "" } = useRouteParams<{ key: string }>();
+  // Another session is another page: nothing of this one may be left.
+  return <SessionPage key={key} name={key} />;
+}
+
+function SessionPage({ name }: { name: string }) {
+  const t = useText(text);
+  const query = useSession(name);
+  const changed = useRef<(ids: readonly string[]) => void>(() => {});
+  const onChange = useCallback((ids: readonly string[]) => changed.current(ids), []);
+  const { spans, error, retry } = useSpans(name, onChange);
+  const session = query.data;
+  const problem = query.error ?? error;
+  if (problem instanceof ProblemError && problem.status === 404) return <Gone detail={problem.detail} />;
+  const title = session ? (session.title ?? session.session_id) : t.window;
+  return (
+    <Page
+      full
+      title={session ? <Text line none={t.untitled}>{title}</Text> : t.window}
+      windowTitle={title}
+      note={session && <Facts session={session} />}
+      actions={session && <Actions session={session} />}
+    >
+      <Stale />
+      {!session && query.error ? <Failed error={query.error} retry={() => void query.refetch()} /> : null}
+      {!spans && error ? <Failed error={error} retry={retry} /> : null}
+      {!spans && !error && <Loading lines={12} />}
+      {spans && spans.table.length === 0 && <Nothing />}
+      {spans && spans.table.length > 0 && <Views spans={spans} live={isLive(session)} changed={changed} />}
+      {spans && !spans.whole && <p className="faint">{t.loadingMore}</p>}
+    </Page>
+  );
+}
+
+function isLive(session: SessionDetail | undefined): boolean {
+  return session?.state === "working";
+}
+
+function Gone({ detail }: { detail: string }) {
+  const t = useText(text);
+  return (
+    <Page title={t.gone}>
+      <Empty icon="search" title={t.gone}>
+        <p>
+          <Text>{detail}</Text>
+        </p>
+        <p className="faint">{t.goneNote}</p>
+        <LinkButton href="/sessions">{t.toSessions}</LinkButton>
+      </Empty>
+    </Page>
+  );
+}
+
+function Nothing() {
+  const t = useText(text);
+  return (
+    <Empty icon="clock" title={t.empty}>
+      <p className="faint">{t.emptyNote}</p>
+    </Empty>
+  );
+}
+
+/** What is seen may be old: said where it is read, not only above. */
+function Stale() {
+  const t = useText(text);
+  return useLiveState() === "offline" ? (
+    <p role="status" className={styles.stale}>
+      {t.stale}
+    </p>
+  ) : null;
+}

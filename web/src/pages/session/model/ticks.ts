@@ -1,0 +1,62 @@
+/** Marks of the time axis: round times since the beginning, never too close to each other. */
+import type { TimeScale } from "./time-scale";
+
+const STEPS = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000,
+  1_800_000, 3_600_000, 7_200_000, 14_400_000, 21_600_000, 43_200_000, 86_400_000, 172_800_000, 604_800_000,
+];
+
+export interface Tick {
+  time: number;
+  /** Milliseconds since the beginning. */
+  since: number;
+  /** From 0 to 1 in the window. */
+  at: number;
+}
+
+/** The ticks of a window, at most about `most` of them. */
+export function ticksOf(scale: TimeScale, from: number, to: number, most: number): Tick[] {
+  const start = scale.lengthAt(from);
+  const length = scale.lengthAt(to) - start;
+  if (length <= 0 || most < 1) return [];
+  const step = STEPS.find((step) => length / step <= most) ?? STEPS.at(-1) ?? 1;
+  const found: Tick[] = [];
+  const room = 0.9 / most;
+  const add = (low: number, high: number) => {
+    const first = Math.ceil((low - scale.from) / step) * step;
+    for (let since = first; since <= high - scale.from && found.length < most * 2; since += step) {
+      const at = (scale.lengthAt(scale.from + since) - start) / length;
+      if (at - (found.at(-1)?.at ?? -1) >= room) found.push({ time: scale.from + since, since, at });
+    }
+  };
+  // Pauses that are cut have no marks of their own: a thousand hours may be one pixel there.
+  let low = from;
+  for (const pause of scale.pauses) {
+    if (pause.to <= low) continue;
+    if (pause.from >= to) break;
+    add(low, pause.from);
+    low = pause.to;
+  }
+  add(low, to);
+  return found;
+}
+
+/** A window of time after zooming around a moment, within bounds and never shorter than a millisecond. */
+export function zoomed(scale: TimeScale, [from, to]: readonly [number, number], around: number, factor: number): [number, number] {
+  const [low, high, middle] = [from, to, around].map((time) => scale.lengthAt(time)) as [number, number, number];
+  return fitted(scale, middle - (middle - low) * factor, middle + (high - middle) * factor);
+}
+
+/** The window moved by a share of its own length. */
+export function panned(scale: TimeScale, [from, to]: readonly [number, number], share: number): [number, number] {
+  const low = scale.lengthAt(from);
+  const length = scale.lengthAt(to) - low;
+  const moved = Math.min(Math.max(low + share * length, 0), Math.max(scale.length - length, 0));
+  return fitted(scale, moved, moved + length);
+}
+
+function fitted(scale: TimeScale, low: number, high: number): [number, number] {
+  const start = Math.min(Math.max(low, 0), Math.max(scale.length - 1, 0));
+  const end = Math.max(Math.min(high, scale.length), start + 1);
+  return [scale.timeAt(start), scale.timeAt(end)];
+}

@@ -1,0 +1,80 @@
+/** Which view, which spans, and the search in the session. */
+import { useMemo } from "react";
+
+import { Button, IconButton, SearchInput, Segmented, Select, visible } from "../../parts";
+import { useText } from "../../text";
+import type { Spans } from "./data/use-spans";
+import type { View, ViewName } from "./data/use-view";
+import { toolCounts } from "./model/rows";
+import { text } from "./text";
+import styles from "./toolbar.module.css";
+
+export const SEARCH = "session-search";
+
+interface ToolbarProps {
+  view: View;
+  spans: Spans;
+  onZoom: (factor: number | null) => void;
+}
+
+export function Toolbar({ view, spans, onZoom }: ToolbarProps) {
+  const t = useText(text);
+  return (
+    <div className={styles.toolbar} role="group" aria-label={t.filters}>
+      <Segmented<ViewName>
+        label={t.view}
+        value={view.name}
+        onChange={(name) => view.change({ view: name === "waterfall" ? name : null })}
+        choices={[
+          { value: "conversation", label: t.conversation, icon: "chat", title: `${t.conversation} (c)` },
+          { value: "waterfall", label: t.waterfall, icon: "session", title: `${t.waterfall} (w)` },
+        ]}
+      />
+      <Toggle on={view.filter.errors} label={t.onlyErrors} onChange={(on) => view.change({ errors: on })} />
+      <ToolSelect view={view} spans={spans} />
+      {view.name === "conversation" ? (
+        <Toggle on={view.hideThinking} label={t.hideThinking} onChange={(on) => view.change({ nothinking: on })} />
+      ) : (
+        <>
+          <Toggle on={!view.realTime} label={t.cutPauses} onChange={(on) => view.change({ realtime: !on })} />
+          <span className={styles.zoom}>
+            <IconButton icon="minus" label={`${t.zoomOut} (-)`} onClick={() => onZoom(2)} />
+            <IconButton icon="plus" label={`${t.zoomIn} (+)`} onClick={() => onZoom(0.5)} />
+            <Button small tone="quiet" disabled={!view.zoom} onClick={() => onZoom(null)}>
+              {t.zoomAll}
+            </Button>
+          </span>
+        </>
+      )}
+      <div className={styles.search}>
+        <SearchInput id={SEARCH} label={t.search} value={view.search} onChange={(q) => view.change({ q })} />
+      </div>
+    </div>
+  );
+}
+
+function Toggle({ on, label, onChange }: { on: boolean; label: string; onChange: (on: boolean) => void }) {
+  return (
+    <button type="button" className={styles.toggle} aria-pressed={on} onClick={() => onChange(!on)}>
+      {label}
+    </button>
+  );
+}
+
+function ToolSelect({ view, spans }: { view: View; spans: Spans }) {
+  const t = useText(text);
+  const counts = useMemo(() => toolCounts(spans.table), [spans]);
+  const { tool } = view.filter;
+  // A tool that this session never called may stand in the address.
+  const names = tool !== "" && !counts.some(([name]) => name === tool) ? [[tool, 0] as const, ...counts] : counts;
+  return (
+    <Select
+      bare
+      label={t.tool}
+      none={t.allTools}
+      value={tool}
+      options={names.map(([name, count]) => ({ value: name, label: `${visible(name)} (${count})` }))}
+      onChange={(name) => view.change({ tool: name })}
+    />
+  );
+}

@@ -1,0 +1,47 @@
+/** What keys do on this page. */
+import { useShortcuts } from "../../shell/shortcuts";
+import { useText } from "../../text";
+import type { View } from "./data/use-view";
+import type { Landmark } from "./model/rows";
+import { text } from "./text";
+import { SEARCH } from "./toolbar";
+import type { Window } from "./waterfall/use-scale";
+
+export interface Moves {
+  /** To the next or the previous row. */
+  step(by: 1 | -1): void;
+  seek(what: Landmark, direction: 1 | -1): void;
+  open(): void;
+  close(): void;
+}
+
+export function useKeys(moves: Moves, view: View, time: Window): void {
+  const t = useText(text).keys;
+  const waterfall = view.name === "waterfall";
+  const zooming = [
+    { keys: "+", does: t.zoomIn, run: () => time.zoom(0.5) },
+    { keys: "=", does: t.zoomIn, run: () => time.zoom(0.5), hidden: true },
+    { keys: "-", does: t.zoomOut, run: () => time.zoom(2) },
+    { keys: "0", does: t.zoomAll, run: () => time.zoom(null) },
+    { keys: "h", does: t.left, run: () => time.pan(-0.25) },
+    { keys: "l", does: t.right, run: () => time.pan(0.25) },
+  ];
+  useShortcuts([
+    { keys: "j", does: t.next, run: () => moves.step(1) },
+    { keys: "k", does: t.previous, run: () => moves.step(-1) },
+    { keys: "ArrowDown", does: t.next, run: () => moves.step(1), hidden: true },
+    { keys: "ArrowUp", does: t.previous, run: () => moves.step(-1), hidden: true },
+    { keys: "Enter", does: t.open, run: moves.open },
+    { keys: "Escape", does: t.close, run: moves.close },
+    { keys: "e", does: t.nextError, run: () => moves.seek("error", 1) },
+    { keys: "E", does: t.previousError, run: () => moves.seek("error", -1) },
+    { keys: "t", does: t.nextTool, run: () => moves.seek("tool", 1) },
+    { keys: "T", does: t.previousTool, run: () => moves.seek("tool", -1) },
+    { keys: "]", does: t.nextTurn, run: () => moves.seek("turn", 1) },
+    { keys: "[", does: t.previousTurn, run: () => moves.seek("turn", -1) },
+    { keys: "c", does: t.conversation, run: () => view.change({ view: null }) },
+    { keys: "w", does: t.waterfall, run: () => view.change({ view: "waterfall" }) },
+    { keys: "f", does: t.search, run: () => document.getElementById(SEARCH)?.focus() },
+    ...(waterfall ? zooming : []),
+  ]);
+}

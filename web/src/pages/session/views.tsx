@@ -1,0 +1,94 @@
+/** The views of a session's spans, beside them the details of one. */
+import type { RefObject } from "react";
+import { useEffect, useMemo } from "react";
+
+import { Button, Empty, useNow } from "../../parts";
+import { useText } from "../../text";
+import { Conversation } from "./conversation/conversation";
+import type { Spans } from "./data/use-spans";
+import { useTextCache } from "./data/use-texts";
+import type { View } from "./data/use-view";
+import { useView } from "./data/use-view";
+import { Pane } from "./detail/pane";
+import { Hits } from "./hits";
+import { SessionContext } from "./session-context";
+import styles from "./session.module.css";
+import { text } from "./text";
+import { Toolbar } from "./toolbar";
+import { useKeys } from "./use-keys";
+import { usePlace } from "./use-place";
+import { useScale } from "./waterfall/use-scale";
+import { Waterfall } from "./waterfall/waterfall";
+
+interface ViewsProps {
+  spans: Spans;
+  live: boolean;
+  /** Where to say which spans have changed. */
+  changed: RefObject<(ids: readonly string[]) => void>;
+}
+
+/** Characters of each text: enough to read, and enough for a label. */
+const READ = 2000;
+const LABEL = 160;
+
+export function Views({ spans, live, changed }: ViewsProps) {
+  const view = useView();
+  const bodies = useTextCache(spans.key, READ);
+  const labels = useTextCache(spans.key, LABEL);
+  useEffect(() => {
+    changed.current = (ids) => {
+      bodies.drop(ids);
+      labels.drop(ids);
+    };
+  }, [changed, bodies, labels]);
+  const place = usePlace(spans, view);
+  const open = useMemo(() => live || hasOpen(spans), [spans, live]);
+  const time = useScale(spans, view, open && view.name === "waterfall");
+  const now = useNow(open ? 1 : 3600);
+  useKeys(place.moves, view, time);
+  const shared = { spans, rows: place.rows, current: place.current, jump: place.jump, onCurrent: place.setCurrent };
+  return (
+    <SessionContext value={place.tools}>
+      <Toolbar view={view} spans={spans} onZoom={(factor) => time.zoom(factor)} />
+      {view.search !== "" && (
+        <Hits
+          session={spans.key}
+          search={view.search}
+          current={place.currentId}
+          onOpen={(span) => {
+            place.goTo(span);
+            place.tools.details(span);
+          }}
+          onClose={() => view.change({ q: null })}
+        />
+      )}
+      <div className={styles.body}>
+        {place.rows.length === 0 ? (
+          <NoMatch view={view} />
+        ) : view.name === "waterfall" ? (
+          <Waterfall {...shared} cache={labels} window={time} now={now} chosen={view.span} />
+        ) : (
+          <Conversation {...shared} cache={bodies} live={live} />
+        )}
+        {view.span !== null && <Pane session={spans.key} span={view.span} onClose={() => view.change({ span: null })} />}
+      </div>
+    </SessionContext>
+  );
+}
+
+function hasOpen({ table }: Spans): boolean {
+  for (let row = table.length - 1; row >= 0; row -= 1) if (table.statusOf(row) === "open") return true;
+  return false;
+}
+
+/** No span is left over by the filter. */
+function NoMatch({ view }: { view: View }) {
+  const t = useText(text);
+  return (
+    <div className={styles.none}>
+      <Empty icon="filter" title={t.noMatch}>
+        <Button onClick={() => view.change({ errors: false, tool: null })}>{t.clearFilters}</Button>
+      </Empty>
+    </div>
+  );
+}

@@ -1,0 +1,58 @@
+/** The scale of a session's time and the window of it that is seen. */
+import { useCallback, useMemo } from "react";
+
+import { useNow } from "../../../parts";
+import type { Spans } from "../data/use-spans";
+import type { View } from "../data/use-view";
+import { extent } from "../model/rows";
+import { panned, zoomed } from "../model/ticks";
+import type { TimeScale } from "../model/time-scale";
+import { scaleOf } from "../model/time-scale";
+
+export interface Window {
+  scale: TimeScale;
+  from: number;
+  to: number;
+  /** Moves both ends; null shows the whole session. */
+  set(range: readonly [number, number] | null): void;
+  /** Factors below 1 come nearer; around the middle unless a moment is given. */
+  zoom(factor: number | null, around?: number): void;
+  /** By a share of the window. */
+  pan(share: number): void;
+  /** Where a moment is in the window: 0 at its beginning, 1 at its end. */
+  at(time: number): number;
+  /** The moment at a place of the window. */
+  timeAt(share: number): number;
+}
+
+/** `live`: something is open, so that the end of the session is now. */
+export function useScale(spans: Spans, view: View, live: boolean): Window {
+  const tick = useNow(live ? 1 : 3600);
+  const now = live ? tick : 0;
+  const { realTime, zoom, change } = view;
+  const scale = useMemo(() => scaleOf(spans.table, extent(spans.table, now), now, !realTime), [spans, now, realTime]);
+  const from = Math.max(zoom?.[0] ?? scale.from, scale.from);
+  const to = Math.max(Math.min(zoom?.[1] ?? scale.to, scale.to), from + 1);
+  const set = useCallback(
+    (range: readonly [number, number] | null) => {
+      const all = range === null || (range[0] <= scale.from + 1 && range[1] >= scale.to - 1);
+      change(all ? { from: null, to: null } : { from: Math.floor(range[0]), to: Math.ceil(range[1]) });
+    },
+    [scale, change],
+  );
+  return useMemo(() => {
+    const start = scale.lengthAt(from);
+    const length = scale.lengthAt(to) - start || 1;
+    const timeAt = (share: number) => scale.timeAt(start + share * length);
+    return {
+      scale,
+      from,
+      to,
+      set,
+      timeAt,
+      at: (time) => (scale.lengthAt(time) - start) / length,
+      zoom: (factor, around) => set(factor === null ? null : zoomed(scale, [from, to], around ?? timeAt(0.5), factor)),
+      pan: (share) => set(panned(scale, [from, to], share)),
+    };
+  }, [scale, from, to, set]);
+}

@@ -1,0 +1,128 @@
+/** The session in time: a tree of spans at the start, their bars at the end, all of it in small above. */
+import { useVirtualizer } from "@tanstack/react-virtual";
+import type { KeyboardEvent } from "react";
+import { useEffect, useMemo, useRef } from "react";
+
+import { useText } from "../../../text";
+import type { TextCache } from "../data/text-cache";
+import type { Spans } from "../data/use-spans";
+import { TextsContext, useWanted } from "../data/use-texts";
+import { useSessionTools } from "../session-context";
+import { text } from "../text";
+import { Axis, Grid } from "./axis";
+import { Minimap } from "./minimap";
+import { TreeRow } from "./tree-row";
+import { usePan } from "./use-pan";
+import type { Window } from "./use-scale";
+import { useWidth } from "./use-width";
+import styles from "./waterfall.module.css";
+
+interface WaterfallProps {
+  spans: Spans;
+  rows: Int32Array;
+  cache: TextCache;
+  window: Window;
+  now: number;
+  current: number;
+  jump: number;
+  onCurrent: (row: number) => void;
+  /** The span whose details are open. */
+  chosen: string | null;
+}
+
+const ROW = 24;
+const HEAD = 27;
+
+export function Waterfall({ spans, rows, cache, window: view, now, current, jump, onCurrent, chosen }: WaterfallProps) {
+  const t = useText(text);
+  const tools = useSessionTools();
+  const { table } = spans;
+  const scroller = useRef<HTMLDivElement>(null);
+  const timeHead = useRef<HTMLDivElement>(null);
+  const width = useWidth(timeHead);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    getItemKey: (index) => table.ids[rows[index] ?? 0] ?? index,
+    overscan: 16,
+    // The heading stays above the rows and takes that much from them.
+    scrollPaddingEnd: HEAD,
+  });
+  const seen = virtual.getVirtualItems();
+  const wanted = useMemo(() => seen.map((item) => table.ids[rows[item.index] ?? 0] ?? ""), [seen, rows, table]);
+  useWanted(cache, wanted);
+  usePan(scroller, timeHead, view);
+  useEffect(() => {
+    if (current < 0 || jump === 0) return;
+    virtual.scrollToIndex(current, { align: "auto" });
+    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${current}"]`)?.focus({ preventScroll: true }));
+    // Only a jump moves the list; rows that come in must not.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [jump]);
+  const isOpen = (row: number) => tools.isOpen("spans", table.ids[row] ?? "", true);
+  const onToggle = (row: number) => tools.toggle("spans", table.ids[row] ?? "", !isOpen(row));
+  const onKeyDown = (event: KeyboardEvent, row: number) => {
+    const opens = table.order.opens(row);
+    if (event.key === "ArrowRight" && opens && !isOpen(row)) onToggle(row);
+    else if (event.key === "ArrowLeft" && opens && isOpen(row)) onToggle(row);
+    else return;
+    event.preventDefault();
+  };
+  const columns = t.columns;
+  return (
+    <TextsContext value={cache}>
+      <div className={styles.waterfall}>
+        <Minimap spans={spans} window={view} now={now} />
+        <div ref={scroller} className={styles.scroller} role="treegrid" aria-label={t.waterfallLabel} aria-rowcount={rows.length + 1}>
+          <div role="row" aria-rowindex={1} className={styles.head}>
+            <div role="columnheader">{columns.name}</div>
+            <div role="columnheader" className={styles.figure}>
+              {columns.tokens}
+            </div>
+            <div role="columnheader" className={styles.figure}>
+              {columns.cost}
+            </div>
+            <div role="columnheader" className={styles.figure}>
+              {columns.duration}
+            </div>
+            <div role="columnheader" ref={timeHead} className={styles.timeHead}>
+              <span className="unseen">{columns.time}</span>
+              <Axis window={view} width={width} />
+            </div>
+          </div>
+          <div role="rowgroup" className={styles.rows} style={{ height: virtual.getTotalSize() }}>
+            <div className={styles.ground} role="presentation">
+              <Grid window={view} width={width} />
+            </div>
+            {seen.map((item) => {
+              const row = rows[item.index] ?? 0;
+              return (
+                <div
+                  key={item.key}
+                  role="row"
+                  data-index={item.index}
+                  aria-rowindex={item.index + 2}
+                  aria-level={(table.order.depth[row] ?? 0) + 1}
+                  aria-expanded={table.order.opens(row) ? isOpen(row) : undefined}
+                  aria-selected={table.ids[row] === chosen}
+                  tabIndex={item.index === Math.max(current, 0) ? 0 : -1}
+                  data-current={item.index === current || undefined}
+                  className={styles.row}
+                  style={{ transform: `translateY(${item.start}px)` }}
+                  onClick={(event) => {
+                    onCurrent(row);
+                    if (!(event.target instanceof Element && event.target.closest("button"))) tools.details(table.ids[row] ?? "");
+                  }}
+                  onKeyDown={(event) => onKeyDown(event, row)}
+                >
+                  <TreeRow spans={spans} row={row} window={view} now={now} open={isOpen(row)} onToggle={onToggle} />
+                </div>
+              );
+            })}
+          </div>
+        </div>
+      </div>
+    </TextsContext>
+  );
+}

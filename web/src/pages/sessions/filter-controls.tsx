@@ -1,0 +1,128 @@
+/** The filters of the list, side by side in a bar or below each other in a drawer. */
+import { useId, useState } from "react";
+
+import { useGet } from "../../api/queries";
+import type { Facet, SessionFacets } from "../../api/shapes";
+import { Button, Icon, MultiSelect, Popup } from "../../parts";
+import { useText } from "../../text";
+import type { Filters, State } from "./filters";
+import { STATES } from "./filters";
+import styles from "./filter-controls.module.css";
+import { PeriodFilter } from "./period-filter";
+import { text } from "./text";
+
+interface FilterControlsProps {
+  filters: Filters;
+  onChange: (changes: Partial<Filters>) => void;
+  /** In a drawer: nothing has to be opened that can be open. */
+  open?: boolean;
+}
+
+/** What can be filtered by; counts are of all sessions. */
+function useFacets(): SessionFacets {
+  const none: SessionFacets = { agents: [], projects: [], models: [], states: [] };
+  return useGet<SessionFacets>("/sessions/facets", {}, { every: 15_000 }).data ?? none;
+}
+
+/** An empty name cannot stand in an address, so sessions without a project are no choice of their own. */
+function named(facets: readonly Facet[]): readonly Facet[] {
+  return facets.filter((facet) => facet.value !== "");
+}
+
+export function FilterControls({ filters, onChange, open }: FilterControlsProps) {
+  const t = useText(text);
+  const facets = useFacets();
+  const counts = new Map(facets.states.map((facet) => [facet.value, facet.count]));
+  const states = STATES.map((state) => ({ value: state, label: t.states[state], count: counts.get(state) ?? 0 }));
+  return (
+    <>
+      <MultiSelect
+        label={t.state}
+        chosen={filters.states}
+        options={states}
+        onChange={(chosen) => onChange({ states: chosen as State[] })}
+      />
+      <MultiSelect label={t.agent} chosen={filters.agents} options={named(facets.agents)} onChange={(agents) => onChange({ agents })} />
+      <MultiSelect
+        label={t.project}
+        chosen={filters.projects}
+        options={named(facets.projects)}
+        onChange={(projects) => onChange({ projects })}
+      />
+      <MultiSelect label={t.model} chosen={filters.models} options={named(facets.models)} onChange={(models) => onChange({ models })} />
+      <PeriodFilter period={filters} onChange={onChange} open={open} />
+      <CostFilter least={filters.minCost} onChange={(minCost) => onChange({ minCost })} open={open} />
+      <button
+        type="button"
+        className={styles.toggle}
+        aria-pressed={filters.errors}
+        onClick={() => onChange({ errors: !filters.errors })}
+      >
+        {filters.errors && <Icon name="check" size={12} />}
+        {t.errorsOnly}
+      </button>
+    </>
+  );
+}
+
+interface CostFilterProps {
+  least: number | null;
+  onChange: (least: number | null) => void;
+  open?: boolean;
+}
+
+function CostFilter({ least, onChange, open }: CostFilterProps) {
+  const t = useText(text);
+  if (open) return <CostField least={least} onChange={onChange} />;
+  return (
+    <Popup
+      set={least !== null}
+      button={
+        <>
+          <span>{t.cost}</span>
+          {least !== null && <strong>{t.costAtLeast(String(least))}</strong>}
+          <Icon name="down" size={12} />
+        </>
+      }
+    >
+      {() => <CostField least={least} onChange={onChange} />}
+    </Popup>
+  );
+}
+
+function CostField({ least, onChange }: CostFilterProps) {
+  const t = useText(text);
+  const note = useId();
+  const [typed, setTyped] = useState(least === null ? "" : String(least));
+  const change = (next: string) => {
+    setTyped(next);
+    const amount = Number(next);
+    onChange(next !== "" && Number.isFinite(amount) && amount > 0 ? amount : null);
+  };
+  return (
+    <div className={styles.cost}>
+      <label>
+        {t.leastCost}
+        <input
+          type="number"
+          min="0"
+          step="any"
+          inputMode="decimal"
+          value={typed}
+          aria-describedby={note}
+          onChange={(event) => change(event.target.value)}
+        />
+      </label>
+      <div className={styles.amounts}>
+        {["0.1", "1", "10"].map((amount) => (
+          <Button key={amount} small onClick={() => change(amount)}>
+            {t.costAtLeast(amount)}
+          </Button>
+        ))}
+      </div>
+      <p id={note} className="faint">
+        {t.leastCostNote}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,109 @@
+/** Which sessions the list shows and in what order, as the address has it: the same names as the API, so it reads both. */
+import type { SessionRow } from "../../api/shapes";
+import type { Params } from "../../url";
+import { flagOf, numberOf } from "../../url";
+
+export type State = SessionRow["state"];
+export const STATES: readonly State[] = ["working", "waiting", "interrupted", "ended"];
+
+export const SORTS = ["last", "started", "duration", "turns", "errors", "tokens", "cost"] as const;
+export type SortBy = (typeof SORTS)[number];
+
+export interface Filters {
+  agents: string[];
+  projects: string[];
+  states: State[];
+  models: string[];
+  /** Sought in titles here, and in all texts by the search. */
+  q: string;
+  /** `today`, `7d`, a day or a moment; "" for none. */
+  since: string;
+  /** Before this. */
+  until: string;
+  minCost: number | null;
+  errors: boolean;
+}
+
+export interface View {
+  filters: Filters;
+  sort: SortBy;
+  order: "asc" | "desc";
+}
+
+/** What can be a time: anything else in an address is left out instead of being refused by the server. */
+const TIME = /^(today|yesterday|\d{1,6}[mhdw]|\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?)$/;
+
+export function timeOf(text: string | null): string {
+  return text !== null && TIME.test(text) ? text : "";
+}
+
+/** The view that the search part of an address is. */
+export function viewOf(search: string): View {
+  const params = new URLSearchParams(search);
+  const cost = numberOf(params.get("min_cost"));
+  return {
+    filters: {
+      agents: params.getAll("agent"),
+      projects: params.getAll("project"),
+      states: STATES.filter((state) => params.getAll("state").includes(state)),
+      models: params.getAll("model"),
+      q: (params.get("q") ?? "").trim().slice(0, 500),
+      since: timeOf(params.get("since")),
+      until: timeOf(params.get("until")),
+      minCost: cost !== null && cost > 0 ? cost : null,
+      errors: flagOf(params.get("errors")),
+    },
+    sort: SORTS.find((sort) => sort === params.get("sort")) ?? "last",
+    order: params.get("order") === "asc" ? "asc" : "desc",
+  };
+}
+
+/** Filters as values of an address; those that are not set are null, so that they are taken out of it. */
+export function filterParams(filters: Filters): Params {
+  return {
+    agent: listed(filters.agents),
+    project: listed(filters.projects),
+    state: listed(filters.states),
+    model: listed(filters.models),
+    q: filters.q || null,
+    since: filters.since || null,
+    until: filters.until || null,
+    min_cost: filters.minCost,
+    errors: filters.errors || null,
+  };
+}
+
+function listed(values: readonly string[]): readonly string[] | null {
+  return values.length > 0 ? values : null;
+}
+
+/** A view as values of an address; the usual order is not written. */
+export function viewParams(view: View): Params {
+  const usual = view.order === "desc";
+  return {
+    ...filterParams(view.filters),
+    sort: view.sort === "last" ? null : view.sort,
+    order: usual ? null : view.order,
+  };
+}
+
+export const NO_FILTERS: Filters = viewOf("").filters;
+
+/** How many filters are set beside the search. */
+export function countSet(filters: Filters): number {
+  const { agents, projects, states, models, since, until, minCost, errors } = filters;
+  return [agents.length, projects.length, states.length, models.length, since || until, minCost !== null, errors].filter(
+    Boolean,
+  ).length;
+}
+
+/** Whether both show the same sessions, in whatever order their values stand. */
+export function sameFilters(one: Filters, other: Filters): boolean {
+  return spelled(one) === spelled(other);
+}
+
+function spelled(filters: Filters): string {
+  return JSON.stringify(
+    Object.values(filterParams(filters)).map((value) => (Array.isArray(value) ? [...value].toSorted() : value)),
+  );
+}

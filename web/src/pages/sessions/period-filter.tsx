@@ -1,0 +1,84 @@
+/** A filter by time: a few usual spans, or from one day to another. */
+import { Button, Icon, Popup, Segmented } from "../../parts";
+import type { Format } from "../../format";
+import { useFormat } from "../../format";
+import { useText } from "../../text";
+import type { Period } from "./period";
+import { daysOf, periodOf } from "./period";
+import styles from "./period-filter.module.css";
+import { periodText } from "./period-text";
+
+interface PeriodFilterProps {
+  period: Period;
+  onChange: (period: Period) => void;
+  /** What stands in the address for all time; "" where nothing does. */
+  always?: string;
+  /** What holds where nothing was chosen; it is not marked as set. */
+  usual?: string;
+  /** Without a popup, where there is room: in a drawer. */
+  open?: boolean;
+}
+
+const SPANS = ["today", "7d", "30d"] as const;
+
+/** The period in a few words. */
+export function sayPeriod(period: Period, t: (typeof periodText)["en"], f: Format, always = ""): string {
+  const { since, until } = period;
+  if (!until && since === always) return t.always;
+  if (!until && Object.hasOwn(t.spans, since)) return t.spans[since as keyof typeof t.spans];
+  const { first, last } = daysOf(period);
+  if (first && first === last) return f.day(first);
+  const from = first ? f.day(first) : since;
+  const to = last ? f.day(last) : until;
+  if (!to) return t.fromOn(from);
+  return from ? t.between(from, to) : t.upTo(to);
+}
+
+export function PeriodFilter(props: PeriodFilterProps) {
+  const t = useText(periodText);
+  const f = useFormat();
+  const { period, always = "", usual = always } = props;
+  if (props.open) return <Choices {...props} />;
+  const set = Boolean(period.until) || period.since !== usual;
+  return (
+    <Popup
+      set={set}
+      button={
+        <>
+          <span>{t.label}</span>
+          {(set || always) && <strong className={styles.said}>{sayPeriod(period, t, f, always)}</strong>}
+          <Icon name="down" size={12} />
+        </>
+      }
+    >
+      {() => <Choices {...props} />}
+    </Popup>
+  );
+}
+
+function Choices({ period, onChange, always = "" }: PeriodFilterProps) {
+  const t = useText(periodText);
+  const span = period.until ? "custom" : period.since;
+  const { first, last } = daysOf(period);
+  const choices = [{ value: always, label: t.always }, ...SPANS.map((value) => ({ value: value as string, label: t.spans[value] }))];
+  return (
+    <div className={styles.choices}>
+      <Segmented label={t.label} value={span} choices={choices} onChange={(since) => onChange({ since, until: "" })} />
+      <div className={styles.days}>
+        <label>
+          {t.first}
+          <input type="date" value={first} max={last || undefined} onChange={(event) => onChange(periodOf(event.target.value, last))} />
+        </label>
+        <label>
+          {t.last}
+          <input type="date" value={last} min={first || undefined} onChange={(event) => onChange(periodOf(first, event.target.value))} />
+        </label>
+        {(first || last) && (
+          <Button tone="quiet" small onClick={() => onChange({ since: always, until: "" })}>
+            {t.clear}
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}

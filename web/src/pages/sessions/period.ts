@@ -1,0 +1,38 @@
+/** A part of time in an address: from `since` on and before `until`, which is not part of it; people say the last day. */
+
+export interface Period {
+  since: string;
+  until: string;
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
+
+export function isDay(text: string): boolean {
+  return DAY.test(text) && !Number.isNaN(Date.parse(`${text}T00:00Z`));
+}
+
+/** The day that is so many days after another one; "" where it is none. */
+export function dayPlus(day: string, days: number): string {
+  if (!isDay(day)) return "";
+  const date = new Date(`${day}T00:00Z`);
+  date.setUTCDate(date.getUTCDate() + days);
+  return date.toISOString().slice(0, 10);
+}
+
+/** The period of all days from one to another, both part of it; either may be "". */
+export function periodOf(first: string, last: string): Period {
+  const [from, to] = first && last && first > last ? [last, first] : [first, last];
+  return { since: from, until: dayPlus(to, 1) };
+}
+
+/** The first and the last day of a period, where it is made of days. */
+export function daysOf({ since, until }: Period): { first: string; last: string } {
+  return { first: isDay(since) ? since : "", last: dayPlus(until, -1) };
+}
+
+/** The days of a month such as `2026-11`. */
+export function monthPeriod(month: string): Period {
+  const [year = 0, number = 0] = month.split("-").map(Number);
+  const next = number === 12 ? `${year + 1}-01` : `${year}-${String(number + 1).padStart(2, "0")}`;
+  return { since: `${month}-01`, until: `${next}-01` };
+}

@@ -1,0 +1,144 @@
+/** Live rows over loaded pages. */
+import { describe, expect, test } from "vitest";
+
+import type { SessionList, SessionRow } from "../../api/shapes";
+import type { View } from "./filters";
+import { viewOf } from "./filters";
+import { NO_NEWS, arranged, fits, inOrder, momentMeant, patched, steadied, withNews } from "./rows";
+
+const NOW = Date.parse("2026-11-15T12:00:00Z");
+
+function row(key: string, minute: number, changes: Partial<SessionRow> = {}): SessionRow {
+  const at = `2026-11-15T11:${String(minute).padStart(2, "0")}:00.000000Z`;
+  return {
+    key,
+    session_id: `id-${key}`,
+    agent: "codex",
+    title: `Title ${key}`,
+    project: "/home/dev/shop",
+    state: "working",
+    started_at: "2026-11-15T11:00:00.000000Z",
+    last_at: at,
+    turns: 1,
+    steps: 1,
+    tools: 0,
+    errors: 0,
+    events: 3,
+    branch: null,
+    model: "gpt",
+    models: ["gpt"],
+    version: null,
+    parent: null,
+    bill: {
+      input_tokens: 1,
+      output_tokens: 1,
+      cache_read_tokens: 0,
+      cache_write_tokens: 0,
+      reasoning_tokens: 0,
+      requests: 1,
+      cost: 1,
+      currency: "USD",
+      costs: { USD: 1 },
+      unpriced_tokens: 0,
+      unpriced_models: [],
+      estimated_requests: 0,
+      folded_copies: 0,
+    },
+    ...changes,
+  };
+}
+
+function page(items: SessionRow[], cursor: number, next: string | null = null): SessionList {
+  return { items, cursor, next, total: items.length };
+}
+
+const keys = (rows: readonly SessionRow[]) => rows.map(({ key }) => key);
+const view = (search = ""): View => viewOf(search);
+
+describe("patched", () => {
+  test("A row of the stream replaces that of a page only where it is not older.", () => {
+    const news = withNews(NO_NEWS, { cursor: 10, rows: [row("a", 30), row("b", 30)] });
+    const rows = patched([page([row("a", 1)], 9), page([row("b", 40)], 11)], news);
+    expect(rows.map(({ last_at: at }) => at?.slice(14, 16))).toEqual(["30", "40"]);
+  });
+
+  test("A session that moved between two pages while they were loaded is there once.", () => {
+    expect(keys(patched([page([row("a", 9), row("b", 8)], 1, "x"), page([row("b", 8), row("c", 7)], 1)], NO_NEWS))).toEqual(["a", "b", "c"]);
+  });
+});
+
+describe("arranged", () => {
+  test("A new session stands where the order puts it, and one that no longer fits is gone.", () => {
+    const news = withNews(NO_NEWS, { cursor: 5, rows: [row("new", 59), row("a", 58, { state: "ended" })] });
+    const pages = [page([row("a", 9), row("b", 8)], 1)];
+    expect(keys(arranged(pages, news, view(), NOW))).toEqual(["new", "a", "b"]);
+    expect(keys(arranged(pages, news, view("state=working"), NOW))).toEqual(["new", "b"]);
+  });
+
+  test("What belongs after all that is loaded is left to its page while there is a next one.", () => {
+    const news = withNews(NO_NEWS, { cursor: 5, rows: [row("old", 1)] });
+    expect(keys(arranged([page([row("a", 9)], 1, "more")], news, view(), NOW))).toEqual(["a"]);
+    expect(keys(arranged([page([row("a", 9)], 1)], news, view(), NOW))).toEqual(["a", "old"]);
+  });
+
+  test("Rows without a value come last in either order.", () => {
+    const pages = [page([row("none", 1, { last_at: null }), row("a", 2), row("b", 3)], 1)];
+    expect(keys(arranged(pages, NO_NEWS, view("order=asc"), NOW))).toEqual(["a", "b", "none"]);
+    expect(keys(arranged(pages, NO_NEWS, view(), NOW))).toEqual(["b", "a", "none"]);
+  });
+
+  test("Moments that differ by a microsecond are in their order.", () => {
+    const one = row("a", 1, { last_at: "2026-11-15T11:00:00.000001Z" });
+    const other = row("b", 1, { last_at: "2026-11-15T11:00:00.000002Z" });
+    expect(inOrder(view())(one, other)).toBeGreaterThan(0);
+  });
+});
+
+describe("steadied", () => {
+  test("While somebody reads, values change but nothing moves, and new sessions are counted instead of shown.", () => {
+    const loaded = [row("a", 5), row("b", 50)];
+    const news = withNews(NO_NEWS, { cursor: 9, rows: [row("new", 59)] });
+    const steady = steadied(["a", "b"], [row("new", 59), row("b", 50), row("a", 5)], loaded, news);
+    expect(keys(steady.rows)).toEqual(["a", "b"]);
+    expect(steady.rows[1]?.last_at).toContain("11:50");
+    expect(steady.fresh).toBe(1);
+  });
+
+  test("Pages that are loaded while somebody reads stand below what is read.", () => {
+    const loaded = [row("a", 5), row("b", 4), row("c", 3)];
+    expect(keys(steadied(["a", "b"], loaded, loaded, NO_NEWS).rows)).toEqual(["a", "b", "c"]);
+  });
+
+  test("A row that does not fit any more stays where it is while somebody reads.", () => {
+    const loaded = [row("a", 5, { state: "ended" }), row("b", 4)];
+    expect(keys(steadied(["a", "b"], [row("b", 4)], loaded, NO_NEWS).rows)).toEqual(["a", "b"]);
+  });
+});
+
+describe("fits", () => {
+  test.each([
+    ["agent=codex", true],
+    ["agent=kimi", false],
+    ["project=%2Fhome%2Fdev%2Fshop", true],
+    ["model=gpt&model=other", true],
+    ["model=other", false],
+    ["state=waiting", false],
+    ["errors=true", false],
+    ["min_cost=1", true],
+    ["min_cost=1.01", false],
+    ["q=TITLE", true],
+    ["q=id-a", true],
+    ["q=nowhere", false],
+    ["since=1h", true],
+    ["since=10m", false],
+    ["until=2026-11-15T11:00:00Z", false],
+    ["until=2026-11-15T11:00:01Z", true],
+  ])("The filter %s says %s, as the server's does.", (search, expected) => {
+    expect(fits(row("a", 20), view(search).filters, NOW)).toBe(expected);
+  });
+
+  test("A day without a time begins at midnight here.", () => {
+    expect(momentMeant("2026-11-15", NOW)).toBe(new Date(2026, 10, 15).getTime());
+    expect(momentMeant("today", NOW)).toBe(new Date(new Date(NOW).toDateString()).getTime());
+  });
+});

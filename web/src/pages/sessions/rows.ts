@@ -1,0 +1,150 @@
+/**
+ * The rows of the list: pages that were loaded, with what the live stream told since laid over them.
+ *
+ * Values change in place at once. The order changes only when nobody is reading (see `steadied`): a row must not move
+ * away under the pointer.
+ */
+import type { LiveSessions, SessionList, SessionRow } from "../../api/shapes";
+import { allTokens } from "../../parts/bill";
+import type { Filters, SortBy, View } from "./filters";
+
+/** A row of the stream, and up to which event it is. */
+export interface News {
+  row: SessionRow;
+  cursor: number;
+}
+
+export type NewsByKey = ReadonlyMap<string, News>;
+
+export const NO_NEWS: NewsByKey = new Map();
+
+export function withNews(known: NewsByKey, told: LiveSessions): NewsByKey {
+  if (told.rows.length === 0) return known;
+  const next = new Map(known);
+  for (const row of told.rows) next.set(row.key, { row, cursor: told.cursor });
+  return next;
+}
+
+/** The rows of the pages, each once and as new as it is known; a row that moved while pages were turned comes twice. */
+export function patched(pages: readonly SessionList[], news: NewsByKey): SessionRow[] {
+  const rows = new Map<string, SessionRow>();
+  for (const page of pages) {
+    for (const row of page.items) {
+      const told = news.get(row.key);
+      if (!rows.has(row.key)) rows.set(row.key, told && told.cursor >= page.cursor ? told.row : row);
+    }
+  }
+  return [...rows.values()];
+}
+
+/** All rows that the list shows, in its order. */
+export function arranged(pages: readonly SessionList[], news: NewsByKey, view: View, now: number): SessionRow[] {
+  const before = inOrder(view);
+  const loaded = patched(pages, news);
+  const keys = new Set(loaded.map((row) => row.key));
+  const unread = pages.at(-1)?.next ? pages.at(-1)?.items.at(-1) : undefined;
+  const fresh = [...news.values()]
+    .map(({ row }) => row)
+    // What stands after all that is loaded comes with its page.
+    .filter((row) => !keys.has(row.key) && (!unread || before(row, unread) < 0));
+  return [...loaded, ...fresh].filter((row) => fits(row, view.filters, now)).toSorted(before);
+}
+
+export interface Steady {
+  rows: SessionRow[];
+  /** Rows that are not shown yet because somebody is reading. */
+  fresh: number;
+}
+
+/** The rows in the order they were shown in; pages that came since stand below, sessions that are new wait. */
+export function steadied(shown: readonly string[], all: readonly SessionRow[], loaded: readonly SessionRow[], news: NewsByKey): Steady {
+  const known = new Map<string, SessionRow>();
+  for (const { row } of news.values()) known.set(row.key, row);
+  for (const row of loaded) known.set(row.key, row);
+  const kept = shown.flatMap((key) => known.get(key) ?? []);
+  const there = new Set(kept.map((row) => row.key));
+  const paged = new Set(loaded.map((row) => row.key));
+  const others = all.filter((row) => !there.has(row.key));
+  const below = others.filter((row) => paged.has(row.key));
+  return { rows: [...kept, ...below], fresh: others.length - below.length };
+}
+
+/** The cost that rows are compared by: of several currencies the largest amount, as the server does it. */
+export function amount(row: SessionRow): number | null {
+  const amounts = Object.values(row.bill.costs);
+  return amounts.length > 0 ? Math.max(...amounts) : null;
+}
+
+const VALUES: Record<SortBy, (row: SessionRow) => number | null> = {
+  last: (row) => moment(row.last_at),
+  started: (row) => moment(row.started_at),
+  duration: (row) => difference(moment(row.started_at), moment(row.last_at)),
+  turns: (row) => row.turns,
+  errors: (row) => row.errors,
+  tokens: (row) => allTokens(row.bill),
+  cost: amount,
+};
+
+function moment(iso: string | null): number | null {
+  if (iso === null) return null;
+  const millis = Date.parse(iso);
+  // Dates count milliseconds; the server orders by microseconds.
+  return Number.isNaN(millis) ? null : millis + Number(/\.\d{3}(\d{1,3})/.exec(iso)?.[1] ?? 0) / 1000;
+}
+
+function difference(start: number | null, end: number | null): number | null {
+  return start === null || end === null ? null : end - start;
+}
+
+/** Compares as the server does: rows without a value last in either order, draws settled by the key. */
+export function inOrder({ sort, order }: Pick<View, "sort" | "order">): (one: SessionRow, other: SessionRow) => number {
+  const sign = order === "asc" ? 1 : -1;
+  return (one, other) => {
+    const [a, b] = [VALUES[sort](one), VALUES[sort](other)];
+    const byKey = one.key < other.key ? -1 : Number(one.key > other.key);
+    if (a === null || b === null) return Number(a === null) - Number(b === null) || byKey;
+    return sign * (a - b) || byKey;
+  };
+}
+
+const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+/** The moment that a filter means, in milliseconds; null where there is none. */
+export function momentMeant(text: string, now: number): number | null {
+  if (text === "") return null;
+  if (text === "today" || text === "yesterday") {
+    const day = new Date(now);
+    return new Date(day.getFullYear(), day.getMonth(), day.getDate() - (text === "today" ? 0 : 1)).getTime();
+  }
+  const span = /^(\d+)([mhdw])$/.exec(text);
+  if (span) return now - Number(span[1]) * (UNITS[span[2] ?? ""] ?? 0);
+  // A day alone begins at midnight here, not in Greenwich.
+  const at = Date.parse(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00` : text);
+  return Number.isNaN(at) ? null : at;
+}
+
+/** Whether the list shows this row; for rows that the server did not choose. */
+export function fits(row: SessionRow, filters: Filters, now: number): boolean {
+  const { agents, projects, states, models, q, minCost } = filters;
+  return (
+    (agents.length === 0 || agents.includes(row.agent)) &&
+    (projects.length === 0 || projects.includes(row.project ?? "")) &&
+    (states.length === 0 || states.includes(row.state)) &&
+    (models.length === 0 || row.models.some((model) => models.includes(model))) &&
+    (!filters.errors || row.errors > 0) &&
+    (minCost === null || (amount(row) ?? -1) >= minCost) &&
+    (q === "" || isNamed(row, q)) &&
+    isWithin(row, momentMeant(filters.since, now), momentMeant(filters.until, now))
+  );
+}
+
+function isNamed(row: SessionRow, q: string): boolean {
+  const sought = q.toLowerCase();
+  return [row.title, row.session_id, row.project].some((text) => (text ?? "").toLowerCase().includes(sought));
+}
+
+/** Active at some moment between the two. */
+function isWithin(row: SessionRow, since: number | null, until: number | null): boolean {
+  const [started, last] = [moment(row.started_at), moment(row.last_at)];
+  return (since === null || (last !== null && last >= since)) && (until === null || (started !== null && started < until));
+}

@@ -1,0 +1,116 @@
+/** A session in the list: a row of columns, or a card of two lines where it is narrow. */
+import { memo, useRef } from "react";
+import { Link } from "wouter";
+
+import type { SessionRow } from "../../api/shapes";
+import { useFormat } from "../../format";
+import { Cost, Elapsed, PathText, StateMark, Text, Time, Tokens, visible } from "../../parts";
+import { useText } from "../../text";
+import { MarkedText, piecesOf } from "./marked-text";
+import { markSeen } from "./seen";
+import styles from "./session-item.module.css";
+import { text } from "./text";
+
+interface SessionItemProps {
+  row: SessionRow;
+  unseen: boolean;
+  /** Marked in the title. */
+  sought: string;
+  onFocus: (key: string) => void;
+}
+
+/** The link of a row, by which it is focused. */
+export function linkId(key: string): string {
+  return `session-${key}`;
+}
+
+export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFocus }: SessionItemProps) {
+  const t = useText(text);
+  const f = useFormat();
+  const link = useRef<HTMLAnchorElement>(null);
+  const title = row.title?.trim() || t.untitled;
+  return (
+    // What lies above the link of the row because of its hint is a part of that link, too.
+    // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-noninteractive-element-interactions
+    <article
+      className={styles.row}
+      data-unseen={unseen || undefined}
+      data-state={row.state}
+      onClick={(event) => event.target instanceof Element && !event.target.closest("a") && link.current?.click()}
+    >
+      <span className={styles.state}>
+        <span className={styles.dot} title={unseen ? t.unseen : undefined} />
+        <StateMark state={row.state} />
+      </span>
+      <div className={styles.what}>
+        <Link
+          ref={link}
+          id={linkId(row.key)}
+          href={`/sessions/${row.key}`}
+          className={styles.title}
+          title={visible(title)}
+          onClick={() => markSeen(row)}
+          onFocus={() => onFocus(row.key)}
+        >
+          <MarkedText pieces={piecesOf(title, sought)} />
+          {unseen && <span className="unseen"> ({t.unseen})</span>}
+        </Link>
+        <span className={styles.where}>
+          {row.project ? <PathText className={styles.project}>{row.project}</PathText> : null}
+          {row.branch ? <Text line mono className={styles.branch}>{row.branch}</Text> : null}
+        </span>
+      </div>
+      <div className={styles.who}>
+        <Text line className={styles.agent}>
+          {row.agent}
+        </Text>
+        <Models row={row} />
+        {row.project ? <PathText className={styles.place}>{row.project}</PathText> : null}
+      </div>
+      <div className={styles.when}>
+        <Time at={row.last_at} />
+        <span className={styles.took}>
+          <span className="unseen">{t.sorts.duration} </span>
+          <Elapsed start={row.started_at} end={row.last_at ?? row.started_at} />
+        </span>
+      </div>
+      <Number name={t.heads.turns} value={f.count(row.turns)} className={styles.turns} />
+      <Number name={t.heads.tools} value={f.count(row.tools)} className={styles.tools} />
+      <Number
+        name={t.heads.errors}
+        value={f.count(row.errors)}
+        className={`${styles.errors} ${row.errors > 0 ? styles.bad : styles.none}`}
+      />
+      <span className={styles.tokens}>
+        <span className="unseen">{t.sorts.tokens} </span>
+        <Tokens bill={row.bill} />
+      </span>
+      <span className={styles.cost}>
+        <span className="unseen">{t.sorts.cost} </span>
+        <Cost bill={row.bill} />
+      </span>
+    </article>
+  );
+});
+
+function Models({ row }: { row: SessionRow }) {
+  const t = useText(text);
+  const shown = row.model ?? row.models[0];
+  const others = row.models.filter((model) => model !== shown).length;
+  if (!shown) return <span className={styles.model}>{t.noModel}</span>;
+  return (
+    <span className={styles.model} title={visible(row.models.join("\n") || shown)}>
+      <bdi dir="auto">{visible(shown)}</bdi>
+      {others > 0 && ` ${t.models(others)}`}
+    </span>
+  );
+}
+
+function Number({ name, value, className }: { name: string; value: string; className?: string }) {
+  return (
+    <span className={className}>
+      <span className={styles.name}>{name} </span>
+      {value}
+    </span>
+  );
+}

@@ -1,0 +1,116 @@
+/** Tokens and cost: by time, model, agent, project or session. */
+import { useMemo } from "react";
+import { useSearch } from "wouter";
+
+import { API } from "../../api/client";
+import { useGet } from "../../api/queries";
+import type { SessionFacets, UsageAnswer } from "../../api/shapes";
+import { Bar, Button, Empty, LinkButton, Loaded, MultiSelect, Page, Section, Segmented, Select } from "../../parts";
+import { useText } from "../../text";
+import { address, useFlagParam, useParams } from "../../url";
+import { PeriodFilter } from "../sessions/period-filter";
+import { useMeasure } from "./measure-switch";
+import type { Question } from "./question";
+import { ALWAYS, BYS, SPLITS, apiParams, questionOf, questionParams, regrouped, usualSince } from "./question";
+import { RemarksStrip } from "./remarks-strip";
+import { text } from "./text";
+import { useRefetchOnLive } from "./throttle";
+import { UsageChart } from "./usage-chart";
+import { UsageTable } from "./usage-table";
+import styles from "./usage.module.css";
+
+export default function Usage() {
+  const t = useText(text);
+  const search = useSearch();
+  const params = useParams();
+  const question = useMemo(() => questionOf(search), [search]);
+  const asked = useMemo(() => apiParams(question), [question]);
+  const query = useGet<UsageAnswer>("/usage", asked, { keep: true });
+  useRefetchOnLive(query.refetch, 5000);
+  const ask = (next: Question) => params.change({ ...questionParams(next), sort: null, order: null });
+  const clear = () => ask({ ...question, agents: [], projects: [], models: [], since: ALWAYS, until: "" });
+  return (
+    <Page
+      title={t.title}
+      note={query.data ? t.note(query.data.timezone) : <>&nbsp;</>}
+      actions={
+        <LinkButton href={address(`${API}/usage.csv`, asked)} download icon="download">
+          {t.csv}
+        </LinkButton>
+      }
+    >
+      <Controls question={question} onAsk={ask} />
+      <Loaded query={query} lines={12}>
+        {(answer) =>
+          answer.rows.length > 0 ? (
+            // What is kept while the next answer comes is still grouped as it was asked for.
+            <Answer answer={answer} question={answer.by === question.by ? question : { ...question, by: byOf(answer) }} />
+          ) : (
+            <Empty icon="usage" title={t.empty}>
+              <p>{t.emptyNote}</p>
+              <Button onClick={clear}>{t.clearFilters}</Button>
+            </Empty>
+          )
+        }
+      </Loaded>
+    </Page>
+  );
+}
+
+function byOf(answer: UsageAnswer): Question["by"] {
+  return BYS.find((by) => by === answer.by) ?? "day";
+}
+
+function Controls({ question, onAsk }: { question: Question; onAsk: (question: Question) => void }) {
+  const t = useText(text);
+  const facets = useGet<SessionFacets>("/sessions/facets").data;
+  const values = (of: keyof SessionFacets) => (facets?.[of] ?? []).map(({ value }) => ({ value })).filter(({ value }) => value !== "");
+  const splits = SPLITS.filter((split) => split !== question.by);
+  return (
+      <Bar label={t.filters}>
+        <Segmented
+          label={t.by}
+          value={question.by}
+          choices={BYS.map((by) => ({ value: by, label: t.bys[by] }))}
+          onChange={(by) => onAsk(regrouped(question, by))}
+        />
+        <Select
+          label={t.split}
+          value={question.split ?? "none"}
+          options={[{ value: "none", label: t.splits.none }, ...splits.map((split) => ({ value: split, label: t.splits[split] }))]}
+          onChange={(chosen) => onAsk({ ...question, split: SPLITS.find((split) => split === chosen) ?? null })}
+        />
+        <PeriodFilter period={question} always={ALWAYS} usual={usualSince(question.by)} onChange={(period) => onAsk({ ...question, ...period })} />
+        <MultiSelect label={t.model} chosen={question.models} options={values("models")} onChange={(models) => onAsk({ ...question, models })} />
+        <MultiSelect label={t.agent} chosen={question.agents} options={values("agents")} onChange={(agents) => onAsk({ ...question, agents })} />
+        <MultiSelect
+          label={t.project}
+          chosen={question.projects}
+          options={values("projects")}
+          onChange={(projects) => onAsk({ ...question, projects })}
+        />
+      </Bar>
+  );
+}
+
+function Answer({ answer, question }: { answer: UsageAnswer; question: Question }) {
+  const t = useText(text);
+  const measure = useMeasure(answer.total);
+  const [parts, setParts] = useFlagParam("parts");
+  return (
+    <>
+      <Section>
+        <UsageChart answer={answer} question={question} measure={measure} />
+      </Section>
+      <div className={styles.above}>
+        <RemarksStrip bill={answer.total} />
+        {question.split !== null && (
+          <label className={styles.parts}>
+            <input type="checkbox" checked={parts} onChange={(event) => setParts(event.target.checked)} /> {t.parts}
+          </label>
+        )}
+      </div>
+      <UsageTable answer={answer} question={question} measure={measure} parts={parts && question.split !== null} />
+    </>
+  );
+}

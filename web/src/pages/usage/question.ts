@@ -1,0 +1,114 @@
+/** What is asked of the usage, as the address has it, and where its rows lead. */
+import type { UsageGroup } from "../../api/shapes";
+import type { Params } from "../../url";
+import { address } from "../../url";
+import { timeOf } from "../sessions/filters";
+import { dayPlus, isDay, monthPeriod } from "../sessions/period";
+
+export const BYS = ["day", "month", "model", "agent", "project", "session"] as const;
+export type By = (typeof BYS)[number];
+export const SPLITS = ["model", "agent", "project"] as const;
+export type Split = (typeof SPLITS)[number];
+
+/** All time, in the address; nothing in it means the usual time. */
+export const ALWAYS = "all";
+
+export interface Question {
+  by: By;
+  split: Split | null;
+  since: string;
+  until: string;
+  agents: string[];
+  projects: string[];
+  models: string[];
+}
+
+/** Months are compared over all time, everything else over thirty days. */
+export function usualSince(by: By): string {
+  return by === "month" ? ALWAYS : "30d";
+}
+
+/** Time is divided by model, which is what a chart of it is for; names are not divided. */
+function usualSplit(by: By): Split | null {
+  return by === "day" || by === "month" ? "model" : null;
+}
+
+export function questionOf(search: string): Question {
+  const params = new URLSearchParams(search);
+  const by = BYS.find((known) => known === params.get("by")) ?? "day";
+  const split = params.get("split");
+  const since = params.get("since") === ALWAYS ? ALWAYS : timeOf(params.get("since"));
+  const until = timeOf(params.get("until"));
+  return {
+    by,
+    split: split === null ? usualSplit(by) : (SPLITS.find((known) => known === split && known !== by) ?? null),
+    since: since || (until ? ALWAYS : usualSince(by)),
+    until,
+    agents: params.getAll("agent"),
+    projects: params.getAll("project"),
+    models: params.getAll("model"),
+  };
+}
+
+/** The question as the API takes it. */
+export function apiParams(question: Question): Params {
+  const { by, split, since, until, agents, projects, models } = question;
+  return { by, split, since: since === ALWAYS ? null : since, until, agent: agents, project: projects, model: models };
+}
+
+/** The question as values of an address; what is usual is not written. */
+export function questionParams(question: Question): Params {
+  const { by, split, since, until, agents, projects, models } = question;
+  return {
+    by: by === "day" ? null : by,
+    split: split === usualSplit(by) ? null : (split ?? "none"),
+    since: since === (until ? ALWAYS : usualSince(by)) ? null : since,
+    until: until || null,
+    agent: agents,
+    project: projects,
+    model: models,
+  };
+}
+
+/** The same time and filters, grouped by something else. */
+export function regrouped(question: Question, by: By): Question {
+  const since = question.since === usualSince(question.by) && !question.until ? usualSince(by) : question.since;
+  return { ...question, by, since, split: question.split === usualSplit(question.by) || question.split === by ? usualSplit(by) : question.split };
+}
+
+/** Where a row leads: from a month to its days, from a day to its sessions, from a name to its days. */
+export function nextOf(row: UsageGroup, question: Question): string | null {
+  const { by, agents, projects, models } = question;
+  const filters = { agent: agents, project: projects, model: models };
+  if (by === "session") return row.key && `/sessions/${row.key}`;
+  if (row.group === null) return null;
+  if (by === "day") return address("/sessions", { ...filters, since: row.group, until: dayPlus(row.group, 1) });
+  if (by === "month") return usage({ ...question, by: "day", ...monthPeriod(row.group) });
+  return usage({ ...regrouped(question, "day"), [`${by}s`]: [row.group] });
+}
+
+function usage(question: Question): string {
+  return address("/usage", questionParams(question));
+}
+
+const MOST_DAYS = 1000;
+
+/** The days from the first to the last, none left out: a gap in time must be seen as one. */
+export function withGaps(rows: readonly UsageGroup[]): UsageGroup[] {
+  const days = rows.filter((row) => row.group !== null && isDay(row.group)).toSorted((one, other) => ((one.group ?? "") < (other.group ?? "") ? -1 : 1));
+  const filled: UsageGroup[] = [];
+  for (const row of days) {
+    let gap = dayPlus(filled.at(-1)?.group ?? "", 1);
+    while (gap && gap < (row.group ?? "") && filled.length < MOST_DAYS) {
+      filled.push({ ...row, group: gap, bill: nothing(row), parts: [] });
+      gap = dayPlus(gap, 1);
+    }
+    filled.push(row);
+  }
+  return filled;
+}
+
+function nothing({ bill }: UsageGroup): UsageGroup["bill"] {
+  const numbers = Object.fromEntries(Object.entries(bill).map(([name, value]) => [name, typeof value === "number" ? 0 : value]));
+  return { ...bill, ...numbers, cost: null, currency: null, costs: {}, unpriced_models: [] };
+}

@@ -1,0 +1,56 @@
+/** What a reader of these numbers has to know: what has no price, what is estimated, what was counted once. */
+import { useState } from "react";
+
+import type { Bill } from "../../api/shapes";
+import { useFormat } from "../../format";
+import { Button, Code, Dialog, visible } from "../../parts";
+import { useText } from "../../text";
+import styles from "./remarks-strip.module.css";
+import { text } from "./text";
+
+/** A price for each of these models, to be completed. */
+export function priceLines(models: readonly string[]): string {
+  return models
+    .map((model) => `[prices.${JSON.stringify(model)}]\ncurrency = "USD"\ninput = 0.00\noutput = 0.00\ncache_read = 0.00\n`)
+    .join("\n");
+}
+
+export function RemarksStrip({ bill }: { bill: Bill }) {
+  const t = useText(text);
+  const f = useFormat();
+  const [open, setOpen] = useState(false);
+  const { unpriced_tokens: unpriced, unpriced_models: models, estimated_requests: estimated, folded_copies: folded } = bill;
+  if (!unpriced && !estimated && !folded) return <p className={styles.strip}>{t.allCounted}</p>;
+  return (
+    <ul role="list" className={styles.strip}>
+      {unpriced > 0 && (
+        <li className={styles.unpriced}>
+          <strong>{t.unpriced(f.tokens(unpriced))}</strong> {t.unpricedNote(named(models, t))}{" "}
+          <Button tone="quiet" small onClick={() => setOpen(true)}>
+            {t.setPrice}
+          </Button>
+        </li>
+      )}
+      {estimated > 0 && (
+        <li>
+          <strong>{t.estimated(f.count(estimated))}</strong> {t.estimatedNote}
+        </li>
+      )}
+      {folded > 0 && (
+        <li>
+          <strong>{t.folded(f.count(folded))}</strong> {t.foldedNote}
+        </li>
+      )}
+      <Dialog open={open} onClose={() => setOpen(false)} title={t.setPrice} wide>
+        <p>{t.priceHow}</p>
+        <Code label="agenttrace.toml" text={priceLines(models)} />
+        <p className="faint">{t.priceMore}</p>
+      </Dialog>
+    </ul>
+  );
+}
+
+function named(models: readonly string[], t: (typeof text)["en"]): string {
+  const shown = models.slice(0, 3).map((model) => visible(model)).join(", ");
+  return models.length > 3 ? t.andMore(shown, models.length - 3) : shown;
+}

@@ -1,0 +1,174 @@
+/** The numbers of every group, with their sums. */
+import type { ReactNode } from "react";
+import { useMemo, useState } from "react";
+import { Link, useLocation } from "wouter";
+
+import type { Bill, UsageAnswer, UsageGroup } from "../../api/shapes";
+import type { Format } from "../../format";
+import { useFormat } from "../../format";
+import type { Column, Sort } from "../../parts";
+import { Button, Cost, PathText, Table, Text } from "../../parts";
+import { useText } from "../../text";
+import { useParams } from "../../url";
+import type { Measure } from "./measure";
+import { amountOf, ranked } from "./measure";
+import type { Question } from "./question";
+import { nextOf } from "./question";
+import { ShareBar } from "./share-bar";
+import { text } from "./text";
+import styles from "./usage-table.module.css";
+
+interface UsageTableProps {
+  answer: UsageAnswer;
+  question: Question;
+  measure: Measure;
+  /** Also the parts of each group. */
+  parts: boolean;
+}
+
+/** A group or a part of one. */
+interface Line {
+  id: string;
+  group: UsageGroup;
+  part: string | null;
+  bill: Bill;
+}
+
+const PAGE = 100;
+
+export function UsageTable({ answer, question, measure, parts }: UsageTableProps) {
+  const t = useText(text);
+  const f = useFormat();
+  const params = useParams();
+  const [, navigate] = useLocation();
+  const [most, setMost] = useState(PAGE);
+  const sort = sortOf(params.text("sort"), params.text("order"), question);
+  const rows = useMemo(() => sorted(answer.rows, sort.by, sort.order, measure), [answer, sort.by, sort.order, measure]);
+  const lines = rows.slice(0, most).flatMap((row) => linesOf(row, parts));
+  const columns = useMemo(() => columnsOf(answer, question, measure, t, f), [answer, question, measure, t, f]);
+  const open = ({ group }: Line) => {
+    const next = nextOf(group, question);
+    if (next) navigate(next);
+  };
+  return (
+    <>
+      <Table
+        label={t.table}
+        columns={columns}
+        rows={lines}
+        rowKey={(line) => line.id}
+        sort={sort}
+        onSort={({ by, order }) => params.change({ sort: by, order })}
+        onOpen={open}
+        foot={(column) => sumOf(column.name, answer.total, t, f)}
+      />
+      {rows.length > most && (
+        <div>
+          <Button onClick={() => setMost(most + PAGE * 5)}>{t.more(f.count(Math.min(rows.length - most, PAGE * 5)))}</Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Time is read from now on back, everything else from the largest on down. */
+function sortOf(by: string, order: string, question: Question): Sort {
+  const usual = question.by === "day" || question.by === "month" ? "group" : "share";
+  const known = by === "group" || by === "share" || Object.hasOwn(NUMBERS, by) ? by : usual;
+  return { by: known, order: order === "asc" ? "asc" : "desc" };
+}
+
+const NUMBERS: Record<string, (bill: Bill) => number> = {
+  requests: (bill) => bill.requests,
+  input: (bill) => bill.input_tokens,
+  cacheRead: (bill) => bill.cache_read_tokens,
+  cacheWrite: (bill) => bill.cache_write_tokens,
+  output: (bill) => bill.output_tokens,
+  reasoning: (bill) => bill.reasoning_tokens,
+  cost: (bill) => Math.max(0, ...Object.values(bill.costs)),
+};
+
+function sorted(rows: readonly UsageGroup[], by: string, order: Sort["order"], measure: Measure): UsageGroup[] {
+  const value = NUMBERS[by];
+  let found: UsageGroup[];
+  if (by === "group") found = rows.toSorted((one, other) => ((one.group ?? "") < (other.group ?? "") ? 1 : -1));
+  else if (value) found = rows.toSorted((one, other) => value(other.bill) - value(one.bill));
+  else found = ranked(rows, measure);
+  return order === "asc" ? found.toReversed() : found;
+}
+
+function linesOf(row: UsageGroup, parts: boolean): Line[] {
+  const id = row.key ?? row.group ?? "";
+  const whole: Line = { id, group: row, part: null, bill: row.bill };
+  if (!parts) return [whole];
+  return [whole, ...row.parts.map((part) => ({ id: `${id}\n${part.name}`, group: row, part: part.name, bill: part.bill }))];
+}
+
+type Words = (typeof text)["en"];
+
+function columnsOf(answer: UsageAnswer, question: Question, measure: Measure, t: Words, f: Format): Column<Line>[] {
+  const names = [t.requests, t.input, t.cacheRead, t.cacheWrite, t.output, t.reasoning];
+  const numbers = Object.entries(NUMBERS)
+    .slice(0, names.length)
+    .map(([name, value], at): Column<Line> => ({
+      name,
+      title: names[at] ?? name,
+      end: true,
+      sortable: true,
+      cell: ({ bill }) => <span title={f.count(value(bill))}>{name === "requests" ? f.count(value(bill)) : f.tokens(value(bill))}</span>,
+    }));
+  return [
+    { name: "group", title: t.bys[question.by], lead: true, sortable: true, cell: (line) => <Name line={line} question={question} /> },
+    ...numbers,
+    { name: "cost", title: t.cost, end: true, sortable: true, cell: ({ bill }) => <Cost bill={bill} /> },
+    {
+      name: "share",
+      title: t.share,
+      end: true,
+      sortable: true,
+      width: "8rem",
+      cell: (line) => <Share line={line} whole={amountOf(answer.total, measure)} measure={measure} />,
+    },
+  ];
+}
+
+function Name({ line, question }: { line: Line; question: Question }) {
+  const t = useText(text);
+  const f = useFormat();
+  const { group, part } = line;
+  if (part !== null) return <span className={styles.part}>{part ? <Text line>{part}</Text> : t.none}</span>;
+  const next = nextOf(group, question);
+  let name: ReactNode = <Text line>{group.group}</Text>;
+  if (question.by === "day") name = f.day(group.group);
+  if (question.by === "project" && group.group !== null) name = <PathText>{group.group}</PathText>;
+  if (question.by === "session") name = <Text line>{group.title ?? group.group ?? t.untitled}</Text>;
+  if (group.group === null) name = question.by === "project" ? t.noProject : t.none;
+  return next ? (
+    <Link href={next} className={styles.name}>
+      {name}
+    </Link>
+  ) : (
+    <span className="soft">{name}</span>
+  );
+}
+
+function Share({ line, whole, measure }: { line: Line; whole: number; measure: Measure }) {
+  const f = useFormat();
+  const amount = amountOf(line.bill, measure);
+  // Without a price nobody knows the share of the cost.
+  const unknown = amount === 0 && measure !== "tokens" && line.bill.unpriced_tokens > 0;
+  return (
+    <span className={styles.share} data-part={line.part !== null || undefined}>
+      <ShareBar share={whole ? amount / whole : 0} />
+      <span>{unknown ? "?" : f.percent(amount, whole)}</span>
+    </span>
+  );
+}
+
+function sumOf(column: string, total: Bill, t: Words, f: Format): ReactNode {
+  const value = NUMBERS[column];
+  if (column === "group") return t.total;
+  if (column === "cost") return <Cost bill={total} />;
+  if (!value) return "";
+  return <span title={f.count(value(total))}>{column === "requests" ? f.count(value(total)) : f.tokens(value(total))}</span>;
+}

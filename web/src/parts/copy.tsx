@@ -1,0 +1,56 @@
+/** Copies a text. */
+import { useEffect, useState } from "react";
+
+import { useText } from "../text";
+import { Button, IconButton } from "./button";
+import { toast } from "./toast";
+import { text } from "./words";
+
+type Source = string | (() => string | Promise<string>);
+
+interface CopyProps {
+  /** The text, or a function that gets it. */
+  text: Source;
+  /** On the button; without it there is only the drawing. */
+  label?: string;
+  /** Read out where there is only the drawing: what is copied. */
+  hint?: string;
+}
+
+export function Copy({ text: source, label, hint }: CopyProps) {
+  const t = useText(text);
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    if (!done) return undefined;
+    const timer = window.setTimeout(() => setDone(false), 1600);
+    return () => window.clearTimeout(timer);
+  }, [done]);
+  const run = () => void copy(source).then(setDone, () => toast(t.copyFailed, { failed: true }));
+  const icon = done ? "check" : "copy";
+  if (label) {
+    return (
+      <Button icon={icon} small onClick={run}>
+        {done ? t.copied : label}
+      </Button>
+    );
+  }
+  return <IconButton icon={icon} label={done ? t.copied : (hint ?? t.copy)} onClick={run} />;
+}
+
+/** Puts a text on the clipboard, also where the page came over plain HTTP and browsers withhold theirs. */
+export async function copy(source: Source): Promise<boolean> {
+  const value = typeof source === "string" ? source : await source();
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(value);
+    return true;
+  }
+  const field = document.createElement("textarea");
+  field.value = value;
+  field.readOnly = true;
+  document.body.append(field);
+  field.select();
+  const worked = document.execCommand("copy");
+  field.remove();
+  if (!worked) throw new Error("not copied");
+  return true;
+}

@@ -1,0 +1,67 @@
+/** Markdown as elements: no HTML of its own, no images from elsewhere, links only to the web and to mail. */
+import type { ReactNode } from "react";
+import ReactMarkdown from "react-markdown";
+import type { Components } from "react-markdown";
+import remarkGfm from "remark-gfm";
+
+import { useText } from "../text";
+import { safeAddress } from "./links";
+import styles from "./markdown.module.css";
+import { text as words } from "./words";
+
+function Link({ href, children }: { href?: string; children?: ReactNode }) {
+  const address = href ? safeAddress(href) : null;
+  if (!address) return <span title={href}>{children}</span>;
+  return (
+    <a href={address} target="_blank" rel="noopener noreferrer" title={address}>
+      {children}
+    </a>
+  );
+}
+
+/** An image would be fetched, and tell its server who reads this: it becomes a link. */
+function Image({ src, alt }: { src?: string | Blob; alt?: string }) {
+  const t = useText(words);
+  return <Link href={typeof src === "string" ? src : undefined}>{`${t.image}: ${alt || String(src)}`}</Link>;
+}
+
+/** Looks like a heading and is none: the headings of the page are its own, whatever a message says. */
+function Heading({ children }: { children?: ReactNode }) {
+  return (
+    <p dir="auto" className={styles.heading}>
+      {children}
+    </p>
+  );
+}
+
+const COMPONENTS: Components = {
+  a: ({ href, children }) => <Link href={href}>{children}</Link>,
+  img: ({ src, alt }) => <Image src={src} alt={alt} />,
+  h1: ({ children }) => <Heading>{children}</Heading>,
+  h2: ({ children }) => <Heading>{children}</Heading>,
+  h3: ({ children }) => <Heading>{children}</Heading>,
+  h4: ({ children }) => <Heading>{children}</Heading>,
+  h5: ({ children }) => <Heading>{children}</Heading>,
+  h6: ({ children }) => <Heading>{children}</Heading>,
+  p: ({ children }) => <p dir="auto">{children}</p>,
+  li: ({ children }) => <li dir="auto">{children}</li>,
+  input: ({ checked }) => <span>{checked ? "☑ " : "☐ "}</span>,
+  table: ({ children }) => (
+    <div className={styles.table}>
+      <table>{children}</table>
+    </div>
+  ),
+  // Focus makes wide code scrollable by keyboard.
+  // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+  pre: ({ children }) => <pre tabIndex={0}>{children}</pre>,
+};
+
+export default function Rendered({ text }: { text: string }) {
+  return (
+    <div className={styles.markdown} dir="auto">
+      <ReactMarkdown remarkPlugins={[remarkGfm]} components={COMPONENTS} urlTransform={(url) => url}>
+        {text}
+      </ReactMarkdown>
+    </div>
+  );
+}

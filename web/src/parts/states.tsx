@@ -1,0 +1,107 @@
+/** What is shown while something is loaded, when it failed, and when there is nothing. */
+import type { ReactNode } from "react";
+import { useEffect, useState } from "react";
+
+import { ProblemError, UnreachableError } from "../api/client";
+import { useText } from "../text";
+import { Button } from "./button";
+import type { IconName } from "./icon";
+import { Icon } from "./icon";
+import styles from "./states.module.css";
+import { Text } from "./text-view";
+import { text } from "./words";
+
+/** True once so many milliseconds have passed: what comes at once does not flicker. */
+export function useLater(ms = 150): boolean {
+  const [passed, setPassed] = useState(false);
+  useEffect(() => {
+    const timer = window.setTimeout(() => setPassed(true), ms);
+    return () => window.clearTimeout(timer);
+  }, [ms]);
+  return passed;
+}
+
+/** Grey lines in the place of what comes. */
+export function Loading({ lines = 4 }: { lines?: number }) {
+  const t = useText(text);
+  const late = useLater();
+  return (
+    <div className={styles.loading} role="status" data-late={late || undefined}>
+      <span className="unseen">{late ? t.loading : ""}</span>
+      {Array.from({ length: lines }, (_, line) => (
+        <span key={line} className={styles.bar} aria-hidden="true" style={{ width: `${90 - ((line * 37) % 50)}%` }} />
+      ))}
+    </div>
+  );
+}
+
+interface FailedProps {
+  error: unknown;
+  retry?: () => void;
+  title?: string;
+}
+
+/** What went wrong, in the server's words, and another try. */
+export function Failed({ error, retry, title }: FailedProps) {
+  const t = useText(text);
+  const detail = error instanceof UnreachableError ? t.unreachable : sentence(error);
+  return (
+    <div className={styles.failed} role="alert">
+      <Icon name="warn" size={20} />
+      <div>
+        <strong>{title ?? t.failed}</strong>
+        <p>
+          <Text>{detail}</Text>
+        </p>
+        {retry && (
+          <Button icon="refresh" onClick={retry}>
+            {t.retry}
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** What a user can be told of an error. */
+export function sentence(error: unknown): string {
+  if (error instanceof ProblemError) return error.detail;
+  return error instanceof Error ? error.message : String(error);
+}
+
+interface EmptyProps {
+  title: string;
+  icon?: IconName;
+  /** What to do about it. */
+  children?: ReactNode;
+}
+
+export function Empty({ title, icon, children }: EmptyProps) {
+  return (
+    <div className={styles.empty}>
+      {icon && <Icon name={icon} size={28} />}
+      <strong>{title}</strong>
+      {children}
+    </div>
+  );
+}
+
+/** What of a query is looked at. */
+interface Asked<T> {
+  data: T | undefined;
+  error: Error | null;
+  refetch: () => unknown;
+}
+
+interface LoadedProps<T> {
+  query: Asked<T>;
+  lines?: number;
+  children: (data: T) => ReactNode;
+}
+
+/** The answer of a query, or its loading or failed state; an old answer stays while a new one fails. */
+export function Loaded<T>({ query, lines, children }: LoadedProps<T>) {
+  if (query.data !== undefined) return <>{children(query.data)}</>;
+  if (query.error) return <Failed error={query.error} retry={() => void query.refetch()} />;
+  return <Loading lines={lines} />;
+}

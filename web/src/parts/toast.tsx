@@ -1,0 +1,46 @@
+/** Short messages about what was just done; they go by themselves. */
+import { useSyncExternalStore } from "react";
+
+import { Store } from "../store";
+import { useText } from "../text";
+import { IconButton } from "./button";
+import { Text } from "./text-view";
+import styles from "./toast.module.css";
+import { text } from "./words";
+
+interface Message {
+  id: number;
+  says: string;
+  failed: boolean;
+}
+
+const messages = new Store<readonly Message[]>([]);
+const SHOWN_FOR = 5000;
+let count = 0;
+
+/** Shows a message; one about a failure stays until it is closed. */
+export function toast(says: string, { failed = false }: { failed?: boolean } = {}): void {
+  const id = (count += 1);
+  messages.set([...messages.value, { id, says, failed }].slice(-4));
+  if (!failed) window.setTimeout(() => close(id), SHOWN_FOR);
+}
+
+function close(id: number): void {
+  messages.set(messages.value.filter((message) => message.id !== id));
+}
+
+/** Where messages appear: once, in the shell. */
+export function Toasts() {
+  const t = useText(text);
+  const shown = useSyncExternalStore(messages.subscribe, messages.read);
+  return (
+    <div className={styles.toasts} role="status">
+      {shown.map((message) => (
+        <div key={message.id} className={styles.toast} data-failed={message.failed || undefined}>
+          <Text>{message.says}</Text>
+          <IconButton icon="close" label={t.close} onClick={() => close(message.id)} />
+        </div>
+      ))}
+    </div>
+  );
+}
