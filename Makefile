@@ -13,7 +13,8 @@ help:
 	@echo "make up     set everything up and run AgentTrace"
 	@echo "make demo   see it with made-up sessions"
 	@echo "make test   set everything up and run the tests"
-	@echo "make lint   ruff, mypy, import contracts"
+	@echo "make lint   ruff, mypy, import contracts, the page's types and rules"
+	@echo "make console  build the web page of the console"
 	@echo "make bench  measure, beside peers and the machine's limit"
 
 setup: $(STAMP)
@@ -51,6 +52,14 @@ lint: setup console
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# The pictures of the README, from the demo; needs Chromium.
+screenshots: setup console
+	$(BIN)/python web/screenshots.py
+
+# The shapes of the API as TypeScript.
+web-types: setup
+	$(BIN)/python -m agenttrace.serve.api.typescript > web/src/api/shapes.ts
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from agenttrace.console import PAGE
+from agenttrace.ids import session_number
 from cli.conftest import Program, stop
+from run.fixtures import execute
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -28,6 +43,32 @@ FLAGS = (
 )
 #: What a page may take on a machine that runs other tests beside it.
 PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
+
+#: Every page that is in the navigation, by its address.
+PAGES = {
+    "/": "Overview",
+    "/sessions": "Sessions",
+    "/usage": "Usage",
+    "/runs": "Runs",
+    "/chat": "Chat",
+    "/guards": "Guards",
+    "/cache": "Cache",
+    "/files": "Files",
+    "/exports": "Exports",
+    "/settings": "Settings",
+}
+#: The session of the fixtures that is written in Chinese.
+CHINESE = "zh-1"
+#: A session with a failed tool call.
+FAILING = "failing-1"
+
+Databases = Callable[[], str]
+
+
+def key_of(agent: str, session_id: str) -> str:
+    """The key of a session in addresses."""
+    return f"{session_number(agent, session_id):016x}"
 
 
 # Of a module, not of the session: while Playwright runs, this thread has a running loop, and other tests want theirs.
@@ -74,22 +115,33 @@ class Visit:
         self._contexts: list[BrowserContext] = []
         self.watched = Watched()
 
-    def open(
-        self, path: str, *, width: int = 1280, height: int = 900, theme: str = "light", language: str = "en-US"
+    def enter(
+        self, *, width: int = 1280, height: int = 900, theme: str = "light", language: str = "en-US"
     ) -> Page:
-        """A page in a browser of its own: nothing remembered."""
+        """An empty page in a browser of its own: nothing remembered."""
         context = self._browser.new_context(
-            viewport={"width": width, "height": height},
+            viewport=ViewportSize(width=width, height=height),
             color_scheme="dark" if theme == "dark" else "light",
             locale=language,
             base_url=self.base,
+            accept_downloads=True,
         )
         context.set_default_timeout(PATIENCE_MS)
         self._contexts.append(context)
         page = context.new_page()
         self.watched.watch(page, self.base)
+        return page
+
+    def open(self, path: str, **how: Any) -> Page:  # noqa: ANN401 - as enter has them
+        """A page in a browser of its own, at an address."""
+        page = self.enter(**how)
         page.goto(path)
         return page
+
+    def leave(self, page: Page) -> None:
+        """Close a page and its browser before the visit ends."""
+        self._contexts.remove(page.context)
+        page.context.close()
 
     def close(self) -> None:
         """End the visit."""
@@ -97,53 +149,151 @@ class Visit:
             context.close()
 
 
-@dataclass
-class Served:
-    """A running ``agenttrace up``."""
+class running:  # noqa: N801 - used like a function
+    """``agenttrace up`` until the block is left; ``stop`` and ``start`` end it before, and begin it again."""
 
-    program: Program
-    url: str
+    def __init__(self, program: Program, *, env: Mapping[str, str] | None = None, command: str = "up") -> None:
+        self.program, self._command = program, command
+        program.environment |= env or {}
+        self._process: subprocess.Popen[str] | None = None
+        self.url = ""
 
     @property
     def home(self) -> Path:
         """The data directory."""
         return self.program.home
 
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The logs of four agents, recorded and served."""
-    user = tmp_path_factory.mktemp("user") / "home"
-    user.mkdir()
-    program = Program(user)
-    program.use_fixtures()
-    with running(program) as found:
-        yield found
-
-
-class running:  # noqa: N801 - used like a function
-    """``agenttrace up`` until the block is left."""
-
-    def __init__(self, program: Program, *arguments: str) -> None:
-        self._process = program.start("up", "--port", "0", "--json", *arguments)
-        self._program = program
-
-    def __enter__(self) -> Served:
+    def start(self) -> None:
+        """Begin, at the same port if there was one before."""
+        port = str(urlsplit(self.url).port or 0)
+        self._process = self.program.start(self._command, "--port", port, "--json")
         assert self._process.stdout is not None
         for line in self._process.stdout:
             told = json.loads(line)
             if "url" in told:
-                return Served(self._program, told["url"])
-        raise AssertionError(f"up ended: {self._process.communicate()[1]}")
+                self.url = told["url"]
+                return
+        raise AssertionError(f"{self._command} ended: {self._process.communicate()[1]}")
+
+    def stop(self) -> None:
+        """End it, as a user would with Ctrl-C."""
+        if self._process is not None:
+            stop(self._process)
+        self._process = None
+
+    def __enter__(self) -> running:
+        self.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
-        stop(self._process)
+        self.stop()
 
 
-@pytest.fixture
-def visit(browser: Browser, served: Served) -> Iterator[Visit]:
+@pytest.fixture(scope="session")
+def databases(postgres_url: str, template: str, worker_id: str) -> Databases:
+    """Migrated databases, a fresh one for each server: quicker than a PostgreSQL for each of them."""
+    numbers = count(1)
+
+    def make() -> str:
+        name = f"browser_{worker_id}_{next(numbers)}"
+        execute(postgres_url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        execute(postgres_url, f"CREATE DATABASE {name} TEMPLATE {template}")
+        return urlsplit(postgres_url)._replace(path=f"/{name}").geturl()
+
+    return make
+
+
+def new_user(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> Program:
+    """Somebody without any logs, and with a database."""
+    user = tmp_path_factory.mktemp("user") / "home"
+    user.mkdir()
+    program = Program(user)
+    program.home.mkdir(mode=0o700)
+    program.environment["AGENTTRACE_DATABASE_URL"] = databases()
+    return program
+
+
+def write_extra_logs(program: Program) -> None:
+    """What the agents' fixtures do not have: a Chinese session, a failed tool, a line that is no JSON."""
+    now = time.time()
+    program.log(
+        CHINESE,
+        {"type": "session.begin", "id": "s", "ts": now, "agent": "客服", "project": "商城", "title": "包裹到哪里了？"},
+        {"type": "turn.begin", "id": "t", "ts": now, "turn": 1, "prompt": "我的包裹 4711 什么时候送到？"},
+        {"type": "step.begin", "id": "a", "ts": now, "turn": 1, "step": 1, "model": "qwen-max"},
+        {"type": "message", "id": "m", "ts": now, "turn": 1, "step": 1, "role": "assistant", "text": "包裹今天下午配送。"},
+        {
+            "type": "step.end",
+            "id": "a",
+            "ts": now + 1,
+            "turn": 1,
+            "step": 1,
+            "usage": {"input_tokens": 400, "output_tokens": 50},
+        },
+        {"type": "turn.end", "id": "t", "ts": now + 1, "turn": 1},
+    )
+    path = program.log(
+        FAILING,
+        {"type": "session.begin", "id": "s", "ts": now - 9, "agent": "helpdesk", "title": "Deploy the harbour"},
+        {"type": "turn.begin", "id": "t", "ts": now - 9, "turn": 1, "prompt": "Deploy it, please"},
+        {"type": "step.begin", "id": "a", "ts": now - 8, "turn": 1, "step": 1, "model": "qwen-max"},
+        {"type": "tool.begin", "id": "c1", "ts": now - 7, "turn": 1, "step": 1, "name": "deploy", "arguments": {"to": "prod"}},
+        {"type": "tool.end", "id": "c1", "ts": now - 6, "turn": 1, "status": "error", "error": "the lighthouse is dark"},
+        {"type": "step.end", "id": "a", "ts": now - 5, "turn": 1, "step": 1},
+        {"type": "turn.end", "id": "t", "ts": now - 5, "turn": 1},
+    )
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write("this is no JSON\n")
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> Iterator[running]:
+    """The logs of four agents and two sessions more, recorded and served; for tests that only look."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine; to run these tests: apt install chromium")
+    program = new_user(tmp_path_factory, databases)
+    program.use_fixtures()
+    write_extra_logs(program)
+    program.run("record", "--once", "--index")
+    with running(program) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory, databases: Databases, browser: Browser) -> Iterator[running]:
+    """An empty store, served to this module alone: its tests may write logs and stop the server."""
+    with running(new_user(tmp_path_factory, databases)) as found:
+        yield found
+
+
+def visiting(browser: Browser, url: str) -> Iterator[Visit]:
     """A visitor; a page that logs an error or asks another host fails the test."""
-    found = Visit(browser, served.url)
+    found = Visit(browser, url)
     yield found
     found.close()
     assert found.watched.complaints == []
+
+
+@pytest.fixture
+def visit(browser: Browser, served: running) -> Iterator[Visit]:
+    """A visitor of the recorded fixtures."""
+    yield from visiting(browser, served.url)
+
+
+@pytest.fixture
+def own_visit(browser: Browser, own: running) -> Iterator[Visit]:
+    """A visitor of this module's own server."""
+    yield from visiting(browser, own.url)
+
+
+def settled(page: Page) -> None:
+    """Wait until a page shows what it has to show: its heading, and nothing that is still loading."""
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator("main [role=status] .unseen", has_text="…")).to_have_count(0)
+    page.wait_for_function("() => !document.querySelector('main [class*=loading]')")
+
+
+def overflow(page: Page) -> int:
+    """How many pixels the page is wider than its window."""
+    wide: int = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    return wide

@@ -1,28 +1,46 @@
-"""The first look: every page opens, by its address and by its link."""
+"""The first look: every page opens by its address, by its link and by its keys."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import Visit
+from .conftest import PAGES, Visit
 
-PAGES = {
-    "/": "Overview",
-    "/sessions": "Sessions",
-    "/usage": "Usage",
-    "/runs": "Runs",
-    "/chat": "Chat",
-    "/guards": "Guards",
-    "/cache": "Cache",
-    "/files": "Files",
-    "/exports": "Exports",
-    "/settings": "Settings",
-}
+KEYS = "osurcbkfe,"
 
 
 @pytest.mark.parametrize(("path", "title"), PAGES.items())
 def test_every_page_opens_by_its_address(visit: Visit, path: str, title: str) -> None:
-    """A bookmark shows the page it was made of, with its name as heading."""
+    """A bookmark shows the page it was made of, with its name as heading and in the window's title."""
     page = visit.open(path)
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    expect(page).to_have_title(f"{title} · AgentTrace")
+    expect(page.get_by_role("link", name=title, exact=True).first).to_have_attribute("aria-current", "page")
+
+
+def test_every_page_opens_by_its_link_and_its_keys(visit: Visit) -> None:
+    """The navigation and the keys ``g`` and a letter lead to every page, and back leads to where one was."""
+    page = visit.open("/exports")
+    side = page.get_by_role("navigation", name="Pages").first
+    for path, title in PAGES.items():
+        side.get_by_role("link", name=title, exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(title)
+        expect(page).to_have_url(visit.base + path)
+    for key, (path, title) in zip(KEYS, PAGES.items(), strict=True):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page.get_by_role("heading", level=1)).to_have_text(title)
+        expect(page).to_have_url(visit.base + path)
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Exports")
+    page.go_forward()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Settings")
+
+
+def test_a_wrong_address_says_so(visit: Visit) -> None:
+    """An address that leads nowhere says so and leads to the overview."""
+    page = visit.open("/nowhere/at-all")
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+    page.get_by_role("link", name="To the overview").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

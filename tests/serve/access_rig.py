@@ -82,6 +82,10 @@ def _add_endpoints(app: FastAPI) -> None:
     async def broken() -> Response:
         raise ZeroDivisionError
 
+    @app.get("/api/v1/strict")
+    async def strict() -> Response:
+        return Response(headers={"Content-Security-Policy": "sandbox"})
+
     @app.post("/api/v1/things/{name}", dependencies=[Depends(admin)])
     async def change(request: Request, name: str) -> Response:
         async with audited(request, "thing.change", name):

@@ -310,6 +310,17 @@ def test_security_headers_are_on_every_answer(home: Path) -> None:
     run_guarded(home, body)
 
 
+def test_an_answer_may_be_stricter(home: Path) -> None:
+    """A policy that an endpoint has of its own is the only one; the other headers are there all the same."""
+
+    async def body(rig: Rig) -> None:
+        headers = (await rig.ask("GET", "/api/v1/strict")).headers
+        assert headers.getall("Content-Security-Policy") == ["sandbox"]
+        assert headers.getall("X-Content-Type-Options") == ["nosniff"]
+
+    run_guarded(home, body)
+
+
 def test_the_policy_lets_nothing_in_from_elsewhere() -> None:
     """Scripts, styles, fonts and connections only from ourselves, never inline; no frames, no other base."""
     policy = SECURITY_HEADERS["Content-Security-Policy"]

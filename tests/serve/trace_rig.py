@@ -227,7 +227,7 @@ async def console(settings: Settings) -> AsyncIterator[Console]:
         hub, life = Hub(reader, index, settings), Life()
         context = cast("Context", SimpleNamespace(settings=settings, reader=reader, index=index, hub=hub, life=life))
         app = FastAPI()
-        app.state.life, app.state.chat, app.state.context = life, None, context
+        app.state.chat, app.state.context = None, context
         context.close = lambda: None  # type: ignore[method-assign]
         for router in (sessions_router, search_router, live_router):
             app.include_router(router(context))
@@ -238,7 +238,6 @@ async def console(settings: Settings) -> AsyncIterator[Console]:
         serving = asyncio.create_task(serve(app, "127.0.0.1", 0, told, on_listening=listening.set_result))
 
         async def stop() -> None:
-            hub.close()
             told.set()
             await serving
 

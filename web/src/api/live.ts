@@ -58,6 +58,8 @@ export class LiveStream {
   private cancel: () => void = () => {};
   private unsettle: () => void = () => {};
   private cursor: number | null = null;
+  /** Which store the cursor is of, as the server names it: one that was made anew counts from the start. */
+  private epoch = "";
   private session: string | null = null;
   private failures = 0;
 
@@ -68,7 +70,7 @@ export class LiveStream {
     this.drop();
     if (this.state.value !== "offline") this.state.set(this.failures ? "reconnecting" : "connecting");
     const source = this.around.open(
-      address(`${API}/live`, { session: this.session, after: this.cursor }),
+      address(`${API}/live`, { session: this.session, after: this.mark() }),
     );
     this.source = source;
     this.cancel = this.around.later(PATIENCE, () => this.lost(source));
@@ -76,7 +78,7 @@ export class LiveStream {
     this.hear<LiveHello>(source, "hello", (hello) => this.greeted(hello));
     this.hear<LiveSessions>(source, "sessions", (news) => this.told(news, (listener) => listener.sessions?.(news)));
     this.hear<Timeline>(source, "timeline", (news) => this.told(news, (listener) => listener.timeline?.(news)));
-    this.hear<LiveReset>(source, "reset", (news) => this.told(news, (listener) => listener.reset?.(news)));
+    this.hear<LiveReset>(source, "reset", (news) => this.begunAnew(news));
   };
 
   /** Gives the connection back: browsers allow six to a server, and each open page holds one. */
@@ -102,6 +104,12 @@ export class LiveStream {
     });
   }
 
+  /** Up to where everything is known. */
+  private mark(): string | null {
+    if (this.cursor === null) return null;
+    return this.epoch ? `${this.cursor}-${this.epoch}` : String(this.cursor);
+  }
+
   /** The connection is not needed any more or is replaced. */
   private drop(): void {
     this.cancel();
@@ -112,6 +120,7 @@ export class LiveStream {
   private hear<T>(source: Source, name: string, take: (news: T) => void): void {
     source.addEventListener(name, (event) => {
       if (source !== this.source) return;
+      this.epoch = event.lastEventId?.split("-")[1] ?? this.epoch;
       take(JSON.parse(event.data) as T);
     });
   }
@@ -124,10 +133,12 @@ export class LiveStream {
     // What lies between our cursor and the server's is still to be told, so hello does not move ours on.
     this.cursor ??= hello.cursor;
     // A cursor that the server has not reached belongs to another store: it was set up anew.
-    if (hello.cursor < this.cursor) {
-      this.cursor = hello.cursor;
-      this.told(hello, (listener) => listener.reset?.({ cursor: hello.cursor }));
-    }
+    if (hello.cursor < this.cursor) this.begunAnew({ cursor: hello.cursor });
+  }
+
+  private begunAnew(news: LiveReset): void {
+    this.cursor = news.cursor;
+    for (const listener of this.listeners) listener.reset?.(news);
   }
 
   private told(news: { cursor: number }, say: (listener: LiveListener) => void): void {

@@ -1,3 +1,36 @@
+/** The chat of the assistant, to be tried by whoever runs it. */
+import { useGet, useMe } from "../../api/queries";
+import type { Catalog } from "../../api/shapes";
+import { Empty, LinkButton, Loaded, Page } from "../../parts";
+import { useText } from "../../text";
+import { MissingSettings, Unavailable, isAway } from "../runs/unavailable";
+import { Talk } from "./talk";
+import { text } from "./text";
+
 export default function Chat() {
-  return <h1 tabIndex={-1}>Chat</h1>;
+  const t = useText(text);
+  const me = useMe();
+  const catalog = useGet<Catalog>("/catalog", {}, { fresh: 60_000 });
+  if (me.data && me.data.role !== "admin") {
+    return (
+      <Page title={t.title}>
+        <Empty icon="chat" title={t.viewer}>
+          <p>{t.viewerWhy}</p>
+          <LinkButton href="/runs?tab=calls&app=app1">{t.toCalls}</LinkButton>
+        </Empty>
+      </Page>
+    );
+  }
+  if (!catalog.data && isAway(catalog.error)) {
+    return (
+      <Page title={t.title}>
+        <Unavailable error={catalog.error} />
+      </Page>
+    );
+  }
+  return (
+    <Loaded query={catalog} lines={8}>
+      {(known) => <Talk catalog={known} notice={<MissingSettings names={known.missing} />} />}
+    </Loaded>
+  );
 }

@@ -5,7 +5,7 @@ import { Empty, Grid, Loaded, Page } from "../../parts";
 import { useText } from "../../text";
 import { useRefetchOnLive } from "../usage/throttle";
 import { Command, Recording } from "./recording";
-import { ExportState, RunHalf } from "./run-half";
+import { ExportState, RunHalf, isUsed } from "./run-half";
 import { Running } from "./running";
 import { Spending } from "./spending";
 import styles from "./overview.module.css";
@@ -42,11 +42,11 @@ function Parts({ overview }: { overview: Overview }) {
         </>
       )}
       <Grid min="26rem">
-        {run.available && <RunHalf run={run} />}
+        {isUsed(run) && <RunHalf run={run} />}
         <Recording recording={recording} />
       </Grid>
       <div className={styles.quiet}>
-        {!run.available && <RunHalf run={run} />}
+        {!isUsed(run) && <RunHalf run={run} />}
         <ExportState exports={overview.exports} />
       </div>
     </>

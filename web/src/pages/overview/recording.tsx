@@ -11,7 +11,7 @@ import { text } from "./text";
 export function Recording({ recording }: { recording: RecordingState }) {
   const t = useText(text);
   const f = useFormat();
-  const { lines } = recording;
+  const { lines, quarantine_open: open, unreadable, lost_bytes: lost } = recording;
   return (
     <Section title={t.recording} actions={<Link href="/files">{t.files(f.count(recording.file_count))}</Link>}>
       <div className={styles.parts}>
@@ -19,19 +19,30 @@ export function Recording({ recording }: { recording: RecordingState }) {
           facts={[
             [t.recorder, <Recorder key="recorder" recording={recording} />],
             [t.lag, <Lag key="lag" recording={recording} />],
-            [t.quarantine, recording.quarantine_open > 0 ? <Link key="q" href="/files" className={styles.bad}>{t.quarantined(f.count(recording.quarantine_open))}</Link> : t.noneOfThem],
-            [t.unreadable, recording.unreadable > 0 ? <Link key="u" href="/files?state=error" className={styles.bad}>{f.count(recording.unreadable)}</Link> : undefined],
-            [t.lost, recording.lost_bytes > 0 ? <span key="l" className={styles.bad}>{f.size(recording.lost_bytes)}</span> : undefined],
+            [t.quarantine, open > 0 ? bad("/files", t.quarantined(f.count(open))) : t.noneOfThem],
+            [t.unreadable, unreadable > 0 ? bad("/files?state=error", f.count(unreadable)) : undefined],
+            [t.lost, lost > 0 ? bad("/files", f.size(lost)) : undefined],
             [t.searchIndex, recording.search_backlog > 0 ? t.backlog(f.count(recording.search_backlog)) : t.upToDate],
             [t.database, f.size(recording.database_bytes)],
           ]}
         />
-        <div className={styles.lines}>
-          <Outcomes lines={lines} />
-          <Tiers tiers={recording.dedup} fresh={recording.new_events} />
-        </div>
+        {lines.lines > 0 && (
+          <div className={styles.lines}>
+            <Outcomes lines={lines} />
+            <Tiers tiers={recording.dedup} fresh={recording.new_events} />
+          </div>
+        )}
       </div>
     </Section>
+  );
+}
+
+/** What somebody should look at, and where. */
+function bad(href: string, says: string) {
+  return (
+    <Link href={href} className={styles.bad}>
+      {says}
+    </Link>
   );
 }
 

@@ -10,7 +10,7 @@ import { text } from "./text";
 
 export function RunHalf({ run }: { run: RunState }) {
   const t = useText(text);
-  if (!run.available) return <Away run={run} />;
+  if (!isUsed(run)) return <Away run={run} />;
   return (
     <Section title={t.run} actions={<Link href="/guards">{t.guards}</Link>}>
       <div className={styles.parts}>
@@ -33,22 +33,30 @@ export function RunHalf({ run }: { run: RunState }) {
   );
 }
 
-/** Many only record: for them this is one line. */
+/** Whether applications can be run here, or have been: many only record. */
+export function isUsed({ available, missing, budget, ...jobs }: RunState): boolean {
+  const spent = budget === null ? 0 : budget.month.used + budget.month.failed + budget.month.reserved;
+  return available && (missing.length === 0 || spent + jobs.running_jobs + jobs.waiting_jobs + jobs.failed_jobs_today > 0);
+}
+
+/** For those who only record this is one line. */
 function Away({ run }: { run: RunState }) {
   const t = useText(text);
   return (
     <p className={styles.quiet}>
-      {t.runAway} <Text>{run.reason ?? t.notSet}</Text>
-      {run.missing.length > 0 && <Missing names={run.missing} />}
+      {t.runAway} {run.reason && <Text>{run.reason}</Text>} {run.missing.length > 0 && <Missing names={run.missing} />}
     </p>
   );
 }
 
 function Missing({ names }: { names: string[] }) {
   const t = useText(text);
+  const f = useFormat();
+  const [first = "", ...others] = names;
   return (
-    <span className={styles.quiet}>
-      {t.missing} <code>{visible(names.join(", "))}</code> · <Link href="/settings">{t.settings}</Link>
+    <span className={styles.quiet} title={visible(names.join("\n"))}>
+      {t.missing} <code>{visible(first)}</code> {others.length > 0 && t.andOthers(f.count(others.length))}{" "}
+      <Link href="/settings">{t.settings}</Link>
     </span>
   );
 }
@@ -89,7 +97,7 @@ function Breakers({ breakers }: { breakers: BreakerRow[] }) {
         </div>
       ))}
       <div>
-        <StateMark state="closed" label={others.length === 0 ? t.allClosed(f.count(closed.length)) : t.someClosed(f.count(closed.length))} />
+        <StateMark state="closed" label={(others.length === 0 ? t.allClosed : t.someClosed)(f.count(closed.length))} />
       </div>
     </div>
   );

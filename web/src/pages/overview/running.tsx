@@ -14,6 +14,8 @@ import styles from "./running.module.css";
 import { text } from "./text";
 
 const SHOWN = 6;
+/** The server tells of no more than so many in each state. */
+const TOLD = 50;
 
 export function Running({ overview }: { overview: Overview }) {
   const t = useText(text);
@@ -67,7 +69,7 @@ function Group({ name, state, rows }: GroupProps) {
     <section className={styles.group} aria-label={t.groups[name]}>
       <h3 className={styles.head}>
         <StateMark state={state} label={t.groups[name]} look={name === "failed" ? "failed" : undefined} />
-        <span className="faint">{f.count(rows.length)}</span>
+        <span className="faint">{rows.length < TOLD ? f.count(rows.length) : `${TOLD}+`}</span>
         {rows.length > SHOWN && (
           <Link href={address("/sessions", { state, since: state === "working" ? null : "24h" })}>{t.showAll}</Link>
         )}

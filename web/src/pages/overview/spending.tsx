@@ -52,8 +52,24 @@ export function Spending({ overview }: { overview: Overview }) {
       }
     >
       <div className={styles.spans}>
-        <Span title={t.today} since="today" bill={overview.today} parts={isModel ? overview.today_by_model : overview.today_by_agent} by={by} measure={measure} colour={colour} />
-        <Span title={t.month} since="30d" bill={overview.month} parts={isModel ? overview.month_by_model : overview.month_by_agent} by={by} measure={measure} colour={colour} />
+        <Span
+          title={t.today}
+          since="today"
+          bill={overview.today}
+          parts={isModel ? overview.today_by_model : overview.today_by_agent}
+          by={by}
+          measure={measure}
+          colour={colour}
+        />
+        <Span
+          title={t.month}
+          since="30d"
+          bill={overview.month}
+          parts={isModel ? overview.month_by_model : overview.month_by_agent}
+          by={by}
+          measure={measure}
+          colour={colour}
+        />
       </div>
       <Days overview={overview} measure={measure} />
       <RemarksStrip bill={overview.month} />

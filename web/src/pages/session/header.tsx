@@ -57,16 +57,16 @@ function Figures({ session }: { session: SessionDetail }) {
       <Figure name={t.facts.duration}>
         <Elapsed start={session.started_at} end={session.state === "working" ? null : session.last_at} />
       </Figure>
-      <Figure name={t.facts.turns}>{f.count(session.turns)}</Figure>
-      <Figure name={t.facts.steps}>{f.count(session.steps)}</Figure>
-      <Figure name={t.facts.tools}>{f.count(session.tools)}</Figure>
-      <Figure name={t.facts.errors} failed={session.errors > 0}>
+      <Figure name={t.facts.turns(session.turns)}>{f.count(session.turns)}</Figure>
+      <Figure name={t.facts.steps(session.steps)} minor>{f.count(session.steps)}</Figure>
+      <Figure name={t.facts.tools(session.tools)}>{f.count(session.tools)}</Figure>
+      <Figure name={t.facts.errors(session.errors)} failed={session.errors > 0}>
         {f.count(session.errors)}
       </Figure>
       <Figure name={t.facts.input} title={f.count(input)}>
         {f.tokens(input)}
       </Figure>
-      <Figure name={t.facts.cached} title={f.count(bill.cache_read_tokens)}>
+      <Figure name={t.facts.cached} minor title={f.count(bill.cache_read_tokens)}>
         {f.tokens(bill.cache_read_tokens)} <span className="faint">{f.percent(bill.cache_read_tokens, input)}</span>
       </Figure>
       <Figure name={t.facts.output} title={f.count(bill.output_tokens)}>
@@ -79,9 +79,18 @@ function Figures({ session }: { session: SessionDetail }) {
   );
 }
 
-function Figure({ name, title, failed, children }: { name: string; title?: string; failed?: boolean; children: ReactNode }) {
+interface FigureProps {
+  name: string;
+  title?: string;
+  failed?: boolean;
+  /** Left out where there is little room. */
+  minor?: boolean;
+  children: ReactNode;
+}
+
+function Figure({ name, title, failed, minor, children }: FigureProps) {
   return (
-    <div title={title} data-failed={failed || undefined}>
+    <div title={title} data-failed={failed || undefined} data-minor={minor || undefined}>
       <dt>{name}</dt>
       <dd>{children}</dd>
     </div>

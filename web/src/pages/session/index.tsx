@@ -28,7 +28,7 @@ function SessionPage({ name }: { name: string }) {
   const { spans, error, retry } = useSpans(name, onChange);
   const session = query.data;
   const problem = query.error ?? error;
-  if (problem instanceof ProblemError && problem.status === 404) return <Gone detail={problem.detail} />;
+  if (problem instanceof ProblemError && problem.status === 404) return <Gone />;
   const title = session ? (session.title ?? session.session_id) : t.window;
   return (
     <Page
@@ -53,15 +53,11 @@ function isLive(session: SessionDetail | undefined): boolean {
   return session?.state === "working";
 }
 
-function Gone({ detail }: { detail: string }) {
+function Gone() {
   const t = useText(text);
   return (
     <Page title={t.gone}>
-      <Empty icon="search" title={t.gone}>
-        <p>
-          <Text>{detail}</Text>
-        </p>
-        <p className="faint">{t.goneNote}</p>
+      <Empty icon="search" title={t.goneNote}>
         <LinkButton href="/sessions">{t.toSessions}</LinkButton>
       </Empty>
     </Page>

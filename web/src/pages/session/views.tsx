@@ -43,8 +43,8 @@ export function Views({ spans, live, changed }: ViewsProps) {
   }, [changed, bodies, labels]);
   const place = usePlace(spans, view);
   const open = useMemo(() => live || hasOpen(spans), [spans, live]);
-  const time = useScale(spans, view, open && view.name === "waterfall");
-  const now = useNow(open ? 1 : 3600);
+  const time = useScale(spans, view, open);
+  const now = useNow(open && view.name === "waterfall" ? 1 : 3600);
   useKeys(place.moves, view, time);
   const shared = { spans, rows: place.rows, current: place.current, jump: place.jump, onCurrent: place.setCurrent };
   return (

@@ -42,14 +42,24 @@ export function FilterControls({ filters, onChange, open }: FilterControlsProps)
         options={states}
         onChange={(chosen) => onChange({ states: chosen as State[] })}
       />
-      <MultiSelect label={t.agent} chosen={filters.agents} options={named(facets.agents)} onChange={(agents) => onChange({ agents })} />
+      <MultiSelect
+        label={t.agent}
+        chosen={filters.agents}
+        options={named(facets.agents)}
+        onChange={(agents) => onChange({ agents })}
+      />
       <MultiSelect
         label={t.project}
         chosen={filters.projects}
         options={named(facets.projects)}
         onChange={(projects) => onChange({ projects })}
       />
-      <MultiSelect label={t.model} chosen={filters.models} options={named(facets.models)} onChange={(models) => onChange({ models })} />
+      <MultiSelect
+        label={t.model}
+        chosen={filters.models}
+        options={named(facets.models)}
+        onChange={(models) => onChange({ models })}
+      />
       <PeriodFilter period={filters} onChange={onChange} open={open} />
       <CostFilter least={filters.minCost} onChange={(minCost) => onChange({ minCost })} open={open} />
       <button

@@ -31,13 +31,25 @@ export default function Sessions() {
   const found = useRows(view, held);
   useVisit(found.newest);
   const apply = (next: View) => params.change({ ...viewParams(next), titles: null }, { push: true });
-  const change = (changes: Partial<Filters>) => params.change(viewParams({ ...view, filters: { ...view.filters, ...changes } }));
+  const change = (changes: Partial<Filters>) =>
+    params.change(viewParams({ ...view, filters: { ...view.filters, ...changes } }));
   const clear = () => params.change({ ...viewParams({ ...view, filters: NO_FILTERS }), titles: null }, { push: true });
   const searching = view.filters.q !== "" && !titlesOnly;
   return (
-    <Page full title={t.title} note={<Count found={found} titles={view.filters.q !== ""} />} actions={<MarkAll found={found} className={styles.wide} />}>
+    <Page
+      full
+      title={t.title}
+      note={<Count found={found} titles={view.filters.q !== ""} />}
+      actions={<MarkAll found={found} className={styles.wide} />}
+    >
       <div className={styles.controls}>
-        <Controls view={view} onChange={change} onView={apply} onClear={clear} more={<MarkAll found={found} short />} />
+        <Controls
+          view={view}
+          onChange={change}
+          onView={apply}
+          onClear={clear}
+          more={<MarkAll found={found} short />}
+        />
         <div className={styles.chips}>
           <SavedChips view={view} onApply={apply} />
           {titlesOnly && view.filters.q !== "" && (

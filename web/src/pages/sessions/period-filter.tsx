@@ -60,18 +60,29 @@ function Choices({ period, onChange, always = "" }: PeriodFilterProps) {
   const t = useText(periodText);
   const span = period.until ? "custom" : period.since;
   const { first, last } = daysOf(period);
-  const choices = [{ value: always, label: t.always }, ...SPANS.map((value) => ({ value: value as string, label: t.spans[value] }))];
+  const spans = SPANS.map((value) => ({ value: value as string, label: t.spans[value] }));
+  const choices = [{ value: always, label: t.always }, ...spans];
   return (
     <div className={styles.choices}>
       <Segmented label={t.label} value={span} choices={choices} onChange={(since) => onChange({ since, until: "" })} />
       <div className={styles.days}>
         <label>
           {t.first}
-          <input type="date" value={first} max={last || undefined} onChange={(event) => onChange(periodOf(event.target.value, last))} />
+          <input
+            type="date"
+            value={first}
+            max={last || undefined}
+            onChange={(event) => onChange(periodOf(event.target.value, last))}
+          />
         </label>
         <label>
           {t.last}
-          <input type="date" value={last} min={first || undefined} onChange={(event) => onChange(periodOf(first, event.target.value))} />
+          <input
+            type="date"
+            value={last}
+            min={first || undefined}
+            onChange={(event) => onChange(periodOf(first, event.target.value))}
+          />
         </label>
         {(first || last) && (
           <Button tone="quiet" small onClick={() => onChange({ since: always, until: "" })}>

@@ -57,7 +57,12 @@ export interface Steady {
 }
 
 /** The rows in the order they were shown in; pages that came since stand below, sessions that are new wait. */
-export function steadied(shown: readonly string[], all: readonly SessionRow[], loaded: readonly SessionRow[], news: NewsByKey): Steady {
+export function steadied(
+  shown: readonly string[],
+  all: readonly SessionRow[],
+  loaded: readonly SessionRow[],
+  news: NewsByKey,
+): Steady {
   const known = new Map<string, SessionRow>();
   for (const { row } of news.values()) known.set(row.key, row);
   for (const row of loaded) known.set(row.key, row);

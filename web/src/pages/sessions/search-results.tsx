@@ -35,13 +35,15 @@ export function SearchResults({ view, found, onAllTitles }: SearchResultsProps) 
     () => foundItems(found.rows, found.total ?? found.rows.length, texts.items),
     [found.rows, found.total, texts.items],
   );
+  // Filters that a search in texts does not know.
+  const others = countSet({ ...filters, agents: [], projects: [] });
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = texts;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   return (
     <>
-      <SearchNotes backlog={texts.first?.backlog ?? 0} filtered={countSet(filters) > Number(filters.agents.length > 0) + Number(filters.projects.length > 0)} />
+      <SearchNotes backlog={texts.first?.backlog ?? 0} filtered={others > 0} />
       <div className={list.frame}>
         <VirtualList
           label={t.title}
@@ -154,7 +156,9 @@ function Hit({ hit }: { hit: SearchHit }) {
   const kinds: Record<string, string> = t.kinds;
   return (
     <Link href={address(`/sessions/${hit.session.key}`, { span: hit.span_id })} className={styles.hit}>
-      <span className={styles.kind}>{Object.hasOwn(kinds, hit.kind) ? kinds[hit.kind] : <Text line>{hit.kind}</Text>}</span>
+      <span className={styles.kind}>
+        {Object.hasOwn(kinds, hit.kind) ? kinds[hit.kind] : <Text line>{hit.kind}</Text>}
+      </span>
       <MarkedText pieces={hit.snippet} className={styles.snippet} />
       <time dateTime={hit.at ?? undefined} className={styles.at}>
         {f.clock(hit.at)}

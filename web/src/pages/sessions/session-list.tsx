@@ -28,7 +28,7 @@ export function SessionListView({ view, found, onSort, onHold }: SessionListProp
   const list = useRef<VirtualListHandle>(null);
   const { rows, query } = found;
   const hold = useHold(onHold);
-  const { chosen, choose } = useListKeys(rows, list);
+  const choose = useListKeys(rows, list);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
@@ -59,7 +59,6 @@ export function SessionListView({ view, found, onSort, onHold }: SessionListProp
         itemKey={(row) => row.key}
         estimate={47}
         handle={list}
-        chosen={chosen}
         onEnd={more}
         render={(row) => <SessionItem row={row} unseen={isUnseen(seen, row)} sought={view.filters.q} onFocus={choose} />}
         foot={isFetchingNextPage ? <p className={styles.foot}>{t.loadingMore}</p> : undefined}

@@ -10,6 +10,7 @@ import { markSeen } from "./seen";
 import { linkId } from "./session-item";
 import { text } from "./text";
 
+/** Listens for them; call the answer with the key of a row that takes the focus in another way. */
 export function useListKeys(rows: readonly SessionRow[], list: RefObject<VirtualListHandle | null>) {
   const t = useText(text);
   const [key, setKey] = useState<string | null>(null);
@@ -43,5 +44,5 @@ export function useListKeys(rows: readonly SessionRow[], list: RefObject<Virtual
       },
     },
   ]);
-  return { chosen: undefined, choose: useCallback((chosen: string) => setKey(chosen), []) };
+  return useCallback((focused: string) => setKey(focused), []);
 }

@@ -67,29 +67,44 @@ function Controls({ question, onAsk }: { question: Question; onAsk: (question: Q
   const values = (of: keyof SessionFacets) => (facets?.[of] ?? []).map(({ value }) => ({ value })).filter(({ value }) => value !== "");
   const splits = SPLITS.filter((split) => split !== question.by);
   return (
-      <Bar label={t.filters}>
-        <Segmented
-          label={t.by}
-          value={question.by}
-          choices={BYS.map((by) => ({ value: by, label: t.bys[by] }))}
-          onChange={(by) => onAsk(regrouped(question, by))}
-        />
-        <Select
-          label={t.split}
-          value={question.split ?? "none"}
-          options={[{ value: "none", label: t.splits.none }, ...splits.map((split) => ({ value: split, label: t.splits[split] }))]}
-          onChange={(chosen) => onAsk({ ...question, split: SPLITS.find((split) => split === chosen) ?? null })}
-        />
-        <PeriodFilter period={question} always={ALWAYS} usual={usualSince(question.by)} onChange={(period) => onAsk({ ...question, ...period })} />
-        <MultiSelect label={t.model} chosen={question.models} options={values("models")} onChange={(models) => onAsk({ ...question, models })} />
-        <MultiSelect label={t.agent} chosen={question.agents} options={values("agents")} onChange={(agents) => onAsk({ ...question, agents })} />
-        <MultiSelect
-          label={t.project}
-          chosen={question.projects}
-          options={values("projects")}
-          onChange={(projects) => onAsk({ ...question, projects })}
-        />
-      </Bar>
+    <Bar label={t.filters}>
+      <Segmented
+        label={t.by}
+        value={question.by}
+        choices={BYS.map((by) => ({ value: by, label: t.bys[by] }))}
+        onChange={(by) => onAsk(regrouped(question, by))}
+      />
+      <Select
+        label={t.split}
+        value={question.split ?? "none"}
+        options={[{ value: "none", label: t.splits.none }, ...splits.map((split) => ({ value: split, label: t.splits[split] }))]}
+        onChange={(chosen) => onAsk({ ...question, split: SPLITS.find((split) => split === chosen) ?? null })}
+      />
+      <PeriodFilter
+        period={question}
+        always={ALWAYS}
+        usual={usualSince(question.by)}
+        onChange={(period) => onAsk({ ...question, ...period })}
+      />
+      <MultiSelect
+        label={t.model}
+        chosen={question.models}
+        options={values("models")}
+        onChange={(models) => onAsk({ ...question, models })}
+      />
+      <MultiSelect
+        label={t.agent}
+        chosen={question.agents}
+        options={values("agents")}
+        onChange={(agents) => onAsk({ ...question, agents })}
+      />
+      <MultiSelect
+        label={t.project}
+        chosen={question.projects}
+        options={values("projects")}
+        onChange={(projects) => onAsk({ ...question, projects })}
+      />
+    </Bar>
   );
 }
 

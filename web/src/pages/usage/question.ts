@@ -73,7 +73,8 @@ export function questionParams(question: Question): Params {
 /** The same time and filters, grouped by something else. */
 export function regrouped(question: Question, by: By): Question {
   const since = question.since === usualSince(question.by) && !question.until ? usualSince(by) : question.since;
-  return { ...question, by, since, split: question.split === usualSplit(question.by) || question.split === by ? usualSplit(by) : question.split };
+  const usual = question.split === usualSplit(question.by) || question.split === by;
+  return { ...question, by, since, split: usual ? usualSplit(by) : question.split };
 }
 
 /** Where a row leads: from a month to its days, from a day to its sessions, from a name to its days. */
@@ -95,7 +96,9 @@ const MOST_DAYS = 1000;
 
 /** The days from the first to the last, none left out: a gap in time must be seen as one. */
 export function withGaps(rows: readonly UsageGroup[]): UsageGroup[] {
-  const days = rows.filter((row) => row.group !== null && isDay(row.group)).toSorted((one, other) => ((one.group ?? "") < (other.group ?? "") ? -1 : 1));
+  const days = rows
+    .filter((row) => row.group !== null && isDay(row.group))
+    .toSorted((one, other) => ((one.group ?? "") < (other.group ?? "") ? -1 : 1));
   const filled: UsageGroup[] = [];
   for (const row of days) {
     let gap = dayPlus(filled.at(-1)?.group ?? "", 1);
@@ -109,6 +112,6 @@ export function withGaps(rows: readonly UsageGroup[]): UsageGroup[] {
 }
 
 function nothing({ bill }: UsageGroup): UsageGroup["bill"] {
-  const numbers = Object.fromEntries(Object.entries(bill).map(([name, value]) => [name, typeof value === "number" ? 0 : value]));
-  return { ...bill, ...numbers, cost: null, currency: null, costs: {}, unpriced_models: [] };
+  const emptied = Object.entries(bill).map(([name, value]) => [name, typeof value === "number" ? 0 : value]);
+  return { ...bill, ...Object.fromEntries(emptied), cost: null, currency: null, costs: {}, unpriced_models: [] };
 }

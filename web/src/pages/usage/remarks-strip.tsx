@@ -42,9 +42,11 @@ export function RemarksStrip({ bill }: { bill: Bill }) {
         </li>
       )}
       <Dialog open={open} onClose={() => setOpen(false)} title={t.setPrice} wide>
-        <p>{t.priceHow}</p>
-        <Code label="agenttrace.toml" text={priceLines(models)} />
-        <p className="faint">{t.priceMore}</p>
+        <div className={styles.how}>
+          <p>{t.priceHow}</p>
+          <Code label="agenttrace.toml" text={priceLines(models)} />
+          <p className="faint">{t.priceMore}</p>
+        </div>
       </Dialog>
     </ul>
   );

@@ -105,6 +105,7 @@ function optionOf(drawn: Drawn, colours: Colours, f: Format): EChartsCoreOption 
   return {
     xAxis: lying ? values : categories,
     yAxis: lying ? categories : values,
+    ...(names.length > 1 ? {} : { grid: { top: 8 } }),
     legend: { left: 0, data: names.map((name) => ({ name })), show: names.length > 1 },
     tooltip: { formatter: (hovered: unknown) => hintOf(drawn, hovered, f), confine: true },
     series: stacks.amounts.map((data, at) => ({
@@ -135,8 +136,11 @@ function hintOf({ groups, stacks, names, measure, total }: Drawn, hovered: unkno
     marker: typeof marker === "string" ? marker : "",
   }));
   const sum = amounts.reduce((whole, { amount }) => whole + amount, 0);
-  const lines = amounts.filter(({ amount }) => amount > 0).map(({ marker, name, amount }) => `${marker}${name}  ${sayAmount(amount, measure, f)}`);
-  return [plain(groups[at]?.title ?? ""), ...lines, ...(lines.length === 1 ? [] : [`${total}  ${sayAmount(sum, measure, f)}`])].join("\n");
+  const lines = amounts
+    .filter(({ amount }) => amount > 0)
+    .map(({ marker, name, amount }) => `${marker}${name}  ${sayAmount(amount, measure, f)}`);
+  const whole = lines.length === 1 ? [] : [`${total}  ${sayAmount(sum, measure, f)}`];
+  return [plain(groups[at]?.title ?? ""), ...lines, ...whole].join("\n");
 }
 
 /** Braces have a meaning in the rich text of ECharts, and names of models come from logs. */

@@ -52,7 +52,9 @@ export function UsageChart({ answer, question, measure }: UsageChartProps) {
         onPick={pick}
         actions={<MeasureSwitch bill={answer.total} />}
       />
-      {!isTime && answer.rows.length > rows.length && <p className="faint">{t.topOnly(rows.length, f.count(answer.rows.length))}</p>}
+      {!isTime && answer.rows.length > rows.length && (
+        <p className="faint">{t.topOnly(rows.length, f.count(answer.rows.length))}</p>
+      )}
     </>
   );
 }

@@ -52,16 +52,18 @@ export function UsageTable({ answer, question, measure, parts }: UsageTableProps
   };
   return (
     <>
-      <Table
-        label={t.table}
-        columns={columns}
-        rows={lines}
-        rowKey={(line) => line.id}
-        sort={sort}
-        onSort={({ by, order }) => params.change({ sort: by, order })}
-        onOpen={open}
-        foot={(column) => sumOf(column.name, answer.total, t, f)}
-      />
+      <div className={styles.frame}>
+        <Table
+          label={t.table}
+          columns={columns}
+          rows={lines}
+          rowKey={(line) => line.id}
+          sort={sort}
+          onSort={({ by, order }) => params.change({ sort: by, order })}
+          onOpen={open}
+          foot={(column) => sumOf(column.name, answer.total, t, f)}
+        />
+      </div>
       {rows.length > most && (
         <div>
           <Button onClick={() => setMost(most + PAGE * 5)}>{t.more(f.count(Math.min(rows.length - most, PAGE * 5)))}</Button>
@@ -101,7 +103,8 @@ function linesOf(row: UsageGroup, parts: boolean): Line[] {
   const id = row.key ?? row.group ?? "";
   const whole: Line = { id, group: row, part: null, bill: row.bill };
   if (!parts) return [whole];
-  return [whole, ...row.parts.map((part) => ({ id: `${id}\n${part.name}`, group: row, part: part.name, bill: part.bill }))];
+  const divided = row.parts.map(({ name, bill }) => ({ id: `${id}\n${name}`, group: row, part: name, bill }));
+  return [whole, ...divided];
 }
 
 type Words = (typeof text)["en"];
@@ -115,10 +118,16 @@ function columnsOf(answer: UsageAnswer, question: Question, measure: Measure, t:
       title: names[at] ?? name,
       end: true,
       sortable: true,
-      cell: ({ bill }) => <span title={f.count(value(bill))}>{name === "requests" ? f.count(value(bill)) : f.tokens(value(bill))}</span>,
+      cell: ({ bill }) => numberOf(name, value(bill), f),
     }));
   return [
-    { name: "group", title: t.bys[question.by], lead: true, sortable: true, cell: (line) => <Name line={line} question={question} /> },
+    {
+      name: "group",
+      title: t.bys[question.by],
+      lead: true,
+      sortable: true,
+      cell: (line) => <Name line={line} question={question} />,
+    },
     ...numbers,
     { name: "cost", title: t.cost, end: true, sortable: true, cell: ({ bill }) => <Cost bill={bill} /> },
     {
@@ -126,7 +135,7 @@ function columnsOf(answer: UsageAnswer, question: Question, measure: Measure, t:
       title: t.share,
       end: true,
       sortable: true,
-      width: "8rem",
+      width: "6.5rem",
       cell: (line) => <Share line={line} whole={amountOf(answer.total, measure)} measure={measure} />,
     },
   ];
@@ -170,5 +179,10 @@ function sumOf(column: string, total: Bill, t: Words, f: Format): ReactNode {
   if (column === "group") return t.total;
   if (column === "cost") return <Cost bill={total} />;
   if (!value) return "";
-  return <span title={f.count(value(total))}>{column === "requests" ? f.count(value(total)) : f.tokens(value(total))}</span>;
+  return numberOf(column, value(total), f);
+}
+
+/** Tokens in a few characters, with the exact number as a hint. */
+function numberOf(column: string, value: number, f: Format): ReactNode {
+  return <span title={f.count(value)}>{column === "requests" ? f.count(value) : f.tokens(value)}</span>;
 }

@@ -1,7 +1,7 @@
 /** The session as it is read: only what is seen is in the document, and its texts come when they are near. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import type { RefObject } from "react";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import { Button } from "../../../parts";
 import { useText } from "../../../text";
@@ -25,7 +25,8 @@ interface ConversationProps {
   live: boolean;
 }
 
-const HEIGHTS = { turn: 92, step: 66, tool: 62 };
+/** Of turns, model calls and tools, until they are measured. */
+const HEIGHTS = [92, 66, 86];
 /** So near to the end counts as being there. */
 const NEAR = 48;
 
@@ -33,11 +34,13 @@ export function Conversation({ spans, rows, cache, current, jump, onCurrent, liv
   const t = useText(text);
   const { table } = spans;
   const scroller = useRef<HTMLDivElement>(null);
+  // The same function while the rows are the same: with a new one, all places would be worked out again.
+  const getItemKey = useCallback((index: number) => rows[index] ?? -1, [rows]);
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
-    estimateSize: (index) => HEIGHTS[table.kindOf(rows[index] ?? 0)],
-    getItemKey: (index) => table.ids[rows[index] ?? 0] ?? index,
+    estimateSize: (index) => HEIGHTS[table.kind[rows[index] ?? 0] ?? 0] ?? 0,
+    getItemKey,
     overscan: 6,
   });
   const seen = virtual.getVirtualItems();

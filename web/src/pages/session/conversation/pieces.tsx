@@ -23,7 +23,7 @@ function OnePiece({ span, piece }: { span: string; piece: TextPiece }) {
   const { hideThinking } = useSessionTools();
   switch (piece.kind) {
     case "thinking":
-      return hideThinking ? null : <Thinking span={span} piece={piece} />;
+      return hideThinking ? null : <Folded span={span} piece={piece} label={t.thinking} />;
     case "text":
       return (
         <div className={styles.answer}>
@@ -37,32 +37,27 @@ function OnePiece({ span, piece }: { span: string; piece: TextPiece }) {
         </div>
       );
     case "note":
-      return (
-        <div className={styles.note}>
-          <LongPiece span={span} piece={piece} label={t.note} as="prose" />
-        </div>
-      );
+      return <Folded span={span} piece={piece} label={t.note} />;
     default:
       return <LongPiece span={span} piece={piece} label={piece.kind === "prompt" ? t.prompt : t[piece.kind]} as="prose" />;
   }
 }
 
 /** Closed at first: whoever reads a conversation reads what was said. */
-function Thinking({ span, piece }: { span: string; piece: TextPiece }) {
-  const t = useText(text);
+function Folded({ span, piece, label }: { span: string; piece: TextPiece; label: string }) {
   const f = useFormat();
   const tools = useSessionTools();
   const name = `${span} ${piece.index}`;
   const open = tools.isOpen("texts", name, false);
   return (
-    <div className={styles.thinking}>
+    <div className={styles.folded}>
       <button type="button" aria-expanded={open} onClick={() => tools.toggle("texts", name, !open)}>
         <Icon name={open ? "down" : "right"} size={12} />
-        <span>{t.thinking}</span>
+        <span>{label}</span>
         {!open && <Text className={styles.glimpse}>{oneLine(piece.text)}</Text>}
         <span className={styles.chars}>{f.count(piece.chars)}</span>
       </button>
-      {open && <LongPiece span={span} piece={piece} label={t.thinking} as="prose" />}
+      {open && <LongPiece span={span} piece={piece} label={label} as="prose" />}
     </div>
   );
 }

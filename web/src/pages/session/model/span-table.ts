@@ -8,7 +8,7 @@ export const STATUSES = ["open", "ok", "error", "cancelled", "unclosed"] as cons
 export type Kind = (typeof KINDS)[number];
 export type Status = (typeof STATUSES)[number];
 
-const TOOL_NAME = /^execute_tool /;
+const TOOL_PREFIX = "execute_tool ";
 
 /** What a merge did. */
 export interface Merged {
@@ -71,7 +71,9 @@ export class SpanTable {
 
   /** The name of a tool, "" for other spans. */
   toolOf(row: number): string {
-    return this.kindOf(row) === "tool" ? (this.names[row] ?? "").replace(TOOL_NAME, "") : "";
+    const name = this.names[row] ?? "";
+    if (this.kindOf(row) !== "tool") return "";
+    return name.startsWith(TOOL_PREFIX) ? name.slice(TOOL_PREFIX.length) : name;
   }
 
   /** Whether a span belongs to a subagent. */

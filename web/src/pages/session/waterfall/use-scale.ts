@@ -6,8 +6,7 @@ import type { Spans } from "../data/use-spans";
 import type { View } from "../data/use-view";
 import { extent } from "../model/rows";
 import { panned, zoomed } from "../model/ticks";
-import type { TimeScale } from "../model/time-scale";
-import { scaleOf } from "../model/time-scale";
+import { TimeScale, scaleOf } from "../model/time-scale";
 
 export interface Window {
   scale: TimeScale;
@@ -25,12 +24,19 @@ export interface Window {
   timeAt(share: number): number;
 }
 
+/** Nobody looks at the time. */
+const UNSEEN = new TimeScale(0, 1);
+
 /** `live`: something is open, so that the end of the session is now. */
 export function useScale(spans: Spans, view: View, live: boolean): Window {
-  const tick = useNow(live ? 1 : 3600);
+  const seen = view.name === "waterfall";
+  const tick = useNow(live && seen ? 1 : 3600);
   const now = live ? tick : 0;
   const { realTime, zoom, change } = view;
-  const scale = useMemo(() => scaleOf(spans.table, extent(spans.table, now), now, !realTime), [spans, now, realTime]);
+  const scale = useMemo(
+    () => (seen ? scaleOf(spans.table, extent(spans.table, now), now, !realTime) : UNSEEN),
+    [spans, now, realTime, seen],
+  );
   const from = Math.max(zoom?.[0] ?? scale.from, scale.from);
   const to = Math.max(Math.min(zoom?.[1] ?? scale.to, scale.to), from + 1);
   const set = useCallback(

@@ -1,7 +1,7 @@
 /** The session in time: a tree of spans at the start, their bars at the end, all of it in small above. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import type { KeyboardEvent } from "react";
-import { useEffect, useMemo, useRef } from "react";
+import { useCallback, useEffect, useMemo, useRef } from "react";
 
 import { useText } from "../../../text";
 import type { TextCache } from "../data/text-cache";
@@ -40,11 +40,13 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
   const scroller = useRef<HTMLDivElement>(null);
   const timeHead = useRef<HTMLDivElement>(null);
   const width = useWidth(timeHead);
+  // The same function while the rows are the same: with a new one, all places would be worked out again.
+  const getItemKey = useCallback((index: number) => rows[index] ?? -1, [rows]);
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW,
-    getItemKey: (index) => table.ids[rows[index] ?? 0] ?? index,
+    getItemKey,
     overscan: 16,
     // The heading stays above the rows and takes that much from them.
     scrollPaddingEnd: HEAD,

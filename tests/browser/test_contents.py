@@ -1,0 +1,223 @@
+"""The pages say what the commands say: the same sessions, tokens, files and settings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from cli.conftest import CLAUDE, CLAUDE_FORK, Program
+
+from .conftest import FAILING, Visit, key_of, running
+
+
+@pytest.fixture(scope="module")
+def told(served: running) -> Program:
+    """The commands, of the same user."""
+    return served.program
+
+
+def hint(usage: dict[str, int]) -> str:
+    """How the tokens of a bill are told in the hint of their sum."""
+    parts = {"Input": "input", "Cache read": "cache_read", "Cache write": "cache_write", "Output": "output"}
+    return "\n".join(f"{name}: {usage[f'{kind}_tokens']:,}" for name, kind in parts.items())
+
+
+def figure(within: Page | Locator, name: str) -> Locator:
+    """The value beside a name in a list of names and values."""
+    return within.locator("dl > div", has=within.page.locator("dt", has_text=re.compile(f"^{name}$"))).locator("dd").first
+
+
+def cells(table: Locator, row: str) -> list[str]:
+    """The texts of the row with this beginning."""
+    found = table.get_by_role("row").filter(has=table.page.get_by_role("cell").filter(has_text=row)).first
+    expect(found).to_be_visible()
+    return [text.strip() for text in found.get_by_role("cell").all_inner_texts()]
+
+
+def test_overview(visit: Visit, told: Program) -> None:
+    """The overview has the sums of thirty days, what became of every line, and what is in quarantine."""
+    page = visit.open("/")
+    status, usage = told.json("status"), told.json("usage", "--by", "model", "--since", "30d")
+    month = page.get_by_role("region", name="Last 30 days")
+    expect(figure(month, "Responses")).to_have_text(f"{usage['total']['requests']:,}")
+    expect(figure(month, "Tokens").locator("span")).to_have_attribute("title", hint(usage["total"]))
+    expect(figure(month, "Cost")).to_contain_text("+?")
+    names = {row["model"] for row in usage["rows"]}
+    assert set(month.get_by_role("listitem").locator("a").all_inner_texts()) <= names
+    expect(page.get_by_role("table", name=re.compile("lines read"))).to_contain_text(str(status["lines"]["recorded"]))
+    expect(page.get_by_role("table", name=re.compile("Events known"))).to_be_visible()
+    expect(page.get_by_role("link", name="1 line not understood")).to_be_visible()
+    expect(page.get_by_role("link", name=f"{status['file_count']} files")).to_be_visible()
+    expect(figure(page, "Recorder")).to_contain_text(f"running (process {told.recorder_pid()})")
+    expect(page.get_by_text("Applications cannot be run here yet.")).to_be_visible()
+
+
+def test_sessions(visit: Visit, told: Program) -> None:
+    """The list has every session once, the newest first, with its figures; the columns sort, filters filter."""
+    page = visit.open("/sessions")
+    sessions = told.json("sessions")
+    rows = page.get_by_role("listitem").filter(has=page.locator("article"))
+    expect(rows).to_have_count(len(sessions))
+    links = rows.locator("a[id^=session-]")
+    keys = [key_of(each["agent"], each["session_id"]) for each in sessions]
+    assert [link.get_attribute("href") for link in links.all()] == [f"/sessions/{key}" for key in keys]
+    for key, each in zip(keys, sessions, strict=True):
+        row = rows.filter(has=page.locator(f"#session-{key}"))
+        expect(row).to_contain_text(each["title"] or "Without a title")
+        expect(row.get_by_title(re.compile("^Input: "))).to_have_attribute("title", hint(each["usage"]))
+        expect(row).to_contain_text(f"Errors {each['errors']}")
+    page.get_by_role("group", name="Sort").get_by_role("button", name="Turns").click()
+    expect(page).to_have_url(re.compile("sort=turns"))
+    most = max(sessions, key=lambda each: each["turns"])
+    expect(links.first).to_have_attribute("href", f"/sessions/{key_of(most['agent'], most['session_id'])}")
+    page.get_by_role("button", name="With errors").click()
+    expect(rows).to_have_count(sum(each["errors"] > 0 for each in sessions))
+    page.get_by_role("button", name="Clear filters").click()
+    expect(rows).to_have_count(len(sessions))
+
+
+def test_session(visit: Visit, told: Program) -> None:
+    """A session shows its figures, its forks, every turn, and of a span its arguments, result, lines and price."""
+    page = visit.open(f"/sessions/{key_of('claude-code', CLAUDE)}")
+    shown: dict[str, Any] = told.json("show", CLAUDE)
+    session, usage = shown["session"], shown["session"]["usage"]
+    expect(page.get_by_role("heading", level=1)).to_have_text(session["title"])
+    expect(figure(page, "turns")).to_have_text(str(session["turns"]))
+    expect(figure(page, "tool calls")).to_have_text(str(session["tools"]))
+    expect(figure(page, "error")).to_have_text(str(session["errors"]))
+    expect(page.locator(f"[title='{usage['output_tokens']}']").first).to_be_visible()
+    fork = page.locator(f"a[href='/sessions/{key_of('claude-code', CLAUDE_FORK)}']")
+    expect(fork).to_be_visible()
+    rows = page.get_by_role("list", name="Conversation, in reading order").get_by_role("listitem")
+    expect(rows.first).to_contain_text("SCENARIO parallel please")
+    page.keyboard.press("e")
+    page.keyboard.press("Enter")
+    pane = page.get_by_role("complementary", name="Details of the span")
+    failed = next(span for span in shown["spans"] if span["status"] == "error" and span["kind"] == "tool")
+    expect(pane.get_by_role("heading", level=2)).to_contain_text(failed["name"].removeprefix("execute_tool "))
+    expect(page).to_have_url(re.compile(f"span={failed['span_id']}"))
+    pane.get_by_role("tab", name="Raw lines").click()
+    expect(pane).to_contain_text(f"{CLAUDE}.jsonl")
+    pane.get_by_role("tab", name="Attributes").click()
+    expect(pane).to_contain_text("gen_ai.operation.name")
+    fork.click()
+    expect(page.get_by_text("Fork of")).to_be_visible()
+    expect(page.locator(f"a[href='/sessions/{key_of('claude-code', CLAUDE)}']")).to_be_visible()
+
+
+def test_prices(visit: Visit, told: Program) -> None:
+    """A model call shows its tokens and its cost with the price and the price's source."""
+    spans = told.json("show", CLAUDE)["spans"]
+    step = next(span for span in spans if span["kind"] == "step")
+    page = visit.open(f"/sessions/{key_of('claude-code', CLAUDE)}?span={step['span_id']}")
+    pane = page.get_by_role("complementary", name="Details of the span")
+    expect(pane.get_by_role("heading", level=2)).to_contain_text("claude-sonnet-4-5")
+    expect(pane).to_contain_text("Price per million")
+    expect(pane).to_contain_text("$3.00 in, $15.00 out")
+    expect(pane).to_contain_text("Source of the price")
+
+
+def test_waterfall(visit: Visit, told: Program) -> None:
+    """The waterfall has a row for every span, each with a bar, subagents inside their tool calls."""
+    page = visit.open(f"/sessions/{key_of('claude-code', CLAUDE)}?view=waterfall", height=1400)
+    spans = told.json("show", CLAUDE)["spans"]
+    grid = page.get_by_role("treegrid", name="Spans by time")
+    expect(grid).to_have_attribute("aria-rowcount", str(len(spans) + 1))
+    rows = grid.locator("[role=row][data-index]")
+    expect(rows).to_have_count(len(spans))
+    levels = [int(row.get_attribute("aria-level") or 0) for row in rows.all()]
+    assert levels[0] == 1
+    assert max(levels) > 3, "a subagent is inside the tool call that started it"
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    expect(page.get_by_role("group", name=re.compile("whole session")).locator("canvas")).to_be_visible()
+
+
+@pytest.mark.parametrize("by", ["day", "month", "model", "agent", "project", "session"])
+def test_usage(visit: Visit, told: Program, by: str) -> None:
+    """Grouped by anything, the table has the groups and the total of ``agenttrace usage``, and says what is unsure."""
+    page = visit.open(f"/usage?by={by}&since=all")
+    usage = told.json("usage", "--by", by)
+    table = page.get_by_role("table", name="Usage by group")
+    expect(table.locator("tbody tr")).to_have_count(len(usage["rows"]))
+    total = [cell.get_attribute("title") for cell in table.locator("tfoot td span[title]").all()]
+    kinds = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+    assert total[1:6] == [f"{usage['total'][kind]:,}" for kind in kinds]
+    assert total[0] == f"{usage['total']['requests']:,}"
+    expect(page.get_by_text(re.compile(r"tokens are unpriced"))).to_be_visible()
+    expect(page.get_by_text(f"{usage['total']['folded_copies']} repeated mentions")).to_be_visible()
+    expect(page.get_by_text("1 response is estimated")).to_be_visible()
+    expect(page.get_by_role("figure").locator("canvas").first).to_be_visible()
+    page.get_by_role("figure").get_by_role("radio", name="Table").or_(page.get_by_role("button", name="Table")).first.click()
+    expect(page.get_by_role("figure").get_by_role("table")).to_be_visible()
+
+
+def test_files(visit: Visit, told: Program) -> None:
+    """Every log file is there with offset and size, the sums are those of ``agenttrace status``, filters filter."""
+    page = visit.open("/files")
+    status = told.json("status")
+    table = page.get_by_role("table", name="Files")
+    expect(table.locator("tbody tr")).to_have_count(status["file_count"])
+    for file in status["files"]:
+        row = table.get_by_role("row").filter(has=page.get_by_title(file["path"], exact=True))
+        expect(row).to_contain_text(f"{file['offset']:,}")
+        expect(row).to_contain_text(f"{file['size']:,}")
+    for name in ("recorded", "duplicate", "quarantined"):
+        expect(figure(page, name.capitalize())).to_have_text(f"{status['lines'][name]:,}")
+    page.get_by_role("textbox", name="Find a path").or_(page.get_by_role("searchbox", name="Find a path")).fill("logs/")
+    expect(table.locator("tbody tr")).to_have_count(2)
+    page.get_by_role("radio", name="Gone").click()
+    expect(page.get_by_text("No file fits")).to_be_visible()
+    page.get_by_role("button", name="Clear filters").click()
+    expect(table.locator("tbody tr")).to_have_count(status["file_count"])
+
+
+def test_quarantine(visit: Visit, told: Program) -> None:
+    """A line that was not understood is listed with its reason and place, and shown as it is."""
+    page = visit.open("/files")
+    page.get_by_role("tab", name="Quarantine").click()
+    table = page.get_by_role("table", name="Lines that could not be understood")
+    expect(table.locator("tbody tr")).to_have_count(1)
+    expect(table).to_contain_text(f"{FAILING}.jsonl")
+    table.locator("tbody button").first.click()
+    drawer = page.get_by_role("dialog", name="Line 1")
+    expect(drawer).to_contain_text("this is no JSON")
+    page.keyboard.press("Escape")
+    expect(drawer).to_be_hidden()
+
+
+def test_settings(visit: Visit, told: Program) -> None:
+    """Every setting is there with its value and origin, secrets masked, and the doctor's findings with fixes."""
+    page = visit.open("/settings")
+    database = told.environment["AGENTTRACE_DATABASE_URL"]
+    row = page.get_by_role("row").filter(has=page.get_by_text("database.url", exact=True))
+    expect(row).to_contain_text("AGENTTRACE_DATABASE_URL")
+    password = re.search(r":([^:@/]+)@", database)
+    if password:
+        assert password[1] not in page.content()
+    page.get_by_role("tab", name="Doctor").click()
+    checks = page.get_by_role("list", name="Checks").get_by_role("listitem")
+    found = told.json("doctor", code=told_code(told))
+    expect(checks.first).to_be_visible()
+    assert checks.count() >= len(found["checks"]) - 2
+    expect(page.get_by_role("button", name="Copy").first).to_be_visible()
+
+
+def told_code(told: Program) -> int:
+    """The doctor's exit code here: warnings and failures are no mistake of the test."""
+    import subprocess
+
+    return subprocess.run(told.command("doctor", "--json"), env=told.environment, capture_output=True, check=False).returncode
+
+
+def test_run_half_without_applications(visit: Visit) -> None:
+    """Guards, cache, exports and runs of a machine without applications are empty, in words, not broken."""
+    page = visit.open("/guards")
+    expect(page.get_by_role("table", name="Circuit breakers").locator("tbody tr").first).to_contain_text("closed")
+    expect(page.get_by_text("No call is under way.")).to_be_visible()
+    page.goto("/cache")
+    expect(page.get_by_text("No result fits")).to_be_visible()
+    page.goto("/exports")
+    expect(page.get_by_text("No destination is configured")).to_be_visible()

@@ -1,0 +1,86 @@
+"""Takes the pictures of the README from the demo, so that they show what the page looks like now: ``make screenshots``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+from playwright.sync_api import Page, sync_playwright
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+_FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split()
+_SIZE = {"width": 1280, "height": 800}
+
+
+@contextmanager
+def demo() -> Iterator[str]:
+    """The demo's console; when it is left, nothing of it stays."""
+    command = [sys.executable, "-m", "agenttrace.cli.main", "demo", "--console", "--port", "0", "--json", "--days", "29"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield json.loads(process.stdout.readline())["url"]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def asked(url: str, path: str) -> Any:
+    """What the API answers."""
+    with urlopen(f"{url}/api/v1{path}") as answer:
+        return json.load(answer)
+
+
+def wait_for_jobs(page: Page, url: str) -> dict[str, int]:
+    """The finished jobs by their chain, once the demo has run them."""
+    while True:
+        jobs = asked(url, "/jobs")["items"]
+        done = {job["app_chain"]: job["id"] for job in jobs if job["status"] == "completed"}
+        if len(done) >= 5 and len(jobs) >= 9:
+            return done
+        page.wait_for_timeout(500)
+
+
+def main() -> None:
+    """Take all of them."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    assert chromium is not None, "no Chromium on this machine; try: apt install chromium fonts-noto-cjk"
+    IMAGES.mkdir(exist_ok=True)
+    with demo() as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=_FLAGS)
+
+        def page_in(theme: str, width: int = _SIZE["width"]) -> Page:
+            size = {"width": width, "height": _SIZE["height"]}
+            return browser.new_page(viewport=size, color_scheme=theme, base_url=url, locale="en-US")  # type: ignore[arg-type]
+
+        dark, light = page_in("dark"), page_in("light")
+        jobs = wait_for_jobs(dark, url)
+        session = asked(url, "/sessions?agent=claude-code&errors=true&sort=tokens&limit=1")["items"][0]["key"]
+        spans = asked(url, f"/sessions/{session}/timeline")
+        failed = spans["span_id"][spans["status"].index("error")]
+        for page, name, path in (
+            (dark, "overview", "/"),
+            (light, "sessions", "/sessions"),
+            (light, "session", f"/sessions/{session}"),
+            (dark, "waterfall", f"/sessions/{session}?view=waterfall&span={failed}"),
+            (light, "usage", "/usage"),
+            (dark, "job", f"/runs/jobs/{jobs['app3→app8→app7+app4→app5']}"),
+        ):
+            page.goto(path)
+            # The live stream never ends, so the network is never idle; the last texts come within a moment.
+            page.wait_for_timeout(2500)
+            page.screenshot(path=IMAGES / f"{name}.png")
+            print(name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+/** The filters above a list. */
+import type { Catalog } from "../../api/shapes";
+import { Bar, Button, Icon, Select, visible } from "../../parts";
+import { useText } from "../../text";
+import { useParams } from "../../url";
+import { PeriodFilter } from "../sessions/period-filter";
+import styles from "./filters.module.css";
+import { NumberField } from "./number-field";
+import { text } from "./text";
+import type { Filters } from "./use-filters";
+import { NO_FILTERS, isFiltered } from "./use-filters";
+
+interface FilterBarProps {
+  filters: Filters;
+  statuses: readonly string[];
+  catalog: Catalog | undefined;
+  /** Jobs have an event; calls may be those of one job. */
+  events?: boolean;
+}
+
+export function FilterBar({ filters, statuses, catalog, events }: FilterBarProps) {
+  const t = useText(text);
+  const params = useParams();
+  const words: Record<string, string> = t.statuses;
+  const apps = (catalog?.apps ?? []).map((app) => ({ value: app.app, label: `${app.app} ${visible(app.title)}` }));
+  const names = (catalog?.events ?? []).map(({ event }) => ({ value: event, label: visible(event) }));
+  return (
+    <Bar label={t.filters}>
+      <Select
+        label={t.status}
+        value={filters.status}
+        none={t.any}
+        options={statuses.map((status) => ({ value: status, label: words[status] ?? status }))}
+        onChange={(status) => params.change({ status })}
+      />
+      {events && (
+        <Select
+          label={t.event}
+          value={filters.event}
+          none={t.any}
+          options={withChosen(names, filters.event)}
+          onChange={(event) => params.change({ event })}
+        />
+      )}
+      <Select
+        label={t.app}
+        value={filters.app}
+        none={t.any}
+        options={withChosen(apps, filters.app)}
+        onChange={(app) => params.change({ app })}
+      />
+      <NumberField label={t.store} value={filters.site} onChange={(site) => params.change({ site })} />
+      <NumberField label={t.member} value={filters.member} onChange={(member) => params.change({ member })} />
+      <PeriodFilter period={filters} onChange={(period) => params.change({ ...period })} />
+      {filters.job && (
+        <button type="button" className={styles.chip} onClick={() => params.change({ job: null })}>
+          {t.ofJob(filters.job)}
+          <Icon name="close" size={12} />
+        </button>
+      )}
+      {isFiltered(filters) && (
+        <Button tone="quiet" small onClick={() => params.change(NO_FILTERS)}>
+          {t.clear}
+        </Button>
+      )}
+    </Bar>
+  );
+}
+
+/** The options, and what is chosen though it is none of them: an event of former times, or a hand-made address. */
+function withChosen(options: { value: string; label: string }[], chosen: string) {
+  if (!chosen || options.some((option) => option.value === chosen)) return options;
+  return [...options, { value: chosen, label: visible(chosen) }];
+}

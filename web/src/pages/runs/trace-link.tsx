@@ -1,0 +1,30 @@
+/** The trace of a job or a conversation, which is there as soon as something of it was recorded. */
+import { useQueryClient } from "@tanstack/react-query";
+import { Link } from "wouter";
+
+import { ProblemError } from "../../api/client";
+import { keyOf, useGet } from "../../api/queries";
+import type { SessionDetail } from "../../api/shapes";
+import { visible } from "../../parts";
+import { useText } from "../../text";
+import { text } from "./text";
+
+interface TraceLinkProps {
+  /** The key of its session, or the session's id; null where it has none. */
+  session: string | null;
+  /** It is not over: what is not recorded yet may still come. */
+  open?: boolean;
+}
+
+export function TraceLink({ session, open }: TraceLinkProps) {
+  const t = useText(text).detail;
+  const path = `/sessions/${encodeURIComponent(session ?? "")}`;
+  const found = useQueryClient().getQueryData(keyOf(path)) !== undefined;
+  const query = useGet<SessionDetail>(path, {}, { when: session !== null, fresh: 60_000, every: found ? undefined : 5000 });
+  if (query.data) return <Link href={`/sessions/${query.data.key}`}>{visible(query.data.session_id)}</Link>;
+  if (session === null) return <span className="faint">{t.noTrace}</span>;
+  if (query.error instanceof ProblemError && query.error.status === 404) {
+    return <span className="faint">{open ? t.traceSoon : t.noTrace}</span>;
+  }
+  return <span className="faint">…</span>;
+}

@@ -1,0 +1,49 @@
+/** Why applications cannot be run, and what to do about it. */
+import { Link } from "wouter";
+
+import { ProblemError } from "../../api/client";
+import { Code, Empty, Icon, Text, sentence } from "../../parts";
+import { useText } from "../../text";
+import styles from "./runs.module.css";
+import { text } from "./text";
+
+/** Whether the server has said that the run half is not there. */
+export function isAway(error: unknown): boolean {
+  return error instanceof ProblemError && error.status === 503;
+}
+
+export function Unavailable({ error }: { error: unknown }) {
+  const t = useText(text);
+  return (
+    <Empty icon="runs" title={t.away.title}>
+      <p>
+        <Text>{sentence(error)}</Text>
+      </p>
+      <p>{t.away.how}</p>
+      <div className={styles.command}>
+        <Code text="agenttrace doctor" label={t.away.command} />
+      </div>
+      <Link href="/settings?tab=doctor">{t.toDoctor}</Link>
+    </Empty>
+  );
+}
+
+/** Above everything else while variables of the environment are missing; nothing where none is. */
+export function MissingSettings({ names }: { names: readonly string[] }) {
+  const t = useText(text);
+  if (names.length === 0) return null;
+  return (
+    <div className={styles.missing}>
+      <Icon name="warn" />
+      <div>
+        <p>{t.missing}</p>
+        <p className={styles.names}>
+          {names.map((name) => (
+            <code key={name}>{name}</code>
+          ))}
+        </p>
+        <Link href="/settings?tab=doctor">{t.toDoctor}</Link>
+      </div>
+    </div>
+  );
+}
