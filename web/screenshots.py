@@ -1,4 +1,4 @@
-"""Takes the pictures of the README from the demo, so that they show what the page looks like now: ``make screenshots``."""
+"""Takes the pictures of the README from the demo, so that they show the page as it is: ``make screenshots``."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
-from playwright.sync_api import Page, sync_playwright
+import httpx
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-_FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split()
-_SIZE = {"width": 1280, "height": 800}
+_FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+_SIZE: ViewportSize = {"width": 1280, "height": 800}
 
 
 @contextmanager
 def demo() -> Iterator[str]:
     """The demo's console; when it is left, nothing of it stays."""
-    command = [sys.executable, "-m", "agenttrace.cli.main", "demo", "--console", "--port", "0", "--json", "--days", "29"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = "demo --console --port 0 --json --days 29"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agenttrace.cli.main", *command.split()], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     try:
         yield json.loads(process.stdout.readline())["url"]
@@ -33,10 +35,9 @@ def demo() -> Iterator[str]:
         process.wait()
 
 
-def asked(url: str, path: str) -> Any:
+def asked(url: str, path: str) -> Any:  # noqa: ANN401 - whatever the API answers
     """What the API answers."""
-    with urlopen(f"{url}/api/v1{path}") as answer:
-        return json.load(answer)
+    return httpx.get(f"{url}/api/v1{path}", trust_env=False).json()
 
 
 def wait_for_jobs(page: Page, url: str) -> dict[str, int]:
@@ -55,13 +56,10 @@ def main() -> None:
     assert chromium is not None, "no Chromium on this machine; try: apt install chromium fonts-noto-cjk"
     IMAGES.mkdir(exist_ok=True)
     with demo() as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=_FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(_FLAGS))
 
-        def page_in(theme: str, width: int = _SIZE["width"]) -> Page:
-            size = {"width": width, "height": _SIZE["height"]}
-            return browser.new_page(viewport=size, color_scheme=theme, base_url=url, locale="en-US")  # type: ignore[arg-type]
-
-        dark, light = page_in("dark"), page_in("light")
+        dark = browser.new_page(viewport=_SIZE, color_scheme="dark", base_url=url, locale="en-US")
+        light = browser.new_page(viewport=_SIZE, color_scheme="light", base_url=url, locale="en-US")
         jobs = wait_for_jobs(dark, url)
         session = asked(url, "/sessions?agent=claude-code&errors=true&sort=tokens&limit=1")["items"][0]["key"]
         spans = asked(url, f"/sessions/{session}/timeline")
@@ -78,7 +76,6 @@ def main() -> None:
             # The live stream never ends, so the network is never idle; the last texts come within a moment.
             page.wait_for_timeout(2500)
             page.screenshot(path=IMAGES / f"{name}.png")
-            print(name)
         browser.close()
 
 

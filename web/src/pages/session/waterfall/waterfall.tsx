@@ -62,8 +62,8 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
     // Only a jump moves the list; rows that come in must not.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [jump]);
-  const isOpen = (row: number) => tools.isOpen("spans", table.ids[row] ?? "", true);
-  const onToggle = (row: number) => tools.toggle("spans", table.ids[row] ?? "", !isOpen(row));
+  const isOpen = useCallback((row: number) => tools.isOpen("spans", table.ids[row] ?? "", true), [tools, table]);
+  const onToggle = useCallback((row: number) => tools.toggle("spans", table.ids[row] ?? "", !isOpen(row)), [tools, table, isOpen]);
   const onKeyDown = (event: KeyboardEvent, row: number) => {
     const opens = table.order.opens(row);
     if (event.key === "ArrowRight" && opens && !isOpen(row)) onToggle(row);
