@@ -96,6 +96,8 @@ def announce(ready: Ready, *, as_json: bool) -> None:
         return
     if ready.url is not None:
         output.say(f"The console is at {ready.url} (with triggers, chat, /api/v1, /metrics, /openapi.json)", "bold")
+    if ready.locked:
+        output.note("Nobody can log in to it yet. Add somebody with: agenttrace user add NAME --role admin", "yellow")
     if ready.problem is not None:
         output.complain(f"no application can be run, recording goes on: {ready.problem}", "")
     if ready.worker:

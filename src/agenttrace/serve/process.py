@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from agenttrace.config import Settings
 from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.worker import Worker
+from agenttrace.serve.access.gate import needs_login
 from agenttrace.serve.app import create_app
 from agenttrace.serve.server import serve
 
@@ -29,6 +30,8 @@ class Ready:
     missing: tuple[str, ...]
     #: Why no application can be run at all.
     problem: str | None = None
+    #: True where the console asks for a login, and there is no user yet.
+    locked: bool = False
 
 
 async def run_process(
@@ -54,14 +57,16 @@ async def run_process(
             if working and engine is not None:
                 tasks.create_task(_worker(engine, settings).run(stop))
             listening: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            locked = False
             if server:
                 app = create_app(engine, settings, problem=problem)
+                locked = needs_login(settings.serve) and not app.state.access.users.exist()
                 at, drain = (settings.serve.host, settings.serve.port), settings.run.drain_seconds
                 tasks.create_task(serve(app, *at, stop, drain_seconds=drain, on_listening=listening.set_result))
             else:
                 listening.set_result(None)
             missing = () if engine is None else engine.missing
-            on_ready(Ready(url=await listening, worker=working, missing=missing, problem=problem))
+            on_ready(Ready(url=await listening, worker=working, missing=missing, problem=problem, locked=locked))
             await stop.wait()
 
 

@@ -32,6 +32,11 @@ _LONGEST_ADDRESS = 64
 _FIRST_USER = "Nobody can log in yet; on the machine that AgentTrace runs on: agenttrace user add NAME --role admin"
 
 
+def needs_login(settings: ServeSettings) -> bool:
+    """Whether everybody has to log in, wherever they come from."""
+    return settings.login == "always" or not is_loopback_bind(settings.host)
+
+
 class Gate:
     """ASGI middleware, without Starlette's helper class, which would hold streams back."""
 

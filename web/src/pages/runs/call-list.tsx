@@ -5,9 +5,10 @@ import { usePages } from "../../api/queries";
 import type { Catalog, RunList, RunRow } from "../../api/shapes";
 import { useFormat } from "../../format";
 import type { Column } from "../../parts";
-import { Table, Text, Time } from "../../parts";
+import { Table, Text } from "../../parts";
 import { useText } from "../../text";
 import { address } from "../../url";
+import { ErrorLine, ErrorOnCard, When } from "./cells";
 import { FilterBar } from "./filter-bar";
 import { roughly } from "./figures";
 import { Listed, TriggerHint } from "./listed";
@@ -55,6 +56,7 @@ function Rows({ rows, catalog }: { rows: RunRow[]; catalog: Catalog | undefined 
           <span className="faint">
             <Text>{row.step ?? row.app_type}</Text>
           </span>
+          <ErrorOnCard>{row.error_message}</ErrorOnCard>
         </span>
       ),
     },
@@ -62,10 +64,10 @@ function Rows({ rows, catalog }: { rows: RunRow[]; catalog: Catalog | undefined 
     { name: "job", title: t.job, cell: (row) => <For row={row} /> },
     { name: "store", title: t.store, end: true, cell: (row) => row.site_id },
     { name: "member", title: t.member, end: true, cell: (row) => row.member_id ?? <span className="faint">–</span> },
-    { name: "when", title: t.when, cell: (row) => <Time at={row.created_at} as="clock" /> },
+    { name: "when", title: t.when, cell: (row) => <When at={row.created_at} /> },
     { name: "took", title: t.took, end: true, cell: (row) => f.duration(row.latency_ms) },
     { name: "tokens", title: t.tokens, end: true, cell: (row) => <CallTokens row={row} /> },
-    { name: "error", title: t.error, width: "18rem", cell: (row) => row.error_message && <Text line>{row.error_message}</Text> },
+    { name: "error", title: t.error, width: "35%", wideOnly: true, cell: (row) => <ErrorLine>{row.error_message}</ErrorLine> },
   ];
   return (
     <Table

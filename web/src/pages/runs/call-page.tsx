@@ -149,8 +149,9 @@ function Figures({ call }: { call: RunDetail }) {
         [
           t.detail.request,
           call.request_id === null ? undefined : (
-            <span key="request">
-              <Text mono>{call.request_id}</Text> <Copy text={call.request_id} />
+            <span key="request" className={styles.request}>
+              <Text mono>{call.request_id}</Text>
+              <Copy text={call.request_id} />
             </span>
           ),
         ],

@@ -33,14 +33,20 @@ export function jobTokens(steps: readonly ChainStep[]): number {
 
 const BAD = ["failed", "timeout", "circuit_open", "rate_limited", "budget_exceeded"];
 
-/** The step to look at where none was chosen: what failed, else what runs, else the last that was called. */
+/** The step to look at where none was chosen: what failed, else what runs, else what ended last. */
 export function firstToSee(steps: readonly ChainStep[]): ChainStep | undefined {
   return (
     steps.find((step) => BAD.includes(step.status)) ??
     steps.find((step) => step.status === "running") ??
-    steps.findLast((step) => step.calls.length > 0) ??
+    lastEnded(steps) ??
     steps[0]
   );
+}
+
+function lastEnded(steps: readonly ChainStep[]): ChainStep | undefined {
+  const end = (step: ChainStep) => step.calls.at(-1)?.finished_at ?? "";
+  const called = steps.filter((step) => step.calls.length > 0);
+  return called.sort((a, b) => (end(a) < end(b) ? -1 : 1)).at(-1);
 }
 
 /** The job that a duplicate would have repeated; the server says it in its message alone. */

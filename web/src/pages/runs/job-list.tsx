@@ -4,8 +4,9 @@ import { Link, useLocation } from "wouter";
 import { usePages } from "../../api/queries";
 import type { Catalog, JobList as JobListShape, JobRow } from "../../api/shapes";
 import type { Column } from "../../parts";
-import { Badge, Elapsed, Table, Text, Time } from "../../parts";
+import { Badge, Elapsed, Table, Text } from "../../parts";
 import { useText } from "../../text";
+import { Chain, ErrorLine, ErrorOnCard, When } from "./cells";
 import { FilterBar } from "./filter-bar";
 import { Listed, TriggerHint } from "./listed";
 import styles from "./runs.module.css";
@@ -48,16 +49,17 @@ function Rows({ rows }: { rows: JobRow[] }) {
           </Link>
           <Text>{row.event_type}</Text>
           {row.rerun_of !== null ? <Badge>{t.rerun}</Badge> : row.is_forced && <Badge>{t.forced}</Badge>}
+          <ErrorOnCard>{row.error_message}</ErrorOnCard>
         </span>
       ),
     },
     { name: "status", title: t.status, width: "7rem", cell: (row) => <JobMark job={row} /> },
     { name: "store", title: t.store, end: true, cell: (row) => row.site_id },
     { name: "member", title: t.member, end: true, cell: (row) => row.member_id ?? <span className="faint">–</span> },
-    { name: "chain", title: t.chain, cell: (row) => <Text mono>{row.app_chain}</Text> },
-    { name: "when", title: t.when, cell: (row) => <Time at={row.created_at} as="clock" /> },
+    { name: "chain", title: t.chain, cell: (row) => <Chain>{row.app_chain}</Chain> },
+    { name: "when", title: t.when, cell: (row) => <When at={row.created_at} /> },
     { name: "took", title: t.took, end: true, cell: (row) => <Elapsed start={row.started_at} end={row.finished_at} /> },
-    { name: "error", title: t.error, width: "22rem", cell: (row) => row.error_message && <Text line>{row.error_message}</Text> },
+    { name: "error", title: t.error, width: "40%", wideOnly: true, cell: (row) => <ErrorLine>{row.error_message}</ErrorLine> },
   ];
   return (
     <Table

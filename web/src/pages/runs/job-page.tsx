@@ -87,6 +87,7 @@ function JobBody({ job, every }: { job: JobDetail; every: number }) {
   const calls = useGet<RunList>("/runs", { job: job.id, limit: 500 }, { every }).data;
   const estimated = useMemo(() => estimatedCalls(calls?.items ?? []), [calls]);
   const chosen = wanted ? job.steps.find((step) => step.name === wanted) : firstToSee(job.steps);
+  const lanes = job.steps.filter((step) => step.after.length === 0).length;
   return (
     <>
       {job.error_message && job.status !== "skipped_duplicate" && (
@@ -96,7 +97,7 @@ function JobBody({ job, every }: { job: JobDetail; every: number }) {
       )}
       <Section
         title={t.graph.title}
-        note={job.steps.length > 1 ? t.graph.note : undefined}
+        note={lanes > 1 ? t.graph.note : undefined}
         actions={
           <LinkButton small tone="quiet" href={address("/runs", { tab: "calls", job: job.id })}>
             {t.detail.allCalls}

@@ -28,7 +28,9 @@ function Places({ session }: { session: SessionDetail }) {
   return (
     <p className={styles.places}>
       <StateMark state={session.state} />
-      <Text>{session.agent}</Text>
+      <span title={session.version === null ? undefined : visible(session.version)}>
+        <Text>{session.agent}</Text>
+      </span>
       {session.project && (
         <span className={styles.project}>
           <PathText>{session.project}</PathText>
@@ -41,7 +43,6 @@ function Places({ session }: { session: SessionDetail }) {
           {others.length > 0 && <span className="faint"> {t.moreModels(others.length)}</span>}
         </span>
       )}
-      {session.version && <Text className={styles.version}>{session.version}</Text>}
       <Time at={session.started_at} as="clock" />
     </p>
   );

@@ -5,6 +5,8 @@ export interface SessionTools {
   /** The session's key. */
   key: string;
   hideThinking: boolean;
+  /** The agent works: what is open goes on. */
+  live: boolean;
   /** Whether the inside of a span is shown: its texts, or the spans in it. */
   isOpen(what: "texts" | "spans", id: string, usually: boolean): boolean;
   toggle(what: "texts" | "spans", id: string, open: boolean): void;
@@ -15,6 +17,7 @@ export interface SessionTools {
 export const SessionContext = createContext<SessionTools>({
   key: "",
   hideThinking: false,
+  live: false,
   isOpen: (_, __, usually) => usually,
   toggle: () => {},
   details: () => {},

@@ -4,12 +4,14 @@ import { StateMark, useNow } from "../../parts";
 import { useText } from "../../text";
 import type { Sums } from "./model/roll-up";
 import type { SpanTable } from "./model/span-table";
+import { useSessionTools } from "./session-context";
 import { text } from "./text";
 
 /** How long a span took, or has been taking. */
 export function Duration({ table, row }: { table: SpanTable; row: number }) {
   const f = useFormat();
-  if (table.statusOf(row) === "open") return <Running start={table.start[row] ?? 0} />;
+  const { live } = useSessionTools();
+  if (live && table.statusOf(row) === "open") return <Running start={table.start[row] ?? 0} />;
   const end = table.end[row] ?? Number.NaN;
   return <>{Number.isNaN(end) ? "–" : f.duration(end - (table.start[row] ?? 0))}</>;
 }

@@ -11,6 +11,7 @@ import type { View } from "./data/use-view";
 import { useView } from "./data/use-view";
 import { Pane } from "./detail/pane";
 import { Hits } from "./hits";
+import { extent } from "./model/rows";
 import { SessionContext } from "./session-context";
 import styles from "./session.module.css";
 import { text } from "./text";
@@ -41,10 +42,9 @@ export function Views({ spans, live, changed }: ViewsProps) {
       labels.drop(ids);
     };
   }, [changed, bodies, labels]);
-  const place = usePlace(spans, view);
-  const open = useMemo(() => live || hasOpen(spans), [spans, live]);
-  const time = useScale(spans, view, open);
-  const now = useNow(open && view.name === "waterfall" ? 1 : 3600);
+  const place = usePlace(spans, view, live);
+  const now = useMoment(spans, live, view.name === "waterfall");
+  const time = useScale(spans, view, now);
   useKeys(place.moves, view, time);
   const shared = { spans, rows: place.rows, current: place.current, jump: place.jump, onCurrent: place.setCurrent };
   return (
@@ -76,9 +76,11 @@ export function Views({ spans, live, changed }: ViewsProps) {
   );
 }
 
-function hasOpen({ table }: Spans): boolean {
-  for (let row = table.length - 1; row >= 0; row -= 1) if (table.statusOf(row) === "open") return true;
-  return false;
+/** Until when open spans are known to go on: now while the agent works, the last thing it did after that. */
+function useMoment(spans: Spans, live: boolean, seen: boolean): number {
+  const now = useNow(live && seen ? 1 : 3600);
+  const last = useMemo(() => (seen ? extent(spans.table, 0)[1] : 0), [spans, seen]);
+  return live ? Math.max(now, last) : last;
 }
 
 /** No span is left over by the filter. */

@@ -6,6 +6,7 @@ import type { Format } from "../../../format";
 import { useFormat } from "../../../format";
 import { Elapsed, Facts, Text } from "../../../parts";
 import { useText } from "../../../text";
+import { useSessionTools } from "../session-context";
 import { text } from "../text";
 import styles from "./pane.module.css";
 
@@ -15,21 +16,21 @@ type Fact = readonly [ReactNode, ReactNode | undefined];
 export function PaneFacts({ detail }: { detail: SpanDetail }) {
   const t = useText(text).pane;
   const f = useFormat();
+  const { live } = useSessionTools();
   return (
     <div className={styles.facts}>
-      <Facts facts={times(detail, t, f)} />
+      <Facts facts={times(detail, live, t, f)} />
       {detail.kind === "step" && <Facts facts={spent(detail, t, f)} />}
     </div>
   );
 }
 
-function times(detail: SpanDetail, t: Words, f: Format): Fact[] {
+function times(detail: SpanDetail, live: boolean, t: Words, f: Format): Fact[] {
   const turn = f.count(detail.turn_index + 1);
-  const open = detail.status === "open";
   return [
     [t.facts.started, f.exact(detail.start)],
     [t.facts.ended, detail.end ? f.exact(detail.end) : "–"],
-    [t.facts.duration, detail.end || open ? <Elapsed key="d" start={detail.start} end={detail.end} /> : "–"],
+    [t.facts.duration, detail.end || (live && detail.status === "open") ? <Elapsed key="d" start={detail.start} end={detail.end} /> : "–"],
     [t.facts.model, detail.model ? <Text key="m">{detail.model}</Text> : undefined],
     [t.facts.place, detail.kind === "turn" ? t.placeTurn(turn) : t.place(turn, f.count(detail.step_n))],
     [t.facts.stream, detail.stream && detail.stream !== "main" ? <Text key="s" mono>{detail.stream}</Text> : undefined],

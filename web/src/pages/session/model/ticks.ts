@@ -20,6 +20,8 @@ export function ticksOf(scale: TimeScale, from: number, to: number, most: number
   const length = scale.lengthAt(to) - start;
   if (length <= 0 || most < 1) return [];
   const step = STEPS.find((step) => length / step <= most) ?? STEPS.at(-1) ?? 1;
+  const pauses = scale.pauses.filter((pause) => pause.to > from && pause.from < to);
+  if (pauses.length > most / 2) return evenTicks(scale, start, length, most);
   const found: Tick[] = [];
   const room = 0.9 / most;
   const add = (low: number, high: number) => {
@@ -31,14 +33,21 @@ export function ticksOf(scale: TimeScale, from: number, to: number, most: number
   };
   // Pauses that are cut have no marks of their own: a thousand hours may be one pixel there.
   let low = from;
-  for (const pause of scale.pauses) {
-    if (pause.to <= low) continue;
-    if (pause.from >= to) break;
+  for (const pause of pauses) {
     add(low, pause.from);
-    low = pause.to;
+    low = Math.max(pause.to, low);
   }
   add(low, to);
   return found;
+}
+
+/** With many pauses in sight, hardly a round time is in between: the same distances instead. */
+function evenTicks(scale: TimeScale, start: number, length: number, most: number): Tick[] {
+  return Array.from({ length: Math.ceil(most) }, (_, index) => {
+    const middle = scale.timeAt(start + (index / most) * length);
+    const time = scale.pauses.find((pause) => pause.from < middle && middle < pause.to)?.to ?? middle;
+    return { time, since: time - scale.from, at: (scale.lengthAt(time) - start) / length };
+  });
 }
 
 /** A window of time after zooming around a moment, within bounds and never shorter than a millisecond. */

@@ -3,6 +3,9 @@ import type { SpanTable } from "../model/span-table";
 import type { TimeScale } from "../model/time-scale";
 
 const COLOURS = ["--turn", "--step", "--tool"];
+const FEW = 500;
+/** A turn, its model calls, their tools, and the same of a subagent. */
+const LANES = 6;
 
 export function drawSpans(
   canvas: HTMLCanvasElement,
@@ -20,12 +23,16 @@ export function drawSpans(
   pen.scale(sharp, sharp);
   drawPauses(pen, scale, width, height, resolved(canvas, "--line"));
   const perLength = width / (scale.length || 1);
-  const perRow = (height - 4) / Math.max(table.length, 1);
-  const thick = Math.max(Math.min(perRow * 0.8, 4), 1);
+  // Few spans are drawn as the rows below are; many would be one thin line, and are drawn by their depth.
+  const deep = table.length > FEW;
+  const lanes = deep ? LANES : Math.max(table.length, 1);
+  const perLane = (height - 4) / lanes;
+  const thick = Math.max(Math.min(perLane * 0.8, deep ? 8 : 4), 1);
   const bar = (row: number) => {
     const left = scale.lengthAt(table.start[row] ?? 0) * perLength;
     const right = scale.lengthAt(table.endOf(row, now)) * perLength;
-    pen.fillRect(left, 2 + (table.order.position[row] ?? 0) * perRow, Math.max(right - left, 1), thick);
+    const lane = deep ? Math.min(table.order.depth[row] ?? 0, LANES - 1) : (table.order.position[row] ?? 0);
+    pen.fillRect(left, 2 + lane * perLane, Math.max(right - left, 1), thick);
   };
   // One colour after the other: changing the pen for each of thirty thousand bars is what would take long.
   COLOURS.forEach((name, kind) => {

@@ -1,7 +1,6 @@
 /** The scale of a session's time and the window of it that is seen. */
 import { useCallback, useMemo } from "react";
 
-import { useNow } from "../../../parts";
 import type { Spans } from "../data/use-spans";
 import type { View } from "../data/use-view";
 import { extent } from "../model/rows";
@@ -27,11 +26,9 @@ export interface Window {
 /** Nobody looks at the time. */
 const UNSEEN = new TimeScale(0, 1);
 
-/** `live`: something is open, so that the end of the session is now. */
-export function useScale(spans: Spans, view: View, live: boolean): Window {
+/** `now`: until then open spans go on. */
+export function useScale(spans: Spans, view: View, now: number): Window {
   const seen = view.name === "waterfall";
-  const tick = useNow(live && seen ? 1 : 3600);
-  const now = live ? tick : 0;
   const { realTime, zoom, change } = view;
   const scale = useMemo(
     () => (seen ? scaleOf(spans.table, extent(spans.table, now), now, !realTime) : UNSEEN),

@@ -47,7 +47,7 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW,
     getItemKey,
-    overscan: 16,
+    overscan: 8,
     // The heading stays above the rows and takes that much from them.
     scrollPaddingEnd: HEAD,
   });
