@@ -1,7 +1,8 @@
 """The sessions that every console is measured with: one of 10,000 and one of 30,000 spans, and five hundred small ones.
 
-They are Claude Code logs; a span is a turn, a response of the model or a call of a tool, subagents' included. The last
-session is the one that an agent goes on with while pages are open: its lines are kept aside.
+They are Claude Code logs; a span is a turn, a response of the model or a call of a tool, subagents' included. One more
+session is the one that an agent goes on with while pages are open: these lines are kept aside, and each holds a mark by
+which it is found on the screen.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from benchmarks import claude_session as claude
 from benchmarks.truth import Truth
 
 LARGE = (10_000, 30_000)
-SMALL, SMALL_SPANS = 500, 25
+#: One turn each.
+SMALL, SMALL_SPANS = 500, 1
 #: Ten lines a second for a minute, with room.
 LIVE_LINES = 900
+_STEPS_A_TURN = 10
 _START_MS = 1_789_200_000_000
 _HOUR_MS = 3_600_000
 
@@ -26,19 +29,28 @@ _HOUR_MS = 3_600_000
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
     """What was written, and where."""
 
-    #: A directory as Claude Code's own: sessions are under ``projects``.
-    tree: str
+    folder: str
     #: Session ids of the large sessions, by their number of spans.
     large: dict[int, str]
     #: The session that goes on: its id, and its file below the tree.
     live: str
     live_file: str
-    bytes: int
+    size: int
     lines: int
 
+    @property
+    def tree(self) -> Path:
+        """A directory as Claude Code's own: sessions are under ``projects``."""
+        return Path(self.folder) / "claude"
+
     def live_lines(self) -> list[bytes]:
-        """The lines that are not in the tree yet."""
-        return Path(self.tree).with_name("live.jsonl").read_bytes().splitlines(keepends=True)
+        """What is not in the tree yet, the line with mark N at index N."""
+        return (Path(self.folder) / "live.jsonl").read_bytes().splitlines(keepends=True)
+
+
+def mark(number: int) -> str:
+    """The text by which a line of the live session is found."""
+    return f"mark-{number:05}"
 
 
 def cached_logs(folder: Path) -> Logs:
@@ -48,13 +60,13 @@ def cached_logs(folder: Path) -> Logs:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         record.write_bytes(msgspec.json.encode(_written(folder)))
-    return msgspec.json.decode(record.read_bytes(), type=Logs)
+    return msgspec.structs.replace(msgspec.json.decode(record.read_bytes(), type=Logs), folder=str(folder.resolve()))
 
 
 def copied(logs: Logs, target: Path) -> Logs:
     """The same sessions for one program alone, which may see them grow."""
-    shutil.copytree(logs.tree, target)
-    return msgspec.structs.replace(logs, tree=str(target))
+    shutil.copytree(logs.folder, target, ignore=lambda *_: ["phoenix"])
+    return msgspec.structs.replace(logs, folder=str(target))
 
 
 def _written(folder: Path) -> Logs:
@@ -64,19 +76,19 @@ def _written(folder: Path) -> Logs:
     large: dict[int, str] = {}
     for number, spans in enumerate([SMALL_SPANS] * SMALL + list(LARGE)):
         log = _session(source, places[number % len(places)], spans, at=_START_MS + number * _HOUR_MS)
-        _save(tree, log, log.lines, truth)
+        _save(tree, log, truth)
         if spans in LARGE:
             large[spans] = log.session
-    live = _live_session(source, places[0], at=_START_MS + 600 * _HOUR_MS)
-    kept = next(at for at, line in enumerate(live.lines) if at > 20 and b'"end_turn"' in line) + 1
-    path = _save(tree, live, live.lines[:kept], truth)
-    (folder / "live.jsonl").write_bytes(b"".join(live.lines[kept : kept + LIVE_LINES]))
+    live = _session(source, places[0], SMALL_SPANS, at=_START_MS + 600 * _HOUR_MS)
+    path = _save(tree, live, truth)
+    live.lines.clear()
+    (folder / "live.jsonl").write_bytes(b"".join(_live_lines(live)))
     return Logs(
-        tree=str(tree),
+        folder=str(folder),
         large=large,
         live=live.session,
         live_file=str(path.relative_to(tree)),
-        bytes=truth.bytes,
+        size=truth.bytes,
         lines=truth.lines,
     )
 
@@ -99,18 +111,38 @@ def _until(own: Truth, spans: int) -> Iterator[int]:
         number += 1
 
 
-def _live_session(source: claude.Source, project: claude.Project, *, at: int) -> claude.Log:
-    """One without subagents: all that happens is in one file."""
-    while True:
-        log = _session(source, project, LIVE_LINES, at=at)
-        if not log.children:
-            return log
+def _live_lines(log: claude.Log) -> list[bytes]:
+    """Turns of ten steps: what the model says, its call, the call's result, a line each."""
+    source = log.source
+    while len(log.lines) < LIVE_LINES:
+        log.entry(claude.user(log, _marked(log, 120)), 10)
+        for _ in range(_STEPS_A_TURN):
+            identity, call = claude.response_identity(log, "tool_use"), source.token("toolu_01")
+            figures = claude.usage(log, output=source.between(40, 400))
+            _answer(log, identity, {"type": "text", "text": _marked(log, 200)}, figures)
+            command = f"pytest -q -k {_marked(log, 30)}"
+            asked = {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": command}}
+            owner = _answer(log, identity, asked, figures)
+            output = {"tool_use_id": call, "type": "tool_result", "content": _marked(log, 600), "is_error": False}
+            log.entry(claude.user(log, [output]), 10, parent=owner)
+        last = claude.usage(log, output=90)
+        said = {"type": "text", "text": _marked(log, 300)}
+        _answer(log, claude.response_identity(log, "end_turn"), said, last)
+    return log.lines[:LIVE_LINES]
 
 
-def _save(tree: Path, log: claude.Log, lines: list[bytes], truth: Truth) -> Path:
+def _answer(log: claude.Log, identity: tuple[str, str, str], block: claude.Json, figures: claude.Json) -> str:
+    return log.entry(claude.assistant(log, identity, block, figures, finished=True), 10)
+
+
+def _marked(log: claude.Log, characters: int) -> str:
+    return f"{mark(len(log.lines))} {log.source.text.prose(characters)}"
+
+
+def _save(tree: Path, log: claude.Log, truth: Truth) -> Path:
     folder = tree / "projects" / log.project.slug
     path = folder / f"{log.session}.jsonl"
-    _write(path, lines, truth)
+    _write(path, log.lines, truth)
     for agent, meta, child in log.children:
         place = folder / log.session / "subagents"
         _write(place / f"agent-{agent}.jsonl", child.lines, truth)

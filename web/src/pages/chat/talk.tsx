@@ -3,7 +3,6 @@ import type { ReactNode } from "react";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import type { Catalog } from "../../api/shapes";
-import { useFormat } from "../../format";
 import { Button, Empty, Page, beginning, visible } from "../../parts";
 import { useText } from "../../text";
 import { useParams } from "../../url";
@@ -105,7 +104,6 @@ interface BeginningProps {
 /** What stands above the first message. */
 function Beginning({ conversation, turns, catalog, onExample }: BeginningProps) {
   const t = useText(text);
-  const f = useFormat();
   const app = catalog.apps.find((each) => each.app === "app1");
   const session = turns.findLast((turn) => turn.session !== null)?.session;
   if (conversation !== null) {
@@ -125,7 +123,7 @@ function Beginning({ conversation, turns, catalog, onExample }: BeginningProps) 
   return (
     <Empty icon="chat" title={t.empty}>
       <p>
-        {app && t.limit(app.rate_limit, f.duration(app.rate_seconds * 1000))} {t.visitOnly}
+        {app && t.limit(app.rate_limit, app.rate_seconds)} {t.visitOnly}
       </p>
       <div className={styles.examples}>
         {t.examples.split("\n").map((example) => (

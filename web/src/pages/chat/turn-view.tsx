@@ -18,7 +18,7 @@ interface TurnViewProps {
 // Only the last turn grows: the others are not drawn again for each piece of it.
 export const TurnView = memo(function TurnView({ turn, onAgain }: TurnViewProps) {
   const t = useText(text);
-  const failed = turn.state === "refused" || turn.state === "broken";
+  const again = turn.state === "broken" || (turn.state === "refused" && !FINAL.has(turn.refusal?.code ?? ""));
   return (
     <li className={styles.turn}>
       <div className={styles.said}>
@@ -37,7 +37,7 @@ export const TurnView = memo(function TurnView({ turn, onAgain }: TurnViewProps)
         )}
         {turn.state === "broken" && <Failure says={t.broken} />}
         {turn.state === "refused" && <Refused turn={turn} />}
-        {failed && (
+        {again && (
           <Button small icon="refresh" onClick={() => onAgain(turn.said)}>
             {t.again}
           </Button>
@@ -91,6 +91,9 @@ function Refused({ turn }: { turn: Turn }) {
     </>
   );
 }
+
+/** Asking the same once more would end the same. */
+const FINAL: ReadonlySet<string> = new Set(["no_conversation", "forbidden", "invalid"]);
 
 /** What a user of the real chat gets in these very words; the others are only told to this page. */
 const SEEN_BY_USERS: ReadonlySet<string> = new Set([

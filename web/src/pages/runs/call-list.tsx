@@ -17,23 +17,19 @@ import { CALL_STATUSES, CallMark } from "./statuses";
 import { text } from "./text";
 import { isFiltered, useFilters } from "./use-filters";
 
-const OWN = ["job"] as const;
-
 export function CallList({ catalog }: { catalog: Catalog | undefined }) {
   const t = useText(text);
-  const filters = useFilters(CALL_STATUSES, OWN);
+  const filters = useFilters(CALL_STATUSES, "job");
   const pages = usePages<RunRow, RunList>("/runs", { ...filters }, { every: 2000, keep: true });
   return (
-    <div className={styles.stack}>
-      <FilterBar filters={filters} statuses={CALL_STATUSES} catalog={catalog} />
-      <Listed
-        pages={pages}
-        filtered={isFiltered(filters)}
-        none={<TriggerHint title={t.noCalls} how={t.noCallsHow} chat />}
-      >
-        <Rows rows={pages.items} catalog={catalog} />
-      </Listed>
-    </div>
+    <Listed
+      pages={pages}
+      bar={<FilterBar filters={filters} statuses={CALL_STATUSES} catalog={catalog} />}
+      filtered={isFiltered(filters)}
+      none={<TriggerHint title={t.noCalls} how={t.noCallsHow} chat />}
+    >
+      <Rows rows={pages.items} catalog={catalog} />
+    </Listed>
   );
 }
 
@@ -83,7 +79,7 @@ function Rows({ rows, catalog }: { rows: RunRow[]; catalog: Catalog | undefined 
 /** What the call was made for. */
 function For({ row }: { row: RunRow }) {
   const t = useText(text);
-  if (row.trigger_job_id === null) return <span className="soft">{row.conversation_id === null ? "–" : t.chat}</span>;
+  if (row.trigger_job_id === null) return <span className={`soft ${styles.unbroken}`}>{row.conversation_id === null ? "–" : t.chat}</span>;
   return <Link href={address(`/runs/jobs/${row.trigger_job_id}`, { step: row.step })}>{row.trigger_job_id}</Link>;
 }
 

@@ -10,6 +10,7 @@ import { useFormat } from "../../format";
 import { Badge, Button, Confirm, toast } from "../../parts";
 import { useText } from "../../text";
 import { jobTokens } from "./figures";
+import styles from "./runs.module.css";
 import { isOver } from "./statuses";
 import { text } from "./text";
 
@@ -92,9 +93,11 @@ function AskRerun({ job, onClose }: AskProps) {
       onYes={() => rerunning.mutate()}
       onClose={onClose}
     >
-      <p>{t.rerunWhat}</p>
-      <p>{t.rerunCalls(job.steps.length)}</p>
-      <p>{tokens > 0 ? t.rerunCost(f.count(tokens)) : t.rerunUnknown}</p>
+      <div className={styles.stack}>
+        <p>{t.rerunWhat}</p>
+        <p>{t.rerunCalls(job.steps.length)}</p>
+        <p>{tokens > 0 ? t.rerunCost(f.count(tokens)) : t.rerunUnknown}</p>
+      </div>
     </Confirm>
   );
 }

@@ -15,7 +15,7 @@ import { TraceLink } from "./trace-link";
 export function JobFacts({ job }: { job: JobDetail }) {
   const t = useText(text);
   const f = useFormat();
-  const { repeats, duplicates } = useLater(job);
+  const { repeats, duplicates } = useFollowers(job);
   const first = duplicateOf(job.error_message);
   return (
     <Grid min="24rem">
@@ -60,7 +60,7 @@ function JobLinks({ ids }: { ids: number[] }) {
 }
 
 /** Later jobs of the same event that name this one: its repetitions, and what was left out because of it. */
-function useLater(job: JobRow): { repeats: number[]; duplicates: number[] } {
+function useFollowers(job: JobRow): { repeats: number[]; duplicates: number[] } {
   const params = {
     event: job.event_type,
     site: job.site_id,

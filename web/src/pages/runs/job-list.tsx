@@ -14,23 +14,19 @@ import { JOB_STATUSES, JobMark } from "./statuses";
 import { text } from "./text";
 import { isFiltered, useFilters } from "./use-filters";
 
-const OWN = ["event"] as const;
-
 export function JobList({ catalog }: { catalog: Catalog | undefined }) {
   const t = useText(text);
-  const filters = useFilters(JOB_STATUSES, OWN);
+  const filters = useFilters(JOB_STATUSES, "event");
   const pages = usePages<JobRow, JobListShape>("/jobs", { ...filters }, { every: 2000, keep: true });
   return (
-    <div className={styles.stack}>
-      <FilterBar filters={filters} statuses={JOB_STATUSES} catalog={catalog} events />
-      <Listed
-        pages={pages}
-        filtered={isFiltered(filters)}
-        none={<TriggerHint title={t.noJobs} how={t.noJobsHow} />}
-      >
-        <Rows rows={pages.items} />
-      </Listed>
-    </div>
+    <Listed
+      pages={pages}
+      bar={<FilterBar filters={filters} statuses={JOB_STATUSES} catalog={catalog} events />}
+      filtered={isFiltered(filters)}
+      none={<TriggerHint title={t.noJobs} how={t.noJobsHow} />}
+    >
+      <Rows rows={pages.items} />
+    </Listed>
   );
 }
 

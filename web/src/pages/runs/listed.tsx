@@ -2,43 +2,48 @@
 import type { ReactNode } from "react";
 
 import type { Pages } from "../../api/queries";
-import { Button, Code, Empty, LinkButton, Loaded } from "../../parts";
+import { Button, Empty, LinkButton, Loaded } from "../../parts";
 import { useText } from "../../text";
 import { useParams } from "../../url";
 import styles from "./runs.module.css";
 import { text } from "./text";
-import { Unavailable, isAway } from "./unavailable";
+import { Command, Unavailable, isAway } from "./unavailable";
 import { NO_FILTERS } from "./use-filters";
 
 interface ListedProps<T> {
   pages: Pages<T>;
+  /** The filters. */
+  bar: ReactNode;
   filtered: boolean;
   /** Shown where there is nothing at all. */
   none: ReactNode;
   children: ReactNode;
 }
 
-export function Listed<T>({ pages, filtered, none, children }: ListedProps<T>) {
+export function Listed<T>({ pages, bar, filtered, none, children }: ListedProps<T>) {
   const t = useText(text);
   if (isAway(pages.error) && pages.data === undefined) return <Unavailable error={pages.error} />;
   return (
-    <Loaded query={pages} lines={10}>
-      {() => {
-        if (pages.items.length === 0) return filtered ? <NothingFits /> : none;
-        return (
-          <>
-            {children}
-            {pages.hasNextPage && (
-              <div>
-                <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-                  {t.more}
-                </Button>
-              </div>
-            )}
-          </>
-        );
-      }}
-    </Loaded>
+    <div className={styles.stack}>
+      {bar}
+      <Loaded query={pages} lines={10}>
+        {() => {
+          if (pages.items.length === 0) return filtered ? <NothingFits /> : none;
+          return (
+            <>
+              {children}
+              {pages.hasNextPage && (
+                <div>
+                  <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+                    {t.more}
+                  </Button>
+                </div>
+              )}
+            </>
+          );
+        }}
+      </Loaded>
+    </div>
   );
 }
 
@@ -58,9 +63,7 @@ export function TriggerHint({ title, how, chat }: { title: string; how: string; 
   return (
     <Empty icon="runs" title={title}>
       <p>{how}</p>
-      <div className={styles.command}>
-        <Code text="agenttrace trigger consumption --site 1 --member 2" label={t.away.command} />
-      </div>
+      <Command text="agenttrace trigger consumption --site 1 --member 2" />
       {chat && <LinkButton href="/chat">{t.toChat}</LinkButton>}
     </Empty>
   );

@@ -1,5 +1,5 @@
 /** The number of a store, a member, a customer: told when typing rests, and only where it is one. */
-import { useEffect, useId, useRef, useState } from "react";
+import { useCallback, useEffect, useId, useRef, useState } from "react";
 
 import { useText } from "../../text";
 import styles from "./filters.module.css";
@@ -12,7 +12,7 @@ interface NumberFieldProps {
   value: string;
   onChange: (value: string) => void;
   disabled?: boolean;
-  /** There must be one. */
+  /** There must be one, from 1 on. */
   required?: boolean;
 }
 
@@ -32,16 +32,23 @@ export function NumberField({ label, value, onChange, disabled, required }: Numb
     if (value !== told.current) setTyped(value);
     told.current = value;
   }, [value]);
-  const meant = typed.trim() === "" ? "" : wholeNumber(typed);
+  const number = typed.trim() === "" ? "" : wholeNumber(typed);
+  const wrong = number === null || (required && Number(number) < 1);
+  const tell = useCallback((next: string) => {
+    if (next === told.current) return;
+    told.current = next;
+    change.current(next);
+  }, []);
   useEffect(() => {
-    if (meant === null || meant === told.current) return undefined;
-    const timer = window.setTimeout(() => {
-      told.current = meant;
-      change.current(meant);
-    }, REST);
+    if (wrong) return undefined;
+    const timer = window.setTimeout(() => tell(number), REST);
     return () => window.clearTimeout(timer);
-  }, [meant]);
-  const wrong = meant === null || (required && meant === "");
+  }, [number, wrong, tell]);
+  const leave = () => {
+    // What is seen is what counts: nothing is left unsaid, and what is needed is not left empty.
+    if (!wrong) tell(number);
+    else if (required) setTyped(value);
+  };
   return (
     <label className={styles.field} data-set={value !== "" && !required ? true : undefined}>
       <span>{label}</span>
@@ -54,6 +61,7 @@ export function NumberField({ label, value, onChange, disabled, required }: Numb
         aria-invalid={wrong || undefined}
         aria-describedby={wrong ? hint : undefined}
         onChange={(event) => setTyped(event.target.value)}
+        onBlur={leave}
       />
       {wrong && (
         <span id={hint} className={styles.wrong}>

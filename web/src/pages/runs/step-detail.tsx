@@ -29,7 +29,9 @@ export function StepDetail({ step, estimated }: StepDetailProps) {
   return (
     <Section title={heading} actions={step.calls.length === 0 ? <StepMark step={step} /> : undefined}>
       {step.calls.length === 0 ? (
-        <p className="soft">{step.status === "waiting" ? t.stepPage.notYet : t.stepPage.notRun}</p>
+        <p className="soft">
+          {step.status !== "waiting" ? t.stepPage.notRun : step.after.length > 0 ? t.stepPage.notYet : t.stepPage.first}
+        </p>
       ) : (
         <div className={styles.stack}>
           {step.calls.map((call, index) => (

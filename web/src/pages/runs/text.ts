@@ -62,6 +62,7 @@ export const text = words({
       title: "Applications are not run here",
       how: "What agents do is recorded all the same. The health check says what is missing and how to set it:",
       command: "Command",
+      copy: "Copy",
     },
     detail: {
       noJob: "There is no such job",
@@ -83,6 +84,7 @@ export const text = words({
       trace: "Trace",
       noTrace: "none: nothing of it was recorded",
       traceSoon: "is being recorded…",
+      traceLater: "begins with the job",
       conversation: "Conversation",
       user: "User",
       trigger: "Called for",
@@ -120,6 +122,7 @@ export const text = words({
     stepPage: {
       noStep: "This job has no such step",
       notYet: "It is called when the steps before it are done.",
+      first: "It is called when the job begins.",
       notRun: "It was not called.",
       callOf: (place: number, all: number) => `Call ${place} of ${all}`,
     },
@@ -202,6 +205,7 @@ export const text = words({
       title: "这里没有运行应用",
       how: "智能体的活动照常记录。健康检查会说明缺少什么、如何设置：",
       command: "命令",
+      copy: "复制",
     },
     detail: {
       noJob: "没有这个任务",
@@ -223,6 +227,7 @@ export const text = words({
       trace: "轨迹",
       noTrace: "无：没有任何记录",
       traceSoon: "正在记录…",
+      traceLater: "任务开始后才有",
       conversation: "会话",
       user: "用户",
       trigger: "触发方式",
@@ -260,6 +265,7 @@ export const text = words({
     stepPage: {
       noStep: "该任务没有这个步骤",
       notYet: "前面的步骤完成后才会调用。",
+      first: "任务开始后就会调用。",
       notRun: "没有调用。",
       callOf: (place: number, all: number) => `第 ${place} 次调用，共 ${all} 次`,
     },

@@ -20,9 +20,11 @@ export function TraceLink({ session, open }: TraceLinkProps) {
   const t = useText(text).detail;
   const path = `/sessions/${encodeURIComponent(session ?? "")}`;
   const found = useQueryClient().getQueryData(keyOf(path)) !== undefined;
-  const query = useGet<SessionDetail>(path, {}, { when: session !== null, fresh: 60_000, every: found ? undefined : 5000 });
+  // The recorder may still be on its way after the end, too.
+  const every = found ? undefined : open ? 5000 : 30_000;
+  const query = useGet<SessionDetail>(path, {}, { when: session !== null, fresh: 60_000, every });
   if (query.data) return <Link href={`/sessions/${query.data.key}`}>{visible(query.data.session_id)}</Link>;
-  if (session === null) return <span className="faint">{t.noTrace}</span>;
+  if (session === null) return <span className="faint">{open ? t.traceLater : t.noTrace}</span>;
   if (query.error instanceof ProblemError && query.error.status === 404) {
     return <span className="faint">{open ? t.traceSoon : t.noTrace}</span>;
   }

@@ -2,7 +2,7 @@
 import { Link } from "wouter";
 
 import { ProblemError } from "../../api/client";
-import { Code, Empty, Icon, Text, sentence } from "../../parts";
+import { Code, Copy, Empty, Icon, Text, sentence } from "../../parts";
 import { useText } from "../../text";
 import styles from "./runs.module.css";
 import { text } from "./text";
@@ -20,11 +20,20 @@ export function Unavailable({ error }: { error: unknown }) {
         <Text>{sentence(error)}</Text>
       </p>
       <p>{t.away.how}</p>
-      <div className={styles.command}>
-        <Code text="agenttrace doctor" label={t.away.command} />
-      </div>
+      <Command text="agenttrace doctor" />
       <Link href="/settings?tab=doctor">{t.toDoctor}</Link>
     </Empty>
+  );
+}
+
+/** A command for the terminal, to be copied. */
+export function Command({ text: command }: { text: string }) {
+  const t = useText(text);
+  return (
+    <div className={styles.command}>
+      <Code text={command} label={t.away.command} bare />
+      <Copy text={command} label={t.away.copy} />
+    </div>
   );
 }
 

@@ -16,26 +16,36 @@ export interface Filters {
   until: string;
 }
 
-const NAMES = ["status", "event", "app", "site", "member", "job", "since", "until"] as const satisfies readonly (keyof Filters)[];
-const NUMBERS: readonly string[] = ["site", "member", "job"];
-export const NO_FILTERS: Params = Object.fromEntries(NAMES.map((name) => [name, null]));
+/** Changes that take all of them out of the address. */
+export const NO_FILTERS: Params & Record<keyof Filters, null> = {
+  status: null,
+  event: null,
+  app: null,
+  site: null,
+  member: null,
+  job: null,
+  since: null,
+  until: null,
+};
 
-/** The filters of a list whose items have these states; a value that can mean nothing counts as none. */
-export function useFilters(statuses: readonly string[], own: readonly (keyof Filters)[]): Filters {
+/** The filters of a list with these states; `own` is what only this list has. A value that can mean nothing is none. */
+export function useFilters(statuses: readonly string[], own: "event" | "job"): Filters {
   const params = useParams();
   return useMemo(() => {
-    const value = (name: keyof Filters) => {
-      const said = params.text(name);
-      if (name === "status") return statuses.includes(said) ? said : "";
-      if (NUMBERS.includes(name)) return wholeNumber(said) ?? "";
-      return said;
+    const number = (name: string) => wholeNumber(params.text(name)) ?? "";
+    return {
+      status: statuses.find((status) => status === params.text("status")) ?? "",
+      event: own === "event" ? params.text("event") : "",
+      app: params.text("app"),
+      site: number("site"),
+      member: number("member"),
+      job: own === "job" ? number("job") : "",
+      since: params.text("since"),
+      until: params.text("until"),
     };
-    const common: readonly string[] = ["status", "app", "site", "member", "since", "until", ...own];
-    const all = NAMES.map((name) => [name, common.includes(name) ? value(name) : ""]);
-    return Object.fromEntries(all) as unknown as Filters;
   }, [params, statuses, own]);
 }
 
 export function isFiltered(filters: Filters): boolean {
-  return NAMES.some((name) => filters[name] !== "");
+  return Object.values(filters).some((value) => value !== "");
 }

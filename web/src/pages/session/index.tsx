@@ -7,6 +7,7 @@ import { useLiveState } from "../../api/use-live";
 import { Empty, Failed, LinkButton, Loading, Page, Text } from "../../parts";
 import { useText } from "../../text";
 import { useRouteParams } from "../../url";
+import { useSessionSeen } from "../sessions/seen";
 import { useSession } from "./data/use-session";
 import { useSpans } from "./data/use-spans";
 import { Actions, Facts } from "./header";
@@ -27,6 +28,7 @@ function SessionPage({ name }: { name: string }) {
   const onChange = useCallback((ids: readonly string[]) => changed.current(ids), []);
   const { spans, error, retry } = useSpans(name, onChange);
   const session = query.data;
+  useSessionSeen(session?.key ?? "", session?.last_at ?? null);
   const problem = query.error ?? error;
   if (problem instanceof ProblemError && problem.status === 404) return <Gone />;
   const title = session ? (session.title ?? session.session_id) : t.window;

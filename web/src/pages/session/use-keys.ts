@@ -15,14 +15,24 @@ export interface Moves {
   close(): void;
 }
 
-export function useKeys(moves: Moves, view: View, time: Window): void {
+/** Beside a span that is zoomed to, so much of its length is seen on both sides. */
+const AROUND = 0.1;
+
+/** `current`: beginning and end of the span that keys act on. */
+export function useKeys(moves: Moves, view: View, time: Window, current: readonly [number, number] | null): void {
   const t = useText(text).keys;
   const waterfall = view.name === "waterfall";
+  const zoomTo = () => {
+    if (!current) return;
+    const around = Math.max((current[1] - current[0]) * AROUND, 1);
+    time.set([current[0] - around, current[1] + around]);
+  };
   const zooming = [
     { keys: "+", does: t.zoomIn, run: () => time.zoom(0.5) },
     { keys: "=", does: t.zoomIn, run: () => time.zoom(0.5), hidden: true },
     { keys: "-", does: t.zoomOut, run: () => time.zoom(2) },
     { keys: "0", does: t.zoomAll, run: () => time.zoom(null) },
+    { keys: "z", does: t.zoomTo, run: zoomTo },
     { keys: "h", does: t.left, run: () => time.pan(-0.25) },
     { keys: "l", does: t.right, run: () => time.pan(0.25) },
   ];

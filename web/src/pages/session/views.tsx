@@ -45,7 +45,8 @@ export function Views({ spans, live, changed }: ViewsProps) {
   const place = usePlace(spans, view, live);
   const now = useMoment(spans, live, view.name === "waterfall");
   const time = useScale(spans, view, now);
-  useKeys(place.moves, view, time);
+  const row = spans.table.rowOf(place.currentId);
+  useKeys(place.moves, view, time, row < 0 ? null : [spans.table.start[row] ?? 0, spans.table.endOf(row, now)]);
   const shared = { spans, rows: place.rows, current: place.current, jump: place.jump, onCurrent: place.setCurrent };
   return (
     <SessionContext value={place.tools}>

@@ -140,7 +140,9 @@ export function useVisit(newest: string | null): void {
   }, [newest]);
 }
 
-/** For the page of a session: what it shows has been seen. */
+/** For the page of a session: what it shows has been seen; nothing while the key is empty. */
 export function useSessionSeen(key: string, lastAt: string | null): void {
-  useEffect(() => markSeen({ key, last_at: lastAt }), [key, lastAt]);
+  useEffect(() => {
+    if (key) markSeen({ key, last_at: lastAt });
+  }, [key, lastAt]);
 }

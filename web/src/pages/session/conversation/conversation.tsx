@@ -109,6 +109,7 @@ function focusRow(scroller: HTMLElement | null, index: number): void {
 function useEnd(scroller: RefObject<HTMLDivElement | null>, height: number, count: number, live: boolean, begin: boolean) {
   const following = useRef(begin);
   const before = useRef(count);
+  const top = useRef(0);
   const [news, setNews] = useState(false);
   const go = () => {
     following.current = true;
@@ -125,8 +126,11 @@ function useEnd(scroller: RefObject<HTMLDivElement | null>, height: number, coun
   const onScroll = () => {
     const element = scroller.current;
     if (!element) return;
-    following.current = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
-    if (following.current) setNews(false);
+    // Rows that turn out higher than thought push the end away: only who moves up has left it.
+    const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
+    if (near) setNews(false);
+    following.current = near || (following.current && element.scrollTop >= top.current);
+    top.current = element.scrollTop;
   };
   return { news, go, onScroll };
 }

@@ -17,6 +17,8 @@ export interface Window {
   zoom(factor: number | null, around?: number): void;
   /** By a share of the window. */
   pan(share: number): void;
+  /** Moves the window to a stretch of time, unless some of it is seen already. */
+  reach(start: number, end: number): void;
   /** Where a moment is in the window: 0 at its beginning, 1 at its end. */
   at(time: number): number;
   /** The moment at a place of the window. */
@@ -56,6 +58,10 @@ export function useScale(spans: Spans, view: View, now: number): Window {
       at: (time) => (scale.lengthAt(time) - start) / length,
       zoom: (factor, around) => set(factor === null ? null : zoomed(scale, [from, to], around ?? timeAt(0.5), factor)),
       pan: (share) => set(panned(scale, [from, to], share)),
+      reach: (begin, end) => {
+        if (end >= from && begin <= to) return;
+        set(panned(scale, [from, to], (scale.lengthAt(begin) - start) / length - 0.3));
+      },
     };
   }, [scale, from, to, set]);
 }

@@ -58,6 +58,7 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
   useEffect(() => {
     if (current < 0 || jump === 0) return;
     virtual.scrollToIndex(current, { align: "auto" });
+    view.reach(table.start[rows[current] ?? 0] ?? 0, table.endOf(rows[current] ?? 0, now));
     requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${current}"]`)?.focus({ preventScroll: true }));
     // Only a jump moves the list; rows that come in must not.
     // oxlint-disable-next-line react/exhaustive-deps

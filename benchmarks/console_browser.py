@@ -1,0 +1,204 @@
+"""Opens pages in a real Chromium and says how long it took until they could be used, and what they hold then.
+
+A page is usable when its first rows are painted with their text, and, after its list was scrolled by three screens, rows
+that were not there before are painted with theirs. It is the same script that looks, for every program; only what a row
+is differs. It is in the page from the start, so that no time passes between browser and benchmark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from playwright.sync_api import Browser, BrowserContext, Error, Page, sync_playwright
+
+from benchmarks.peers import AbsentError
+from benchmarks.run_processes import Meter
+
+#: Nothing but this machine is reachable: a page that asks for fonts elsewhere is told at once that there are none.
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+PATIENCE_S = 90.0
+#: How long a usable page may go on loading before it is looked at.
+_SETTLE_S = 2.0
+_MEGABYTE = 1e6
+
+_WATCH = """
+([rows, unready]) => {
+  const bench = { rows: null, usable: null, long: 0, reach: 0 };
+  window.__bench = bench;
+  new PerformanceObserver((list) => list.getEntries().forEach((entry) => { bench.long += entry.duration; }))
+    .observe({ type: "longtask", buffered: true });
+  const onScreen = (row) => {
+    const { top, bottom, width } = row.getBoundingClientRect();
+    return width > 0 && bottom > 0 && top < innerHeight;
+  };
+  const texts = () => {
+    const found = [];
+    for (const row of document.querySelectorAll(rows)) {
+      if (!onScreen(row)) { if (found.length) break; continue; }
+      const text = row.textContent.trim();
+      if (text && !(unready && row.querySelector(unready))) found.push([row, text]);
+    }
+    return found;
+  };
+  const scrollerOf = (row) => {
+    for (let at = row.parentElement; at; at = at.parentElement) {
+      const scrolls = /auto|scroll/.test(getComputedStyle(at).overflowY);
+      if (scrolls && at.scrollHeight > at.clientHeight + 50) return at;
+    }
+    return document.scrollingElement;
+  };
+  const afterPaint = (then) => requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => then(performance.now());
+    channel.port2.postMessage(0);
+  });
+  let before = null;
+  let away = 0;
+  const look = () => {
+    const found = texts();
+    if (before === null && found.length >= 3) {
+      const known = new Set(found.map(([, text]) => text));
+      before = known;
+      afterPaint((now) => {
+        bench.rows = now;
+        const scroller = scrollerOf(found[0][0]);
+        bench.reach = scroller.scrollHeight / scroller.clientHeight;
+        const end = scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 5;
+        scroller.scrollBy({ top: (end ? -3 : 3) * scroller.clientHeight, behavior: "instant" });
+        away = 1;
+      });
+    } else if (away === 1 && found.some(([, text]) => !before.has(text))) {
+      away = 2;
+      afterPaint((now) => { bench.usable = now; });
+      return;
+    }
+    requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+}
+"""
+_RESULT = """
+() => ({
+  paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,
+  rows: window.__bench.rows,
+  usable: window.__bench.usable,
+  long: window.__bench.long,
+  reach: window.__bench.reach,
+})
+"""
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """A page to open, and what its rows are."""
+
+    url: str
+    #: A selector of rows.
+    rows: str
+    #: What a row contains while its text is still missing.
+    unready: str = ""
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """One visit; times are milliseconds since the navigation began."""
+
+    paint: float
+    rows: float
+    usable: float
+    #: The sum of all tasks longer than 50 ms, until the page had settled.
+    long: float
+    #: JavaScript's heap after a collection, and the resident memory of the page's process.
+    heap_mb: float
+    process_mb: float
+    nodes: int
+    cpu_seconds: float
+    #: The length of the list in screens.
+    reach: float
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser for the time of the block."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        raise AbsentError("there is no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextlib.contextmanager
+def fresh(browser: Browser) -> Iterator[BrowserContext]:
+    """A visitor who has never been here: nothing cached, nothing remembered."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
+    context.set_default_timeout(PATIENCE_S * 1000)
+    try:
+        yield context
+    finally:
+        context.close()
+
+
+def watch(page: Page, view: View) -> None:
+    """Have the page say when it is usable, from its next navigation on."""
+    page.add_init_script(f"({_WATCH})({msgspec.json.encode([view.rows, view.unready]).decode()})")
+
+
+def visit(browser: Browser, view: View, servers: Meter, picture: Path | None = None) -> Opened | None:
+    """Open a page once, in a context of its own; None if it does not become usable."""
+    with fresh(browser) as context:
+        page = context.new_page()
+        watch(page, view)
+        before = servers.cpu_seconds()
+        try:
+            page.goto(view.url, wait_until="commit")
+            page.wait_for_function("() => window.__bench?.usable !== null")
+        except Error:
+            _photograph(page, picture)
+            return None
+        time.sleep(_SETTLE_S)
+        spent = servers.cpu_seconds() - before
+        _photograph(page, picture)
+        return _looked_at(context, page, spent)
+
+
+def _looked_at(context: BrowserContext, page: Page, spent: float) -> Opened:
+    seen = page.evaluate(_RESULT)
+    session = context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    session.send("Performance.enable")
+    metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    return Opened(
+        paint=seen["paint"],
+        rows=seen["rows"],
+        usable=seen["usable"],
+        long=seen["long"],
+        reach=seen["reach"],
+        heap_mb=metrics["JSHeapUsedSize"] / _MEGABYTE,
+        process_mb=_largest_renderer(),
+        nodes=int(metrics["Nodes"]),
+        cpu_seconds=spent,
+    )
+
+
+def _photograph(page: Page, picture: Path | None) -> None:
+    if picture is not None:
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(Error):
+            page.screenshot(path=picture)

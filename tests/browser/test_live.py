@@ -1,0 +1,178 @@
+"""Live: what is written to a log is on the screen, all of it and once, however often the connection breaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from playwright.sync_api import Page, expect
+
+from cli.conftest import eventually
+
+from .conftest import PATIENCE_MS, Visit, key_of, running, settled
+
+AGENT = "livebot"
+#: Tells when a text came into the document, in milliseconds since 1970.
+WATCH = """() => {
+  window.came = {};
+  const look = () => {
+    for (const [text] of document.body.innerText.matchAll(/line-\\d+-end/g)) window.came[text] ??= Date.now();
+  };
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+}"""
+
+
+def answered(url: str) -> bool:
+    """Whether there is something at this address."""
+    try:
+        with urlopen(url, timeout=60) as response:
+            return response.status == 200
+    except HTTPError as error:
+        error.close()
+        return False
+
+
+class Log:
+    """A session that is being written."""
+
+    def __init__(self, server: running, name: str) -> None:
+        self.name, self.key = name, key_of(AGENT, name)
+        self.path: Path = server.program.log(
+            name,
+            {"type": "session.begin", "id": "s", "ts": time.time(), "agent": AGENT, "title": f"Log {name}"},
+            {"type": "turn.begin", "id": "t1", "ts": time.time(), "turn": 1, "prompt": f"Begin {name}"},
+        )
+        self._number = 0
+        self._url = f"{server.url}/api/v1/sessions/{self.key}"
+
+    def recorded(self) -> Log:
+        """Wait until the recorder has read of it."""
+        eventually(lambda: answered(self._url), "the session is recorded")
+        return self
+
+    def step(self, text: str) -> bytes:
+        """A model call that says something, as a line."""
+        self._number += 1
+        place = {"v": 1, "session": self.name, "turn": 1, "step": self._number, "ts": time.time()}
+        line = place | {"type": "message", "id": f"m{self._number}", "role": "assistant", "text": text}
+        return json.dumps(line).encode() + b"\n"
+
+    def write(self, *texts: str) -> float:
+        """Append model calls with these texts in one write; when it was done."""
+        data = b"".join(self.step(text) for text in texts)
+        with self.path.open("ab", buffering=0) as stream:
+            stream.write(data)
+            return time.time()
+
+
+def conversation(page: Page) -> Callable[[], list[str]]:
+    """All texts of a conversation, collected by scrolling through it."""
+    rows = page.get_by_role("list", name="Conversation, in reading order")
+
+    def read() -> list[str]:
+        found: dict[int, str] = {}
+        height = rows.evaluate("list => { list.parentElement.scrollTo(0, 0); return list.parentElement.scrollHeight }")
+        top = 0
+        while top <= height:
+            rows.evaluate("(list, top) => list.parentElement.scrollTo(0, top)", top)
+            # Texts come a moment after their rows.
+            page.wait_for_function("() => !document.querySelector('[role=listitem] [class*=skeleton i]')")
+            seen = rows.evaluate(
+                "list => [...list.children].map((row) => [Number(row.dataset.index), row.innerText])"
+            )
+            found |= {index: text for index, text in seen}
+            top += 400
+        return [found[index] for index in sorted(found)]
+
+    return read
+
+
+def test_a_new_session_is_on_every_page(own: running, own_visit: Visit) -> None:
+    """A session that begins while pages are open is on the overview and in the list, and its turns on its own page."""
+    overview, sessions = own_visit.open("/"), own_visit.open("/sessions")
+    for page in (overview, sessions):
+        settled(page)
+        expect(page.locator("header [role=status]")).to_have_text("Live")
+    log = Log(own, "fresh")
+    link = re.compile("Log fresh")
+    expect(overview.get_by_role("region", name="Working").get_by_role("link", name=link)).to_be_visible()
+    expect(sessions.get_by_role("link", name=link)).to_be_visible()
+    page = own_visit.open(f"/sessions/{log.key}")
+    expect(page.get_by_text("Begin fresh")).to_be_visible()
+    log.write("the tide comes in")
+    expect(page.get_by_text("the tide comes in")).to_be_visible()
+    page.get_by_role("radio", name="Waterfall").click()
+    log.write("the tide goes out")
+    expect(page.get_by_role("treegrid").get_by_text("the tide goes out")).to_be_visible()
+
+
+def test_nothing_is_missing_and_nothing_twice(own: running, own_visit: Visit) -> None:
+    """Hundreds of lines in bursts, with the connection killed and the server restarted in between: each once."""
+    log = Log(own, "storm").recorded()
+    page = own_visit.open(f"/sessions/{log.key}")
+    expect(page.get_by_text("Begin storm")).to_be_visible()
+    expect(page.locator("header [role=status]")).to_have_text("Live")
+    texts = [f"burst {burst} line {line} end" for burst in range(8) for line in range(50)]
+    for burst in range(8):
+        log.write(*texts[burst * 50 : burst * 50 + 20])
+        if burst in (1, 3):
+            # The browser's connections die, as they do when a laptop sleeps or a proxy loses patience.
+            page.context.set_offline(True)
+            expect(page.locator("header [role=status]")).not_to_have_text("Live")
+        if burst == 5:
+            own.stop()
+        log.write(*texts[burst * 50 + 20 : burst * 50 + 35])
+        if burst in (1, 3):
+            page.context.set_offline(False)
+        if burst == 5:
+            own.start()
+        log.write(*texts[burst * 50 + 35 : burst * 50 + 50])
+    expect(page.locator("header [role=status]")).to_have_text("Live")
+    rows = page.get_by_role("list", name="Conversation, in reading order").get_by_role("listitem").first
+    expect(rows).to_have_attribute("aria-setsize", str(len(texts) + 1))
+    steps = [text for text in conversation(page)() if "burst" in text]
+    said = [match[0] for text in steps if (match := re.search(r"burst \d line \d+ end", text))]
+    assert said == texts
+    # The list of sessions has caught up, too.
+    rest = own_visit.open(f"/sessions?q=storm")
+    expect(rest.get_by_role("link", name=re.compile("Log storm"))).to_have_count(1)
+
+
+def test_a_reader_is_not_moved(own: running, own_visit: Visit) -> None:
+    """Who reads above the end stays there and is told of what is new below; a press leads to it."""
+    log = Log(own, "reader").recorded()
+    log.write(*(f"paragraph {number}" for number in range(60)))
+    page = own_visit.open(f"/sessions/{log.key}")
+    expect(page.get_by_text("paragraph 59", exact=True)).to_be_visible()
+    scroller = page.get_by_role("list", name="Conversation, in reading order").locator("..")
+    scroller.hover()
+    page.mouse.wheel(0, -100_000)
+    expect(page.get_by_text("Begin reader")).to_be_visible()
+    log.write("far below")
+    page.get_by_role("button", name="New below").click()
+    expect(page.get_by_text("far below")).to_be_visible()
+
+
+def test_how_soon(own: running, own_visit: Visit, record_property: Callable[[str, object], None]) -> None:
+    """Twenty lines, one at a time, are each seen; how many milliseconds each took is recorded, not judged."""
+    log = Log(own, "clock").recorded()
+    page = own_visit.open(f"/sessions/{log.key}")
+    expect(page.get_by_text("Begin clock")).to_be_visible()
+    expect(page.locator("header [role=status]")).to_have_text("Live")
+    page.evaluate(WATCH)
+    took: list[int] = []
+    for number in range(20):
+        text = f"line-{number}-end"
+        written = log.write(text)
+        page.wait_for_function("(text) => window.came[text] !== undefined", arg=text, timeout=PATIENCE_MS)
+        took.append(round(page.evaluate("(text) => window.came[text]", text) - written * 1000))
+    record_property("milliseconds_from_line_to_screen", took)
+    if path := os.environ.get("BROWSER_FIGURES"):
+        figures = {"median": sorted(took)[10], "worst": max(took), "all": took}
+        Path(path).write_text(json.dumps({"line_to_screen_ms": figures}))
