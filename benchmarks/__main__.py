@@ -1,4 +1,4 @@
-"""``python -m benchmarks [WHAT] [--mb N] [--json]``: one measurement, those of a half (record, run), or all."""
+"""``python -m benchmarks [WHAT] [--mb N] [--json]``: one measurement, a part (record, run, console), or all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from benchmarks import limits, ours, peers, queries, run_guards, run_proxy, run_streams, run_triggers, tiers
+from benchmarks import (
+    console_opening,
+    console_pages,
+    limits,
+    ours,
+    peers,
+    queries,
+    run_guards,
+    run_proxy,
+    run_streams,
+    run_triggers,
+    tiers,
+)
 from benchmarks.generate import cached_claude, generate_lines
 from benchmarks.table import Result, Row, show
 from benchmarks.truth import Truth
@@ -171,8 +183,12 @@ RUN: dict[str, Callable[[float], Result]] = {
     "chains": lambda _: run_triggers.measure_chains(WORK),
     "admission": lambda _: run_guards.measure(WORK),
 }
-MEASUREMENTS = RECORD | RUN
-GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN}
+CONSOLE: dict[str, Callable[[float], Result]] = {
+    "opening": lambda _: console_opening.measure(DATA, PEERS, WORK),
+    "pages": lambda _: console_pages.measure(DATA, PEERS, WORK),
+}
+MEASUREMENTS = RECORD | RUN | CONSOLE
+GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN, "console": CONSOLE}
 
 
 def main() -> None:

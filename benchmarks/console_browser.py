@@ -1,13 +1,14 @@
 """Opens pages in a real Chromium and says how long it took until they could be used, and what they hold then.
 
-A page is usable when its first rows are painted with their text, and, after its list was scrolled by three screens, rows
-that were not there before are painted with theirs. It is the same script that looks, for every program; only what a row
-is differs. It is in the page from the start, so that no time passes between browser and benchmark.
+A page is usable when its first rows are painted with their text, and, after its list was scrolled by three screens,
+rows that were not there before are painted with theirs. It is the same script that looks, for every program; only what
+a row is differs. It is in the page from the start, so that no time passes between browser and benchmark.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import msgspec
 from playwright.sync_api import Browser, BrowserContext, Error, Page, sync_playwright
 
 from benchmarks.peers import AbsentError
-from benchmarks.run_processes import Meter
+from benchmarks.run_processes import Meter, below
 
 #: Nothing but this machine is reachable: a page that asks for fonts elsewhere is told at once that there are none.
 _FLAGS = (
@@ -202,3 +203,22 @@ def _photograph(page: Page, picture: Path | None) -> None:
         picture.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(Error):
             page.screenshot(path=picture)
+
+
+def _largest_renderer() -> float:
+    """The page's process is the largest below us that draws pages; memory that it shares counts in part."""
+    return max((_megabytes(pid) for pid in below(os.getpid()) if _draws(pid)), default=0.0)
+
+
+def _draws(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def _megabytes(pid: int) -> float:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024 / _MEGABYTE
+    return 0.0

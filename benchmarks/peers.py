@@ -51,7 +51,7 @@ class AbsentError(Exception):
 
 def agentsview(peers: Path, tree: Path, work: Path) -> Imported:
     """Import the tree with ``agentsview sync`` into an empty data directory."""
-    program = _install_agentsview(peers)
+    program = install_agentsview(peers)
     shutil.rmtree(work, ignore_errors=True)
     environ = sandbox_environ(
         work,
@@ -98,7 +98,8 @@ def rsyslog(peers: Path, lines: Path, expected: int, work: Path, *, parse: bool)
     return Cost(cpu_seconds=cpu, wall_seconds=wall, peak_mb=used.ru_maxrss / 1024, exit_code=0)
 
 
-def _install_agentsview(peers: Path) -> Path:
+def install_agentsview(peers: Path) -> Path:
+    """The program, fetched if it is not there."""
     venv = peers / f"agentsview-{AGENTSVIEW_VERSION}"
     program = venv / "bin" / "agentsview"
     if not program.exists():

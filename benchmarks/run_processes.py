@@ -99,11 +99,11 @@ class Meter:
 
     def cpu_seconds(self) -> float:
         """User and system time so far."""
-        return sum(_ticks(pid) for pid in _tree(self._pid)) / _TICKS
+        return sum(_ticks(pid) for pid in below(self._pid)) / _TICKS
 
     def resident_mb(self) -> float:
         """Resident memory; what processes share is counted in each."""
-        return sum(_resident(pid) for pid in _tree(self._pid))
+        return sum(_resident(pid) for pid in below(self._pid))
 
 
 def _fields(pid: int) -> list[bytes]:
@@ -124,7 +124,8 @@ def _resident(pid: int) -> float:
     return 0.0
 
 
-def _tree(root: int) -> set[int]:
+def below(root: int) -> set[int]:
+    """A process and all that it and its children have started."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -20,7 +20,7 @@ function paintAfterEntry(): Plugin {
 export default defineConfig({
   base: "/",
   plugins: [react(), paintAfterEntry()],
-  server: { host: "127.0.0.1", proxy: { "/api": "http://127.0.0.1:8317" } },
+  server: { host: "127.0.0.1", proxy: { "/api": { target: "http://127.0.0.1:8317", changeOrigin: false } } },
   build: {
     outDir: "../src/agenttrace/console/dist",
     emptyOutDir: true,

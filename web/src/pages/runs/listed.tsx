@@ -31,7 +31,7 @@ export function Listed<T>({ pages, bar, filtered, none, children }: ListedProps<
           if (pages.items.length === 0) return filtered ? <NothingFits /> : none;
           return (
             <>
-              {children}
+              <div className={styles.rows}>{children}</div>
               {pages.hasNextPage && (
                 <div>
                   <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>

@@ -106,7 +106,6 @@ export const text = words({
       copyPrompt: "Copy the prompt",
       copyAnswer: "Copy the answer",
       allCalls: "All calls of this job",
-      wholeCall: "Whole call",
     },
     graph: {
       title: "Chain",
@@ -116,7 +115,6 @@ export const text = words({
       tokens: (count: string) => `${count} tok`,
       wholeTokens: (count: string) => `${count} tokens`,
       attempts: (count: number) => (count === 1 ? "1 attempt" : `${count} attempts`),
-      calls: (count: number) => (count === 1 ? "1 call" : `${count} calls`),
       lane: (number: number) => `Lane ${number}`,
     },
     stepPage: {
@@ -249,7 +247,6 @@ export const text = words({
       copyPrompt: "复制提示词",
       copyAnswer: "复制回答",
       allCalls: "该任务的全部调用",
-      wholeCall: "查看完整调用",
     },
     graph: {
       title: "应用链",
@@ -259,7 +256,6 @@ export const text = words({
       tokens: (count: string) => `${count} token`,
       wholeTokens: (count: string) => `${count} 个 token`,
       attempts: (count: number) => `${count} 次尝试`,
-      calls: (count: number) => `${count} 次调用`,
       lane: (number: number) => `分支 ${number}`,
     },
     stepPage: {

@@ -1,0 +1,76 @@
+"""Many visitors who do what one does: each request of a real page is made again by forty-nine HTTP clients.
+
+``python -m benchmarks.console_mirror CLIENTS`` reads lines of JSON: a request to make, ``{"end": N}`` when the page let
+go of the stream with that number, or ``{"report": true}``, which is answered with what was done since the last report.
+Fifty Chromium pages would need more than two cores, and a page that is starved asks for less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from typing import Any
+
+import aiohttp
+import msgspec
+
+#: Made by the client itself.
+_OWN = {"host", "connection", "content-length"}
+
+
+class Mirror:
+    """The clients, and what they have done."""
+
+    def __init__(self, clients: int, session: aiohttp.ClientSession) -> None:
+        self._clients, self._session = clients, session
+        self._streams: dict[int, list[asyncio.Task[None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.counts = {"requests": 0, "failed": 0, "bytes": 0}
+
+    def hear(self, line: dict[str, Any]) -> None:
+        """Do what a line says."""
+        if "end" in line:
+            for task in self._streams.pop(line["end"], []):
+                task.cancel()
+        elif "report" in line:
+            print(msgspec.json.encode(self.counts | {"streams": len(self._streams)}).decode(), flush=True)
+            self.counts = dict.fromkeys(self.counts, 0)
+        else:
+            self._repeat(line)
+
+    def _repeat(self, line: dict[str, Any]) -> None:
+        tasks = [asyncio.create_task(self._ask(line)) for _ in range(self._clients)]
+        for task in tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if line["stream"]:
+            self._streams[line["number"]] = tasks
+
+    async def _ask(self, line: dict[str, Any]) -> None:
+        self.counts["requests"] += 1
+        headers = {name: value for name, value in line["headers"].items() if name not in _OWN and name[0] != ":"}
+        body = line["body"].encode() if line["body"] else None
+        try:
+            async with self._session.request(line["method"], line["url"], headers=headers, data=body) as answer:
+                self.counts["failed"] += answer.status >= 400
+                async for chunk in answer.content.iter_any():
+                    self.counts["bytes"] += len(chunk)
+        except (aiohttp.ClientError, TimeoutError):
+            self.counts["failed"] += 1
+
+
+async def _main(clients: int) -> None:
+    reader = asyncio.StreamReader(limit=1 << 24)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    forever = aiohttp.ClientTimeout(total=None)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=forever, auto_decompress=False) as session:
+        mirror = Mirror(clients, session)
+        while line := await reader.readline():
+            mirror.hear(msgspec.json.decode(line))
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_main(int(sys.argv[1])))

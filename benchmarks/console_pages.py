@@ -1,0 +1,260 @@
+"""What fifty open pages cost a server, while nothing happens and while an agent writes ten lines a second.
+
+One page is real, in Chromium; forty-nine HTTP clients repeat each of its requests as it makes them, and hold the
+streams that it holds. The session that is written to is the one that the page shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from playwright.sync_api import Browser, Error, Page, Request
+
+from benchmarks.console_browser import chromium, fresh, watch
+from benchmarks.console_opening import all_served
+from benchmarks.console_programs import Served, Write
+from benchmarks.measure import sandbox_environ
+from benchmarks.run_load import percentile
+from benchmarks.run_processes import running
+from benchmarks.table import Result, Row
+
+PAGES, SECONDS, LINES_A_SECOND = 50, 60.0, 10
+#: Written before pages are opened, so that the session counts as one that is being worked on.
+_AHEAD = 10
+_SETTLE_S = 8.0
+_ROOT = Path(__file__).parents[1]
+_TIMESTAMP = re.compile(rb'"timestamp":"[^"]*"')
+
+#: Notes when each mark is first on the screen, in milliseconds since 1970, after the frame that shows it.
+_MARKS = """
+() => {
+  const seen = window.__marks = {};
+  const note = (text) => {
+    for (const found of text.match(/mark-\\d{5}/g) ?? []) {
+      if (found in seen) continue;
+      seen[found] = 0;
+      requestAnimationFrame(() => {
+        const channel = new MessageChannel();
+        channel.port1.onmessage = () => { seen[found] = performance.timeOrigin + performance.now(); };
+        channel.port2.postMessage(0);
+      });
+    }
+  };
+  new MutationObserver((changes) => {
+    for (const change of changes) {
+      if (change.type === "characterData") note(change.target.data);
+      for (const node of change.addedNodes) note(node.textContent ?? "");
+    }
+  }).observe(document, { childList: true, subtree: true, characterData: true });
+}
+"""
+#: The newest is at the end of a conversation: that is where one looks while an agent works.
+_TO_END = """
+([rows]) => {
+  const row = document.querySelector(rows);
+  for (let at = row?.parentElement; at; at = at.parentElement) {
+    if (/auto|scroll/.test(getComputedStyle(at).overflowY) && at.scrollHeight > at.clientHeight + 50) {
+      at.scrollTop = at.scrollHeight;
+      return;
+    }
+  }
+}
+"""
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a minute cost, and what the clients asked for in it."""
+
+    cpu_seconds: float
+    requests: int
+    failed: int
+    streams: int
+    megabytes: float
+    #: From the end of a write to the screen, in milliseconds, of the marks that were seen.
+    delays: list[float]
+    written: int
+
+
+class Visitors:
+    """A real page and the clients that do as it does."""
+
+    def __init__(self, page: Page, mirror: Any, served: Served) -> None:  # noqa: ANN401 - a process
+        self.page, self._mirror, self._served = page, mirror, served
+        self._numbers, self._known = count(), dict[Request, int]()
+        self._host = urlsplit(served.open_page.url).netloc
+        page.on("request", self._repeat)
+        page.on("requestfinished", self._end)
+        page.on("requestfailed", self._end)
+
+    def enter(self) -> None:
+        """Open the page, go to where the newest is, and let everything come to rest."""
+        watch(self.page, self._served.open_page)
+        self.page.add_init_script(f"({_MARKS})()")
+        self.page.goto(self._served.open_page.url, wait_until="commit")
+        self.page.wait_for_function("() => window.__bench?.rows !== null")
+        self.page.wait_for_timeout(_SETTLE_S * 500)
+        self.page.evaluate(_TO_END, [self._served.open_page.rows])
+        self.page.wait_for_timeout(_SETTLE_S * 500)
+        self.report()
+
+    def report(self) -> dict[str, int]:
+        """What the clients did since the last report."""
+        self._mirror.say('{"report":true}')
+        said: dict[str, int] = self._mirror.line()
+        return said
+
+    def marks(self) -> dict[str, float]:
+        """When each mark was first seen."""
+        found: dict[str, float] = self.page.evaluate("() => window.__marks")
+        return found
+
+    def _repeat(self, request: Request) -> None:
+        if request.resource_type not in ("xhr", "fetch", "eventsource") or urlsplit(request.url).netloc != self._host:
+            return
+        number = self._known[request] = next(self._numbers)
+        try:
+            headers = request.all_headers()
+        except Error:
+            headers = request.headers
+        line = {
+            "number": number,
+            "method": request.method,
+            "url": request.url,
+            "headers": headers,
+            "body": request.post_data,
+            "stream": request.resource_type == "eventsource",
+        }
+        self._mirror.say(msgspec.json.encode(line).decode())
+
+    def _end(self, request: Request) -> None:
+        number = self._known.pop(request, None)
+        if number is not None:
+            self._mirror.say(f'{{"end":{number}}}')
+
+
+class Agent(threading.Thread):
+    """Writes lines at a steady pace, stamped with the time at which they are written."""
+
+    def __init__(self, write: Write, lines: Sequence[tuple[int, bytes]]) -> None:
+        super().__init__(daemon=True)
+        self._write, self._lines = write, lines
+        #: When each line was in the file, in milliseconds since 1970.
+        self.written: dict[int, float] = {}
+
+    def run(self) -> None:
+        """One line after the other, without catching up."""
+        began = time.monotonic()
+        for at, (number, line) in enumerate(self._lines):
+            time.sleep(max(0.0, began + at / LINES_A_SECOND - time.monotonic()))
+            self._write(number, stamped(line))
+            self.written[number] = time.time() * 1000
+
+
+def stamped(line: bytes) -> bytes:
+    """The line as of now."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _TIMESTAMP.sub(f'"timestamp":"{now}"'.encode(), line)
+
+
+def measure(data: Path, peers: Path, work: Path) -> Result:
+    """All programs at the same time while nothing happens, one after the other while an agent writes."""
+    work = work / "console-pages"
+    with all_served(data, peers, work) as (logs, programs, absent), chromium() as browser:
+        lines = list(enumerate(logs.live_lines()))
+        for program in programs:
+            for number, line in lines[:_AHEAD]:
+                program.write(number, stamped(line))
+        quiet = _quiet(browser, programs)
+        busy = [_busy(browser, program, lines[_AHEAD:], data / "console-pictures") for program in programs]
+    rows = [_row(*each) for each in zip(programs, quiet, busy, strict=True)]
+    base = busy[0].cpu_seconds
+    rows = [msgspec.structs.replace(row, ratio=each.cpu_seconds / base) for row, each in zip(rows, busy, strict=True)]
+    title = f"{PAGES} open pages for {SECONDS:.0f} s, quiet and with {LINES_A_SECOND} lines a second: CPU of the server"
+    return Result(title, rows + absent)
+
+
+def _quiet(browser: Browser, programs: Sequence[Served]) -> list[Spent]:
+    with contextlib.ExitStack() as stack:
+        visitors = [stack.enter_context(_visitors(browser, program)) for program in programs]
+        for each in visitors:
+            each.report()
+        before = [program.servers.cpu_seconds() for program in programs]
+        _pass(visitors, SECONDS)
+        return [
+            _spent(each, program.servers.cpu_seconds() - began, {})
+            for each, program, began in zip(visitors, programs, before, strict=True)
+        ]
+
+
+def _busy(browser: Browser, program: Served, lines: Sequence[tuple[int, bytes]], pictures: Path) -> Spent:
+    with _visitors(browser, program) as visitors:
+        agent = Agent(program.write, lines[: int(SECONDS * LINES_A_SECOND)])
+        before = program.servers.cpu_seconds()
+        agent.start()
+        _pass([visitors], SECONDS)
+        agent.join()
+        spent = program.servers.cpu_seconds() - before
+        # What was written last has time to arrive; what it costs then is not counted any more.
+        _pass([visitors], 2.0)
+        visitors.page.screenshot(path=pictures / f"{program.name.replace(' ', '-')}-live.png")
+        return _spent(visitors, spent, agent.written)
+
+
+def _pass(visitors: Sequence[Visitors], seconds: float) -> None:
+    """Let time pass; what pages do is heard only meanwhile."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for each in visitors:
+            each.page.wait_for_timeout(20)
+
+
+@contextlib.contextmanager
+def _visitors(browser: Browser, program: Served) -> Iterator[Visitors]:
+    command = [sys.executable, "-m", "benchmarks.console_mirror", str(PAGES - 1)]
+    environ = sandbox_environ(_ROOT / "benchmarks" / "data")
+    with running(command, environ=environ, cwd=_ROOT) as mirror, fresh(browser) as context:
+        found = Visitors(context.new_page(), mirror, program)
+        found.enter()
+        yield found
+
+
+def _spent(visitors: Visitors, cpu_seconds: float, written: dict[int, float]) -> Spent:
+    did, seen = visitors.report(), visitors.marks()
+    times = {int(mark.removeprefix("mark-")): at for mark, at in seen.items() if at}
+    return Spent(
+        cpu_seconds=cpu_seconds,
+        requests=did["requests"],
+        failed=did["failed"],
+        streams=did["streams"],
+        megabytes=did["bytes"] / 1e6,
+        delays=sorted(times[number] - at for number, at in written.items() if number in times),
+        written=len(written),
+    )
+
+
+def _row(program: Served, quiet: Spent, busy: Spent) -> Row:
+    delays = busy.delays
+    figures = {
+        "quiet CPU s": f"{quiet.cpu_seconds:.2f}",
+        "quiet requests": f"{quiet.requests}",
+        "CPU s": f"{busy.cpu_seconds:.2f}",
+        "requests": f"{busy.requests}",
+        "failed": f"{quiet.failed + busy.failed}",
+        "streams": f"{busy.streams}",
+        "MB sent": f"{busy.megabytes:.0f}",
+        "seen": f"{len(delays)}/{busy.written}",
+        "p50 ms": f"{percentile(delays, 0.5):.0f}" if delays else "",
+        "p95 ms": f"{percentile(delays, 0.95):.0f}" if delays else "",
+    }
+    return Row(program.name, figures)
