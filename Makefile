@@ -43,6 +43,7 @@ demo: setup
 	@$(BIN)/agenttrace demo $(ARGS)
 
 test: setup console
+	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent test
 	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
 
 lint: setup console

@@ -62,9 +62,10 @@ def build() -> None:
     # Node beside this Python must be found by npm's own scripts as well.
     environment = {**os.environ, "PATH": os.pathsep.join([os.path.dirname(command), os.environ.get("PATH", "")])}
     environment |= {"npm_config_update_notifier": "false", "npm_config_fund": "false", "npm_config_audit": "false"}
+    sys.stderr.write("Building the console's page; the first time takes a minute.\n")
     if _is_outdated():
-        _run([command, "ci", "--no-progress"], environment)
-    _run([command, "run", "--silent", "build"], environment)
+        _run([command, "ci", "--no-progress", "--loglevel", "error"], environment)
+    _run([command, "run", "--silent", "build", "--", "--logLevel", "warn"], environment)
 
 
 def _is_outdated() -> bool:

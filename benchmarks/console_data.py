@@ -115,6 +115,7 @@ def _live_lines(log: claude.Log) -> list[bytes]:
     """Turns of ten steps: what the model says, its call, the call's result, a line each."""
     source = log.source
     while len(log.lines) < LIVE_LINES:
+        log.prompt_id = source.uuid()
         log.entry(claude.user(log, _marked(log, 120)), 10)
         for _ in range(_STEPS_A_TURN):
             identity, call = claude.response_identity(log, "tool_use"), source.token("toolu_01")

@@ -1,7 +1,7 @@
 """Many visitors who do what one does: each request of a real page is made again by forty-nine HTTP clients.
 
-``python -m benchmarks.console_mirror CLIENTS`` reads lines of JSON: a request to make, ``{"end": N}`` when the page let
-go of the stream with that number, or ``{"report": true}``, which is answered with what was done since the last report.
+``python -m benchmarks.console_mirror CLIENTS`` reads lines of JSON: a request to make, ``{"end": N}`` when the page has
+let go of the one with that number, or ``{"report": true}``, which is answered with what was done since the last report.
 Fifty Chromium pages would need more than two cores, and a page that is starved asks for less.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
@@ -24,28 +25,29 @@ class Mirror:
 
     def __init__(self, clients: int, session: aiohttp.ClientSession) -> None:
         self._clients, self._session = clients, session
-        self._streams: dict[int, list[asyncio.Task[None]]] = {}
+        #: Answers that do not end by themselves.
+        self._streams: dict[int, set[asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.counts = {"requests": 0, "failed": 0, "bytes": 0}
 
     def hear(self, line: dict[str, Any]) -> None:
         """Do what a line says."""
         if "end" in line:
-            for task in self._streams.pop(line["end"], []):
+            for task in self._streams.pop(line["end"], ()):
                 task.cancel()
         elif "report" in line:
-            print(msgspec.json.encode(self.counts | {"streams": len(self._streams)}).decode(), flush=True)
+            streams = sum(map(len, self._streams.values()))
+            state = {"streams": streams, "waiting": len(self._tasks) - streams}
+            print(msgspec.json.encode(self.counts | state).decode(), flush=True)
             self.counts = dict.fromkeys(self.counts, 0)
         else:
             self._repeat(line)
 
     def _repeat(self, line: dict[str, Any]) -> None:
-        tasks = [asyncio.create_task(self._ask(line)) for _ in range(self._clients)]
-        for task in tasks:
+        for _ in range(self._clients):
+            task = asyncio.create_task(self._ask(line))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        if line["stream"]:
-            self._streams[line["number"]] = tasks
 
     async def _ask(self, line: dict[str, Any]) -> None:
         self.counts["requests"] += 1
@@ -54,10 +56,23 @@ class Mirror:
         try:
             async with self._session.request(line["method"], line["url"], headers=headers, data=body) as answer:
                 self.counts["failed"] += answer.status >= 400
-                async for chunk in answer.content.iter_any():
-                    self.counts["bytes"] += len(chunk)
+                with self._streaming(line["number"], answer):
+                    async for chunk in answer.content.iter_any():
+                        self.counts["bytes"] += len(chunk)
         except (aiohttp.ClientError, TimeoutError):
             self.counts["failed"] += 1
+
+    @contextlib.contextmanager
+    def _streaming(self, number: int, answer: aiohttp.ClientResponse) -> Iterator[None]:
+        task = asyncio.current_task()
+        if task is None or answer.content_type != "text/event-stream":
+            yield
+            return
+        self._streams.setdefault(number, set()).add(task)
+        try:
+            yield
+        finally:
+            self._streams.get(number, set()).discard(task)
 
 
 async def _main(clients: int) -> None:

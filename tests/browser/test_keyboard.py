@@ -1,0 +1,155 @@
+"""The keyboard alone: every way of a mouse is a way of keys, and one always sees where one is."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from .conftest import FAILING, Visit, key_of, settled
+
+#: Whether the element with the focus looks different from how it looks without it.
+SEEN = """() => {
+  const here = document.activeElement;
+  if (!here || here === document.body) return "the focus is lost";
+  const style = getComputedStyle(here);
+  const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+  if (outlined || style.boxShadow !== "none") return "";
+  // A heading that was only given the focus to be read out, or a frame whose inside shows it.
+  if (here.matches("h1, h2, main") || here.closest(":focus-within")?.matches("[role=search]")) return "";
+  const before = [style.backgroundColor, style.borderColor, style.color].join();
+  here.blur();
+  const after = getComputedStyle(here);
+  const changed = [after.backgroundColor, after.borderColor, after.color].join() !== before;
+  here.focus();
+  return changed ? "" : `nothing shows the focus on ${here.outerHTML.slice(0, 200)}`;
+}"""
+
+
+def here(page: Page) -> None:
+    """The focus is somewhere, and is seen."""
+    assert page.evaluate(SEEN) == ""
+
+
+def test_from_a_fresh_page_to_an_error_and_back(visit: Visit) -> None:
+    """By keys alone: to the sessions, down to one, into it, to its error, its details, close, back."""
+    page = visit.open("/")
+    settled(page)
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sessions")
+    here(page)
+    target = page.locator(f"#session-{key_of('agenttrace', FAILING)}")
+    expect(target).to_be_visible()
+    links = page.locator("a[id^=session-]")
+    place = [link.get_attribute("id") for link in links.all()].index(f"session-{key_of('agenttrace', FAILING)}")
+    for _ in range(place + 2):
+        page.keyboard.press("j")
+        here(page)
+    page.keyboard.press("k")
+    expect(target).to_be_focused()
+    here(page)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Deploy the harbour")
+    here(page)
+    rows = page.get_by_role("list", name="Conversation, in reading order").get_by_role("listitem")
+    expect(rows.first).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.locator("[role=listitem][aria-current=true]")).to_be_focused()
+    here(page)
+    page.keyboard.press("e")
+    current = page.locator("[role=listitem][aria-current=true]")
+    expect(current).to_contain_text("deploy")
+    expect(current).to_be_focused()
+    here(page)
+    page.keyboard.press("Enter")
+    pane = page.get_by_role("complementary", name="Details of the span")
+    expect(pane).to_contain_text("the lighthouse is dark")
+    here(page)
+    page.keyboard.press("Escape")
+    expect(pane).to_have_count(0)
+    here(page)
+    page.keyboard.press("w")
+    expect(page.get_by_role("treegrid")).to_be_visible()
+    page.keyboard.press("]")
+    page.keyboard.press("t")
+    expect(page.locator("[role=row][data-current]")).to_contain_text("deploy")
+    here(page)
+    page.keyboard.press("Alt+ArrowLeft")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sessions")
+    here(page)
+
+
+def test_help_lists_the_keys(visit: Visit) -> None:
+    """``?`` shows the keys of this page and of all, keeps the focus inside, and Escape gives it back."""
+    page = visit.open(f"/sessions/{key_of('agenttrace', FAILING)}")
+    settled(page)
+    page.keyboard.press("j")
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(dialog).to_contain_text("Next error")
+    expect(dialog).to_contain_text("Go to Sessions")
+    here(page)
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement === document.body || !!document.activeElement.closest('dialog')")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    here(page)
+
+
+def test_tab_reaches_everything_and_is_always_seen(visit: Visit) -> None:
+    """Going through a page with Tab, one sees each stop, and the first leads past the navigation."""
+    page = visit.enter()
+    for path in ("/", "/sessions", "/usage?since=all", f"/sessions/{key_of('agenttrace', FAILING)}", "/files", "/settings"):
+        page.goto(path)
+        settled(page)
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        here(page)
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.closest('main') !== null")
+        stops = 0
+        for _ in range(25):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement === document.body || !document.activeElement.closest('main')"):
+                break
+            here(page)
+            stops += 1
+        assert stops > 2, path
+
+
+def test_typing_is_not_a_shortcut(visit: Visit) -> None:
+    """Letters typed into a field are text, and Escape leaves the search."""
+    page = visit.open("/sessions")
+    settled(page)
+    page.keyboard.press("/")
+    page.keyboard.type("gs jk e?")
+    expect(page.get_by_role("searchbox", name="Search all sessions")).to_have_value("gs jk e?")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page).to_have_url(re.compile("/sessions"))
+
+
+def test_popups_and_dialogs_give_the_focus_back(visit: Visit) -> None:
+    """A popup opened with Enter is left with Escape, and the focus is where it was."""
+    page = visit.open("/sessions")
+    settled(page)
+    opener = page.get_by_role("button", name="Theme, Language")
+    opener.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("radiogroup", name="Theme")).to_be_visible()
+    page.keyboard.press("Tab")
+    here(page)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("radiogroup", name="Theme")).to_have_count(0)
+    expect(opener).to_be_focused()
+    page.goto("/files?tab=quarantine")
+    button = page.get_by_role("table").locator("tbody button").first
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Line 1")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Line 1")).to_be_hidden()
+    here(page)
