@@ -305,7 +305,7 @@ def test_a_reader_that_takes_nothing_is_taken_to_be_gone(
     home: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that stays and never reads does not hold the application for ever: it is cut off and settled."""
-    monkeypatch.setattr("agenttrace.serve.chat.SEND_SECONDS", 0.2)
+    monkeypatch.setattr("agenttrace.serve.event_stream.SEND_SECONDS", 0.2)
 
     async def body(stack: Stack) -> None:
         stack.sim.answer(CHAT_APP, "长" * 2_000_000)

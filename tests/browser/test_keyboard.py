@@ -8,21 +8,25 @@ from playwright.sync_api import Page, expect
 
 from .conftest import FAILING, Visit, key_of, settled
 
-#: Whether the element with the focus looks different from how it looks without it.
+#: What is wrong with the focus: lost, or nothing around it shows where it is.
 SEEN = """() => {
   const here = document.activeElement;
   if (!here || here === document.body) return "the focus is lost";
-  const style = getComputedStyle(here);
-  const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
-  if (outlined || style.boxShadow !== "none") return "";
-  // A heading that was only given the focus to be read out, or a frame whose inside shows it.
-  if (here.matches("h1, h2, main") || here.closest(":focus-within")?.matches("[role=search]")) return "";
-  const before = [style.backgroundColor, style.borderColor, style.color].join();
+  // A heading that was only given the focus to be read from.
+  if (here.matches("h1, h2, main")) return "";
+  const framed = (style) => (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none";
+  // The frame may be that of the field or the row that it is in.
+  const around = [here, here.parentElement, here.parentElement?.parentElement].filter(Boolean);
+  if ([null, "::before", "::after"].some((part) => framed(getComputedStyle(here, part)))) return "";
+  const look = () => around.map((each) => {
+    const style = getComputedStyle(each);
+    return [style.backgroundColor, style.borderColor, style.outline, style.boxShadow].join();
+  }).join();
+  const before = look();
   here.blur();
-  const after = getComputedStyle(here);
-  const changed = [after.backgroundColor, after.borderColor, after.color].join() !== before;
+  const after = look();
   here.focus();
-  return changed ? "" : `nothing shows the focus on ${here.outerHTML.slice(0, 200)}`;
+  return before === after ? `nothing shows the focus on ${here.outerHTML.slice(0, 200)}` : "";
 }"""
 
 
@@ -87,6 +91,7 @@ def test_help_lists_the_keys(visit: Visit) -> None:
     page = visit.open(f"/sessions/{key_of('agenttrace', FAILING)}")
     settled(page)
     page.keyboard.press("j")
+    expect(page.locator("[role=listitem][aria-current=true]")).to_be_focused()
     page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(dialog).to_contain_text("Next error")

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import CHINESE, FAILING, Visit, key_of
+from .conftest import CHINESE, FAILING, Visit, key_of, settled
 
 WORDS = [
     pytest.param("lighthouse", FAILING, "the lighthouse is dark", id="english"),
@@ -19,6 +19,7 @@ WORDS = [
 def test_search_leads_to_the_span(visit: Visit, word: str, session: str, text: str) -> None:
     """From any page, what is typed into the search is found in texts, marked, and opened at its span by one click."""
     page = visit.open("/exports")
+    settled(page)
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name="Search all sessions")).to_be_focused()
     page.keyboard.type(word)
@@ -39,6 +40,7 @@ def test_search_leads_to_the_span(visit: Visit, word: str, session: str, text: s
 def test_search_within_a_session(visit: Visit, word: str, session: str, text: str) -> None:
     """Inside a session its own hits are listed, marked, and open the span; closing the search clears the address."""
     page = visit.open(f"/sessions/{key_of('agenttrace', session)}")
+    settled(page)
     page.keyboard.press("f")
     page.keyboard.type(word)
     hits = page.get_by_role("region", name="Hits")

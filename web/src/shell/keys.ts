@@ -38,3 +38,10 @@ export function isTyping(target: EventTarget | null): boolean {
   if (target.isContentEditable || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement) return true;
   return target instanceof HTMLInputElement && !["checkbox", "radio", "button", "range"].includes(target.type);
 }
+
+/** What is focused uses these keys itself: Enter follows a link or presses a button, arrows scroll a long text. */
+export function isItsOwn(key: string, target: EventTarget | null): boolean {
+  if (!(target instanceof Element)) return false;
+  if (key === "Enter" || key === " ") return target.matches("a[href], button, summary, input");
+  return key.startsWith("Arrow") && target.matches("pre[tabindex]");
+}

@@ -3,7 +3,7 @@ import { useEffect, useRef, useSyncExternalStore } from "react";
 
 import { Store } from "../store";
 import type { Shortcut } from "./keys";
-import { KeyReader, isTyping } from "./keys";
+import { KeyReader, isItsOwn, isTyping } from "./keys";
 
 export type { Shortcut } from "./keys";
 
@@ -43,7 +43,7 @@ export function useKeyboard(): void {
     const reader = new KeyReader();
     const onKeyDown = (event: KeyboardEvent) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-      if (isTyping(event.target) || document.querySelector("dialog:modal")) return;
+      if (isTyping(event.target) || isItsOwn(event.key, event.target) || document.querySelector("dialog:modal")) return;
       const shortcuts = groups.value.flatMap((group) => group.shortcuts);
       const found = reader.press(event.key, event.timeStamp, shortcuts);
       if (!found) return;
