@@ -55,7 +55,7 @@ def tokens() -> Iterator[tuple[str, dict[str, str]]]:
     yield "no token", {"Authorization": "Bearer abc"}
     yield "another secret", bearer(secret=SECRET + "!")
     yield "expired", bearer(exp=int(time.time()) - 5)
-    yield "not yet", bearer(nbf=int(time.time()) + 500)
+    yield "not yet", bearer(nbf=int(time.time()) + 86_400)
     yield "no site", {"Authorization": "Bearer " + jwt.encode({"sub": "u"}, SECRET, algorithm="HS256")}
     yield "no subject", {"Authorization": "Bearer " + jwt.encode({"site_id": 1}, SECRET, algorithm="HS256")}
     yield "site is text", bearer(site="1")
