@@ -34,7 +34,7 @@ _FLAGS = (
 )
 PATIENCE_S = 90.0
 #: How long a usable page may go on loading before it is looked at.
-_SETTLE_S = 2.0
+_SETTLE_S = 1.5
 _MEGABYTE = 1e6
 
 _WATCH = """

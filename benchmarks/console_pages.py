@@ -32,7 +32,7 @@ from benchmarks.table import Result, Row
 PAGES, SECONDS, LINES_A_SECOND = 50, 60.0, 10
 #: Written before pages are opened, so that the session counts as one that is being worked on.
 _AHEAD = 10
-_SETTLE_S = 8.0
+_SETTLE_S = 6.0
 _ROOT = Path(__file__).parents[1]
 _TIMESTAMP = re.compile(rb'"timestamp":"[^"]*"')
 
@@ -59,7 +59,8 @@ _MARKS = """
   }).observe(document, { childList: true, subtree: true, characterData: true });
 }
 """
-#: The newest is at the end of a conversation: that is where one looks while an agent works.
+#: The newest is at the end of a conversation: that is where one looks while an agent works. Not every page stays there
+#: by itself, so that it is brought there again every second.
 _TO_END = """
 ([rows]) => {
   const row = document.querySelector(rows);
@@ -108,9 +109,14 @@ class Visitors:
         self.page.goto(self._served.open_page.url, wait_until="commit")
         self.page.wait_for_function("() => window.__bench?.rows !== null")
         self.page.wait_for_timeout(_SETTLE_S * 500)
-        self.page.evaluate(_TO_END, [self._served.open_page.rows])
+        self.to_end()
         self.page.wait_for_timeout(_SETTLE_S * 500)
         self._inside = True
+
+    def to_end(self) -> None:
+        """Go to the end of the conversation; a list of sessions has its newest at the start."""
+        if self._served.follows:
+            self.page.evaluate(_TO_END, [self._served.open_page.rows])
 
     def report(self) -> dict[str, int]:
         """What the clients did since the last report."""
@@ -154,6 +160,7 @@ class Agent(threading.Thread):
     def __init__(self, write: Write, lines: Sequence[tuple[int, bytes]]) -> None:
         super().__init__(daemon=True)
         self._write, self._lines = write, lines
+        self._over = threading.Event()
         #: When each line was in the file, in milliseconds since 1970.
         self.written: dict[int, float] = {}
 
@@ -161,9 +168,14 @@ class Agent(threading.Thread):
         """One line after the other, without catching up."""
         began = time.monotonic()
         for at, (number, line) in enumerate(self._lines):
-            time.sleep(max(0.0, began + at / LINES_A_SECOND - time.monotonic()))
+            if self._over.wait(max(0.0, began + at / LINES_A_SECOND - time.monotonic())):
+                return
             self._write(number, stamped(line))
             self.written[number] = time.time() * 1000
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._over.set()
 
 
 def stamped(line: bytes) -> bytes:
@@ -207,13 +219,15 @@ def _busy(browser: Browser, program: Served, lines: Sequence[tuple[int, bytes]],
         agent = Agent(program.write, lines[: int(SECONDS * LINES_A_SECOND)])
         before = program.servers.cpu_seconds()
         agent.start()
-        _pass([visitors], SECONDS)
-        agent.join()
+        for _ in range(int(SECONDS)):
+            _pass([visitors], 1.0)
+            visitors.to_end()
+        agent.stop()
         spent = program.servers.cpu_seconds() - before
         # What was written last has time to arrive; what it costs then is not counted any more.
         _pass([visitors], 2.0)
         visitors.page.screenshot(path=pictures / f"{program.name.replace(' ', '-')}-live.png")
-        return _spent(visitors, spent, agent.written)
+        return _spent(visitors, spent, dict(agent.written))
 
 
 def _pass(visitors: Sequence[Visitors], seconds: float) -> None:

@@ -54,6 +54,8 @@ class Served:
     large: dict[tuple[int, str], View]
     #: What people leave open while an agent works.
     open_page: View
+    #: Whether its newest is at the end.
+    follows: bool = True
     write: Write
 
 
@@ -140,9 +142,9 @@ def phoenix(peers_folder: Path, work: Path, logs: Logs) -> Iterator[Served]:
             _, page = console_phoenix.addresses(url, session)
             trace = console_phoenix.trace_address(url, f"{session_number('claude-code', session):032x}")
             turns = "[data-testid=session-turns] [role=option]"
-            large[spans, "turns of the session"] = View(url=page + _PHOENIX_TIME, rows=turns)
+            large[spans, "turns of the session"] = View(url=page, rows=turns)
             tree = "[data-testid=trace-tree] .span-node-wrap"
-            large[spans, "session as one trace"] = View(url=trace + _PHOENIX_TIME, rows=tree)
+            large[spans, "session as one trace"] = View(url=trace, rows=tree)
         listed, _ = console_phoenix.addresses(url, logs.live)
         sessions = View(url=listed + _PHOENIX_TIME, rows="main tbody tr")
         yield Served(
@@ -151,6 +153,7 @@ def phoenix(peers_folder: Path, work: Path, logs: Logs) -> Iterator[Served]:
             sessions=sessions,
             large=large,
             open_page=sessions,
+            follows=False,
             write=LiveSpans(logs.live, sender).write,
         )
 

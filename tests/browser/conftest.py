@@ -62,6 +62,7 @@ PAGES = {
 CHINESE = "zh-1"
 #: A session with a failed tool call.
 FAILING = "failing-1"
+DELIVERED, DARK = "包裹今天下午配送。", "the lighthouse is dark"
 
 Databases = Callable[[], str]
 
@@ -115,9 +116,7 @@ class Visit:
         self._contexts: list[BrowserContext] = []
         self.watched = Watched()
 
-    def enter(
-        self, *, width: int = 1280, height: int = 900, theme: str = "light", language: str = "en-US"
-    ) -> Page:
+    def enter(self, *, width: int = 1280, height: int = 900, theme: str = "light", language: str = "en-US") -> Page:
         """An empty page in a browser of its own: nothing remembered."""
         context = self._browser.new_context(
             viewport=ViewportSize(width=width, height=height),
@@ -221,7 +220,15 @@ def write_extra_logs(program: Program) -> None:
         {"type": "session.begin", "id": "s", "ts": now, "agent": "客服", "project": "商城", "title": "包裹到哪里了？"},
         {"type": "turn.begin", "id": "t", "ts": now, "turn": 1, "prompt": "我的包裹 4711 什么时候送到？"},
         {"type": "step.begin", "id": "a", "ts": now, "turn": 1, "step": 1, "model": "qwen-max"},
-        {"type": "message", "id": "m", "ts": now, "turn": 1, "step": 1, "role": "assistant", "text": "包裹今天下午配送。"},
+        {
+            "type": "message",
+            "id": "m",
+            "ts": now,
+            "turn": 1,
+            "step": 1,
+            "role": "assistant",
+            "text": DELIVERED,
+        },
         {
             "type": "step.end",
             "id": "a",
@@ -237,8 +244,23 @@ def write_extra_logs(program: Program) -> None:
         {"type": "session.begin", "id": "s", "ts": now - 9, "agent": "helpdesk", "title": "Deploy the harbour"},
         {"type": "turn.begin", "id": "t", "ts": now - 9, "turn": 1, "prompt": "Deploy it, please"},
         {"type": "step.begin", "id": "a", "ts": now - 8, "turn": 1, "step": 1, "model": "qwen-max"},
-        {"type": "tool.begin", "id": "c1", "ts": now - 7, "turn": 1, "step": 1, "name": "deploy", "arguments": {"to": "prod"}},
-        {"type": "tool.end", "id": "c1", "ts": now - 6, "turn": 1, "status": "error", "error": "the lighthouse is dark"},
+        {
+            "type": "tool.begin",
+            "id": "c1",
+            "ts": now - 7,
+            "turn": 1,
+            "step": 1,
+            "name": "deploy",
+            "arguments": {"to": "prod"},
+        },
+        {
+            "type": "tool.end",
+            "id": "c1",
+            "ts": now - 6,
+            "turn": 1,
+            "status": "error",
+            "error": DARK,
+        },
         {"type": "step.end", "id": "a", "ts": now - 5, "turn": 1, "step": 1},
         {"type": "turn.end", "id": "t", "ts": now - 5, "turn": 1},
     )

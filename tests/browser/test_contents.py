@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -126,7 +127,7 @@ def test_waterfall(visit: Visit, told: Program) -> None:
     levels = [int(row.get_attribute("aria-level") or 0) for row in rows.all()]
     assert levels[0] == 1
     assert max(levels) > 3, "a subagent is inside the tool call that started it"
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
     expect(page.get_by_role("group", name=re.compile("whole session")).locator("canvas")).to_be_visible()
 
 

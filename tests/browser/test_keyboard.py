@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from .conftest import FAILING, Visit, key_of, settled
+from .conftest import DARK, FAILING, Visit, key_of, settled
 
 #: What is wrong with the focus: lost, or nothing around it shows where it is.
 SEEN = """() => {
@@ -14,7 +14,8 @@ SEEN = """() => {
   if (!here || here === document.body) return "the focus is lost";
   // A heading that was only given the focus to be read from.
   if (here.matches("h1, h2, main")) return "";
-  const framed = (style) => (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none";
+  const outlined = (style) => style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+  const framed = (style) => outlined(style) || style.boxShadow !== "none";
   // The frame may be that of the field or the row that it is in.
   const around = [here, here.parentElement, here.parentElement?.parentElement].filter(Boolean);
   if ([null, "::before", "::after"].some((part) => framed(getComputedStyle(here, part)))) return "";
@@ -68,7 +69,7 @@ def test_from_a_fresh_page_to_an_error_and_back(visit: Visit) -> None:
     here(page)
     page.keyboard.press("Enter")
     pane = page.get_by_role("complementary", name="Details of the span")
-    expect(pane).to_contain_text("the lighthouse is dark")
+    expect(pane).to_contain_text(DARK)
     here(page)
     page.keyboard.press("Escape")
     expect(pane).to_have_count(0)
@@ -108,7 +109,14 @@ def test_help_lists_the_keys(visit: Visit) -> None:
 def test_tab_reaches_everything_and_is_always_seen(visit: Visit) -> None:
     """Going through a page with Tab, one sees each stop, and the first leads past the navigation."""
     page = visit.enter()
-    for path in ("/", "/sessions", "/usage?since=all", f"/sessions/{key_of('agenttrace', FAILING)}", "/files", "/settings"):
+    for path in (
+        "/",
+        "/sessions",
+        "/usage?since=all",
+        f"/sessions/{key_of('agenttrace', FAILING)}",
+        "/files",
+        "/settings",
+    ):
         page.goto(path)
         settled(page)
         page.keyboard.press("Tab")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from cli.conftest import eventually
 
@@ -33,8 +33,8 @@ WATCH = """() => {
 def answered(url: str) -> bool:
     """Whether there is something at this address."""
     try:
-        with urlopen(url, timeout=60) as response:
-            return response.status == 200
+        with urlopen(url, timeout=60):
+            return True
     except HTTPError as error:
         error.close()
         return False
@@ -59,11 +59,12 @@ class Log:
         return self
 
     def step(self, text: str) -> bytes:
-        """A model call that says something, as a line."""
+        """A model call that says something and takes a token, as lines."""
         self._number += 1
         place = {"v": 1, "session": self.name, "turn": 1, "step": self._number, "ts": time.time()}
-        line = place | {"type": "message", "id": f"m{self._number}", "role": "assistant", "text": text}
-        return json.dumps(line).encode() + b"\n"
+        said = place | {"type": "message", "id": f"m{self._number}", "role": "assistant", "text": text}
+        used = place | {"type": "usage", "id": f"u{self._number}", "usage": {"output_tokens": 1}}
+        return b"".join(json.dumps(line).encode() + b"\n" for line in (said, used))
 
     def write(self, *texts: str) -> float:
         """Append model calls with these texts in one write; when it was done."""
@@ -79,17 +80,20 @@ def conversation(page: Page) -> Callable[[], list[str]]:
 
     def read() -> list[str]:
         found: dict[int, str] = {}
-        height = rows.evaluate("list => { list.parentElement.scrollTo(0, 0); return list.parentElement.scrollHeight }")
+        total = int(rows.get_by_role("listitem").first.get_attribute("aria-setsize") or 0)
         top = 0
-        while top <= height:
+        # Heights are measured as rows are seen, so what is passed over is gone back for.
+        while len(found) < total:
             rows.evaluate("(list, top) => list.parentElement.scrollTo(0, top)", top)
+            page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
             # Texts come a moment after their rows.
             page.wait_for_function("() => !document.querySelector('[role=listitem] [class*=skeleton i]')")
-            seen = rows.evaluate(
-                "list => [...list.children].map((row) => [Number(row.dataset.index), row.innerText])"
+            seen, height = rows.evaluate(
+                "list => [[...list.children].map((row) => [Number(row.dataset.index), row.innerText]),"
+                " list.parentElement.scrollHeight]"
             )
-            found |= {index: text for index, text in seen}
-            top += 400
+            found |= dict(seen)
+            top = 0 if top > height else top + 300
         return [found[index] for index in sorted(found)]
 
     return read
@@ -128,8 +132,11 @@ def test_nothing_is_missing_and_nothing_twice(own: running, browser: Browser, ca
     visit = next(visitors)
     page, beside = visit.open(f"/sessions/{log.key}"), visit.open("/sessions")
     expect(page.get_by_text("Begin storm")).to_be_visible()
+    row = beside.get_by_role("listitem").filter(has=beside.locator(f"#session-{log.key}"))
+    expect(row).to_have_count(1)
     mark = page.locator("header [role=status]")
-    expect(mark).to_have_text("Live")
+    for each in (page, beside):
+        expect(each.locator("header [role=status]")).to_have_text("Live")
     texts = [f"burst {burst} line {line} end" for burst in range(8) for line in range(50)]
     for burst in range(8):
         log.write(*texts[burst * 50 : burst * 50 + 20])
@@ -151,10 +158,33 @@ def test_nothing_is_missing_and_nothing_twice(own: running, browser: Browser, ca
     steps = [text for text in conversation(page)() if "burst" in text]
     said = [match[0] for text in steps if (match := re.search(r"burst \d line \d+ end", text))]
     assert said == texts
-    row = beside.get_by_role("listitem").filter(has=beside.locator(f"#session-{log.key}"))
+    expect(beside.locator("header [role=status]")).to_have_text("Live")
     expect(row).to_have_count(1)
-    expect(row).to_contain_text("Turns 1")
+    # What it shows is as new as the log: its tokens are those of all model calls.
+    expect(row.get_by_title(re.compile("^Input: "))).to_have_attribute("title", re.compile(f"Output: {len(texts)}$"))
     next(visitors, None)
+
+
+def test_the_end_is_followed_from_the_beginning(own: running, own_visit: Visit) -> None:
+    """A session at work is shown at its end and followed there, also where its facts come later than its spans."""
+    log = Log(own, "follow")
+    log.write(*(f"paragraph {number}" for number in range(40)))
+    log.recorded()
+    page = own_visit.enter()
+    facts = re.compile(rf"/api/v1/sessions/{log.key}$")
+
+    def later(route: Route) -> None:
+        # Answered when the page has had time to draw what it has.
+        page.evaluate("() => new Promise((done) => setTimeout(done, 500))")
+        route.continue_()
+
+    page.route(facts, later, times=1)
+    with page.expect_response(re.compile("/timeline")):
+        page.goto(f"/sessions/{log.key}")
+    expect(page.get_by_text("paragraph 39", exact=True)).to_be_in_viewport()
+    for number in range(40, 60):
+        log.write(f"paragraph {number}")
+    expect(page.get_by_text("paragraph 59", exact=True)).to_be_in_viewport()
 
 
 def test_a_reader_is_not_moved(own: running, own_visit: Visit) -> None:
@@ -188,4 +218,5 @@ def test_how_soon(own: running, own_visit: Visit, record_property: Callable[[str
     record_property("milliseconds_from_line_to_screen", took)
     if path := os.environ.get("BROWSER_FIGURES"):
         figures = {"median": sorted(took)[10], "worst": max(took), "all": took}
-        Path(path).write_text(json.dumps({"line_to_screen_ms": figures}))
+        with Path(path).open("a") as stream:
+            stream.write(json.dumps({"line_to_screen_ms": figures}) + "\n")

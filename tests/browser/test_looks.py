@@ -42,35 +42,42 @@ def ground(page: Page) -> int:
 
 
 def problems(page: Page) -> list[str]:
-    """What axe finds that is serious or worse, with where it is."""
-    found: list[dict[str, Any]] = page.evaluate(
-        "() => axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations)"
+    """What axe finds that is serious or worse, in light and then in dark, where only colours are others."""
+    found = _found(page, "{resultTypes: ['violations']}")
+    page.emulate_media(color_scheme="dark")
+    # Colours that are on their way to others are neither.
+    page.evaluate("""() => Promise.all(
+      document.getAnimations().filter((each) => each instanceof CSSTransition).map((each) => each.finished)
+    ).then(() => {})""")
+    found += _found(page, "{runOnly: ['color-contrast'], resultTypes: ['violations']}")
+    page.emulate_media(color_scheme="light")
+    return found
+
+
+def _found(page: Page, options: str) -> list[str]:
+    violations: list[dict[str, Any]] = page.evaluate(
+        f"() => axe.run(document, {options}).then((result) => result.violations)"
     )
     return [
         f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
-        for each in found
+        for each in violations
         if each["impact"] in ("serious", "critical")
         for node in each["nodes"]
     ]
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
-def test_axe_finds_nothing_serious(visit: Visit, width: int, theme: str) -> None:
-    """No page has an accessibility problem that axe calls serious or critical, and none is wider than its window."""
-    page = visit.enter(width=width, height=844 if width == 390 else 900, theme=theme)
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_serious(visit: Visit, width: int) -> None:
+    """In light and dark no page has a problem that axe calls serious or critical, and none is too wide."""
+    page = visit.enter(width=width, height=844 if width == 390 else 900)
     # Run beside the page's own code by the browser's debugger, which no policy of the page forbids.
     page.add_init_script(AXE.read_text(encoding="utf-8"))
     found: dict[str, list[str]] = {}
-    wide: dict[str, int] = {}
     for place in PLACES if width == 1280 else NARROW:
         page.goto(place)
         settled(page)
-        if problems_here := problems(page):
-            found[place] = problems_here
-        if overflow(page) > 0:
-            wide[place] = overflow(page)
-    assert found == {}
-    assert wide == {}
+        found[place] = [*problems(page), *(["too wide"] if overflow(page) > 0 else [])]
+    assert not any(found.values()), found
 
 
 def test_theme_follows_the_system_and_the_switch(visit: Visit) -> None:
@@ -109,7 +116,9 @@ CHINESE = {
     "/settings": "设置",
 }
 #: English words that are no names: of the interface, never of an agent or a setting.
-ENGLISH = re.compile(r"\b(Loading|Search|Filter|Filters|Session|Sessions|Cost|Errors|State|Recorder|Nothing|Open|Close)\b")
+ENGLISH = re.compile(
+    r"\b(Loading|Search|Filter|Filters|Session|Sessions|Cost|Errors|State|Recorder|Nothing|Open|Close)\b"
+)
 
 
 def test_language_of_the_browser_and_of_the_switch(visit: Visit) -> None:
@@ -134,7 +143,9 @@ def test_every_page_is_in_chinese(visit: Visit) -> None:
         page.goto(path)
         settled(page)
         expect(page.get_by_role("heading", level=1)).to_have_text(title)
-        interface = page.locator("h1, h2, h3, button:not(:has(bdi)), label, th, dt, nav a, legend, figcaption, [role=tab]")
+        interface = page.locator(
+            "h1, h2, h3, button:not(:has(bdi)), label, th, dt, nav a, legend, figcaption, [role=tab]"
+        )
         words = " ".join(interface.all_inner_texts())
         assert not ENGLISH.search(words), (path, ENGLISH.findall(words))
         assert not re.search(r"\b(undefined|NaN|\[object Object\]|Invalid Date)\b", page.locator("body").inner_text())

@@ -7,11 +7,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import CHINESE, FAILING, Visit, key_of, settled
+from .conftest import CHINESE, DARK, DELIVERED, FAILING, Visit, key_of, settled
 
 WORDS = [
-    pytest.param("lighthouse", FAILING, "the lighthouse is dark", id="english"),
-    pytest.param("配送", CHINESE, "包裹今天下午配送。", id="chinese"),
+    pytest.param("lighthouse", FAILING, DARK, id="english"),
+    pytest.param("配送", CHINESE, DELIVERED, id="chinese"),
 ]
 
 

@@ -28,6 +28,7 @@ pre{margin:0 0 .5rem;padding:.5rem .75rem;border-radius:6px;background:var(--car
 overflow-wrap:anywhere;font:12.5px/1.5 ui-monospace,"Cascadia Mono",Menlo,Consolas,"Noto Sans Mono",monospace;
 unicode-bidi:plaintext;tab-size:4}
 pre.prompt,pre.text{font:inherit} pre.prompt{background:var(--ask)} pre.text{background:none;padding:.25rem 0}
+pre>span{display:block;content-visibility:auto;contain-intrinsic-size:auto 40rem}
 pre.thinking{font-style:italic;color:var(--soft)} pre.error{border-left:3px solid var(--bad)}
 details{margin:.35rem 0;border:1px solid var(--line);border-radius:6px;padding:.3rem .75rem}
 details[open]{padding-bottom:.6rem} summary{cursor:pointer;overflow-wrap:anywhere}
@@ -35,12 +36,14 @@ summary:focus-visible{outline:2px solid currentColor;outline-offset:2px}
 .error>summary,.error>p{color:var(--bad)}
 bdi{unicode-bidi:isolate} footer{margin-top:3rem;color:var(--soft);font-size:.85em}
 @media print{body{max-width:none;padding:0} pre{background:none;border:1px solid var(--line)}
-details::details-content{content-visibility:visible;block-size:auto}}
+details::details-content,pre>span{content-visibility:visible;block-size:auto}}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _LABELS = {"thinking": "thinks", "arguments": "arguments", "result": "result", "error": "error", "note": "note"}
 #: Not what was asked or answered: folded away where it is long.
 _ASIDE, _LONG_ASIDE = ("thinking", "note"), 600
+#: Characters of a block.
+_PIECE = 10_000
 #: What stands before and after a span and those under it.
 _FRAMES = {
     "turn": ('<section class="turn{state}">\n<h2>{head}</h2>\n', "</section>\n"),
@@ -91,7 +94,7 @@ class HtmlPage:
 
 def _said(content: Content) -> str:
     # A line end right after the tag is no part of the text; without it the text would lose one of its own.
-    body = f'<pre class="{content.kind}" dir="auto">\n{_text(content.text)}</pre>\n'
+    body = f'<pre class="{content.kind}" dir="auto">\n{_in_pieces(content.text)}</pre>\n'
     label = _LABELS.get(content.kind)
     if label is None:
         return body
@@ -99,6 +102,19 @@ def _said(content: Content) -> str:
         size = f'<span class="figures">{len(content.text):,} characters</span>'
         return f'<details>\n<summary class="label">{label}{size}</summary>\n{body}</details>\n'
     return f'<p class="label">{label}</p>\n{body}'
+
+
+def _in_pieces(text: str) -> str:
+    """A long text as blocks that a browser lays out when they are seen: of one block of megabytes it dies."""
+    if len(text) <= _PIECE:
+        return _text(text)
+    pieces, start = [], 0
+    while start < len(text):
+        line = text.rfind("\n", start, start + _PIECE) if start + _PIECE < len(text) else -1
+        end = line + 1 if line >= start else start + _PIECE
+        pieces.append(f"<span>{_text(text[start:end])}</span>")
+        start = end
+    return "".join(pieces)
 
 
 def _text(text: str) -> str:

@@ -3,7 +3,7 @@ import { useCallback, useRef } from "react";
 
 import { ProblemError } from "../../api/client";
 import type { SessionDetail } from "../../api/shapes";
-import { useLiveState } from "../../api/use-live";
+import { useLive, useLiveState } from "../../api/use-live";
 import { Empty, Failed, LinkButton, Loading, Page, Text } from "../../parts";
 import { useText } from "../../text";
 import { useRouteParams } from "../../url";
@@ -30,8 +30,16 @@ function SessionPage({ name }: { name: string }) {
   const session = query.data;
   useSessionSeen(session?.key ?? "", session?.last_at ?? null);
   const problem = query.error ?? error;
-  if (problem instanceof ProblemError && problem.status === 404) return <Gone />;
+  if (problem instanceof ProblemError && problem.status === 404) {
+    const again = () => {
+      void query.refetch();
+      retry();
+    };
+    return <Gone name={name} again={again} />;
+  }
   const title = session ? (session.title ?? session.session_id) : t.window;
+  // Whether it is at work decides where the view begins: at its end, or at its beginning.
+  const ready = session !== undefined || query.error !== null ? spans : null;
   return (
     <Page
       full
@@ -43,9 +51,9 @@ function SessionPage({ name }: { name: string }) {
       <Stale />
       {!session && query.error ? <Failed error={query.error} retry={() => void query.refetch()} /> : null}
       {!spans && error ? <Failed error={error} retry={retry} /> : null}
-      {!spans && !error && <Loading lines={12} />}
-      {spans && spans.table.length === 0 && <Nothing />}
-      {spans && spans.table.length > 0 && <Views spans={spans} live={isLive(session)} changed={changed} />}
+      {!ready && !error && <Loading lines={12} />}
+      {ready && ready.table.length === 0 && <Nothing />}
+      {ready && ready.table.length > 0 && <Views spans={ready} live={isLive(session)} changed={changed} />}
       {spans && !spans.whole && <p className="faint">{t.loadingMore}</p>}
     </Page>
   );
@@ -55,8 +63,17 @@ function isLive(session: SessionDetail | undefined): boolean {
   return session?.state === "working";
 }
 
-function Gone() {
+interface GoneProps {
+  name: string;
+  again: () => void;
+}
+
+function Gone({ name, again }: GoneProps) {
   const t = useText(text);
+  // A link may be older than the first recorded line.
+  useLive((news) => {
+    if (news.rows.some((row) => row.key === name)) again();
+  });
   return (
     <Page title={t.gone}>
       <Empty icon="search" title={t.goneNote}>
