@@ -120,8 +120,8 @@ class Visitors:
 
     def report(self) -> dict[str, int]:
         """What the clients did since the last report."""
-        self._mirror.say('{"report":true}')
-        said: dict[str, int] = self._mirror.line()
+        self._tell('{"report":true}')
+        said: dict[str, int] = self._mirror.line(30.0)
         return said
 
     def marks(self) -> dict[str, float]:
@@ -146,12 +146,17 @@ class Visitors:
             "headers": headers,
             "body": request.post_data,
         }
-        self._mirror.say(msgspec.json.encode(line).decode())
+        self._tell(msgspec.json.encode(line).decode())
 
     def _end(self, request: Request) -> None:
         number = self._known.pop(request, None)
         if number is not None:
-            self._mirror.say(f'{{"end":{number}}}')
+            self._tell(f'{{"end":{number}}}')
+
+    def _tell(self, line: str) -> None:
+        # Clients that are gone are noticed when they are asked what they did.
+        with contextlib.suppress(BrokenPipeError):
+            self._mirror.say(line)
 
 
 class Agent(threading.Thread):
@@ -194,28 +199,39 @@ def measure(data: Path, peers: Path, work: Path) -> Result:
                 program.write(number, stamped(line))
         quiet = _quiet(browser, programs)
         busy = [_busy(browser, program, lines[_AHEAD:], data / "console-pictures") for program in programs]
-    rows = [_row(*each) for each in zip(programs, quiet, busy, strict=True)]
-    base = busy[0].cpu_seconds
-    rows = [msgspec.structs.replace(row, ratio=each.cpu_seconds / base) for row, each in zip(rows, busy, strict=True)]
+    base = busy[0].cpu_seconds if isinstance(busy[0], Spent) else None
+    rows = [_row(*each, base) for each in zip(programs, quiet, busy, strict=True)]
     title = f"{PAGES} open pages for {SECONDS:.0f} s, quiet and with {LINES_A_SECOND} lines a second: CPU of the server"
     return Result(title, rows + absent)
 
 
-def _quiet(browser: Browser, programs: Sequence[Served]) -> list[Spent]:
+def _quiet(browser: Browser, programs: Sequence[Served]) -> list[Spent | Exception]:
+    """What a page did not manage is in the place of what it cost."""
     with contextlib.ExitStack() as stack:
-        visitors = [stack.enter_context(_visitors(browser, program)) for program in programs]
-        for each in visitors:
-            each.report()
+        visitors = [_entered(stack, browser, program) for program in programs]
         before = [program.servers.cpu_seconds() for program in programs]
-        _pass(visitors, SECONDS)
+        _pass([each for each in visitors if isinstance(each, Visitors)], SECONDS)
+        spent = [program.servers.cpu_seconds() for program in programs]
         return [
-            _spent(each, program.servers.cpu_seconds() - began, {})
-            for each, program, began in zip(visitors, programs, before, strict=True)
+            _spent(each, after - began, {}) if isinstance(each, Visitors) else each
+            for each, began, after in zip(visitors, before, spent, strict=True)
         ]
 
 
-def _busy(browser: Browser, program: Served, lines: Sequence[tuple[int, bytes]], pictures: Path) -> Spent:
-    with _visitors(browser, program) as visitors:
+def _entered(stack: contextlib.ExitStack, browser: Browser, program: Served) -> Visitors | Exception:
+    try:
+        visitors = stack.enter_context(_visitors(browser, program))
+        visitors.report()
+    except (Error, RuntimeError) as error:
+        return error
+    return visitors
+
+
+def _busy(browser: Browser, program: Served, lines: Sequence[tuple[int, bytes]], pictures: Path) -> Spent | Exception:
+    with contextlib.ExitStack() as stack:
+        visitors = _entered(stack, browser, program)
+        if not isinstance(visitors, Visitors):
+            return visitors
         agent = Agent(program.write, lines[: int(SECONDS * LINES_A_SECOND)])
         before = program.servers.cpu_seconds()
         agent.start()
@@ -262,18 +278,21 @@ def _spent(visitors: Visitors, cpu_seconds: float, written: dict[int, float]) ->
     )
 
 
-def _row(program: Served, quiet: Spent, busy: Spent) -> Row:
+def _row(program: Served, quiet: Spent | Exception, busy: Spent | Exception, base: float | None) -> Row:
+    figures: dict[str, str] = {}
+    if isinstance(quiet, Spent):
+        figures |= {"quiet CPU s": f"{quiet.cpu_seconds:.2f}", "quiet requests": f"{quiet.requests}"}
+    if not isinstance(busy, Spent):
+        return Row(program.name, figures, note=str(busy).partition("\n")[0])
     delays = busy.delays
-    figures = {
-        "quiet CPU s": f"{quiet.cpu_seconds:.2f}",
-        "quiet requests": f"{quiet.requests}",
+    figures |= {
         "CPU s": f"{busy.cpu_seconds:.2f}",
         "requests": f"{busy.requests}",
-        "failed": f"{quiet.failed + busy.failed}",
+        "failed": f"{busy.failed}",
         "streams": f"{busy.streams}",
         "MB sent": f"{busy.megabytes:.0f}",
         "seen": f"{len(delays)}/{busy.written}",
         "p50 ms": f"{percentile(delays, 0.5):.0f}" if delays else "",
         "p95 ms": f"{percentile(delays, 0.95):.0f}" if delays else "",
     }
-    return Row(program.name, figures)
+    return Row(program.name, figures, busy.cpu_seconds / base if base else None)

@@ -58,7 +58,7 @@ def write_hostile(program: Program) -> Path:
                 {
                     "type": "session.begin",
                     "title": short,
-                    "project": f"/work/{short}",
+                    "project": f"/home/dev/{short}",
                     "branch": short,
                     "version": short,
                 },
