@@ -72,6 +72,8 @@ class Process:
 
     def stop(self) -> None:
         """Ask it to end, and make it end."""
+        if self._popen.stdin is None or self._popen.stdin.closed:
+            return  # it was ended to hear its complaints
         if self._popen.poll() is None:
             self._popen.send_signal(signal.SIGTERM)
         try:
