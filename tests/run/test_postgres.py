@@ -30,9 +30,11 @@ as_root = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reaso
 
 IDENTITY = "SELECT system_identifier::text, pg_postmaster_start_time()::text FROM pg_control_system()"
 USER = """
-import sys
+import signal, sys
 from pathlib import Path
 from agenttrace.run.postgres import embedded
+# A shell that starts the tests in the background has it ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 server = embedded(Path(sys.argv[1]))
 print(server.start(), flush=True)
 sys.stdin.read()

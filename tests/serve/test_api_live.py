@@ -18,11 +18,13 @@ import msgspec
 import pytest
 
 from agenttrace.ids import session_number
+from agenttrace.record.agents.contract import Content
 from agenttrace.record.recorder import Recorder
 from agenttrace.serve.api import hub as hub_module
 from agenttrace.serve.api.hub import Hub, Listener
 from agenttrace.serve.api.rows import session_key
 from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.api.timeline import whole_timeline
@@ -51,6 +53,7 @@ class View:
     def __init__(self) -> None:
         self.rows: dict[str, Any] = {}
         self.spans: dict[str, dict[str, Any]] = {}
+        self.texts: dict[str, list[dict[str, Any]]] = {}
         self.cursors: list[int] = []
         self.resets = 0
         self.last_id: str | None = None
@@ -65,6 +68,8 @@ class View:
         elif message.kind == "timeline":
             assert not message.data["complete"]
             self.spans |= spans_of(message.data)
+        elif message.kind == "texts":
+            self.texts |= message.data["spans"]
         self.resets += message.kind == "reset"
 
     def hear_all(self, heard: Iterable[Message]) -> View:
@@ -307,7 +312,7 @@ def test_after_any_message_one_can_go_on(logs: Logs) -> None:
             truth = await true_spans(made.reader, made.index, "s0")
             everything = View().hear_all(heard)
             assert everything.spans == truth
-            assert {message.kind for message in heard} == {"hello", "sessions", "timeline"}
+            assert {message.kind for message in heard} == {"hello", "sessions", "timeline", "texts"}
             for cut in range(1, len(heard) + 1):
                 resumed = await made.resumed(heard[cut - 1])
                 changed = {row["session_id"] for message in heard[cut:] for row in message.data.get("rows", ())}
@@ -405,6 +410,57 @@ def test_only_the_session_that_is_watched_has_its_spans_told(logs: Logs) -> None
             heard = await made.heard(watching, has("c", 1))
             assert heard.spans == await true_spans(made.reader, made.index, "a") != {}
             assert (await made.heard(other, has("c", 1))).spans == {}
+
+    asyncio.run(main())
+
+
+def test_what_is_said_in_changed_spans_goes_with_them(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The texts that were told are those that one would be given who asks, cut where they are long; where many spans
+    change at once, or much is said in them, none are told."""
+
+    async def main() -> None:
+        async with rig(logs) as made:
+            listener = await made.hub.join(key_of("a"))
+            await made.write("a", "turn.begin", turn=1, prompt="a question")
+            await made.write("a", "step.begin", turn=1, step=1)
+            await made.write("a", "message", turn=1, step=1, role="assistant", text="long " * 5_000)
+            await made.write("a", "tool.begin", turn=1, step=1, id="t1", name="Bash", arguments={"command": "ls"})
+            await made.write("a", "tool.end", turn=1, id="t1", status="ok", result="a.txt")
+            heard = await made.heard(listener, has("a", 5))
+            assert heard.texts.keys() == heard.spans.keys()
+            asked = await made.reader.ask(
+                lambda connection: session_texts(made.reader).contents(
+                    connection,
+                    sessions_by_number(connection, [session_number("agenttrace", "a")])[0],
+                    [bytes.fromhex(span) for span in heard.spans],
+                ),
+                empty=dict[bytes, list[Content]],
+            )
+            assert heard.texts == {
+                span_id.hex(): [
+                    {
+                        "kind": said.kind,
+                        "text": said.text[: hub_module.TEXT_CHARS],
+                        "chars": len(said.text),
+                        "index": index,
+                        "call": said.call,
+                    }
+                    for index, said in enumerate(contents)
+                ]
+                for span_id, contents in asked.items()
+            }
+            kinds = {piece["kind"] for pieces in heard.texts.values() for piece in pieces}
+            assert kinds == {"prompt", "text", "arguments", "result"}
+
+            known = dict(heard.texts)
+            monkeypatch.setattr(hub_module, "MOST_TEXT_CHARS", 4)
+            await made.write("a", "message", turn=1, step=1, role="assistant", text="more")
+            await made.heard(listener, has("a", 6), heard)
+            monkeypatch.setattr(hub_module, "MOST_TEXT_CHARS", 64_000)
+            monkeypatch.setattr(hub_module, "MOST_SPANS_WITH_TEXTS", 0)
+            await made.write("a", "message", turn=1, step=1, role="assistant", text="most")
+            await made.heard(listener, has("a", 7), heard)
+            assert heard.texts == known
 
     asyncio.run(main())
 

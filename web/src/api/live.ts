@@ -7,7 +7,7 @@
 import { Store } from "../store";
 import { address } from "../url";
 import { API } from "./client";
-import type { LiveHello, LiveReset, LiveSessions, Timeline } from "./shapes";
+import type { LiveHello, LiveReset, LiveSessions, LiveTexts, Timeline } from "./shapes";
 
 /** `paused`: the page is hidden, and its connection is left to others. */
 export type LiveState = "connecting" | "connected" | "reconnecting" | "offline" | "paused";
@@ -15,6 +15,8 @@ export type LiveState = "connecting" | "connected" | "reconnecting" | "offline" 
 export interface LiveListener {
   sessions?: (news: LiveSessions) => void;
   timeline?: (news: Timeline) => void;
+  /** What is said in the spans that the timeline before told of. */
+  texts?: (news: LiveTexts) => void;
   /** Too much has changed to be told: load everything again. */
   reset?: (news: LiveReset) => void;
 }
@@ -78,6 +80,7 @@ export class LiveStream {
     this.hear<LiveHello>(source, "hello", (hello) => this.greeted(hello));
     this.hear<LiveSessions>(source, "sessions", (news) => this.told(news, (listener) => listener.sessions?.(news)));
     this.hear<Timeline>(source, "timeline", (news) => this.told(news, (listener) => listener.timeline?.(news)));
+    this.hear<LiveTexts>(source, "texts", (news) => this.told(news, (listener) => listener.texts?.(news)));
     this.hear<LiveReset>(source, "reset", (news) => this.begunAnew(news));
   };
 

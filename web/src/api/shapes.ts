@@ -672,6 +672,14 @@ export interface LiveSessions {
   rows: SessionRow[];
 }
 
+/** What is said in spans of the watched session that have just changed, each text cut after ``chars``. */
+export interface LiveTexts {
+  cursor: number;
+  session: string;
+  chars: number;
+  spans: Record<string, TextPiece[]>;
+}
+
 /** Too much has happened to be told: load everything again. */
 export interface LiveReset {
   cursor: number;

@@ -3,6 +3,7 @@ import { useEffect, useRef, useSyncExternalStore } from "react";
 
 import type { LiveListener, LiveState } from "./live";
 import { LiveStream } from "./live";
+import type { LiveTexts } from "./shapes";
 
 /** A hidden page keeps its connection so long: changing tabs back and forth costs nothing. */
 const HIDDEN_FOR = 30_000;
@@ -65,6 +66,15 @@ export function useLive(
       }),
     [],
   );
+}
+
+/** Calls this function with what is said in the spans that change; it may be a new one at each rendering. */
+export function useLiveTexts(onTexts: (news: LiveTexts) => void): void {
+  const latest = useRef(onTexts);
+  useEffect(() => {
+    latest.current = onTexts;
+  });
+  useEffect(() => live.listen({ texts: (news) => latest.current(news) }), []);
 }
 
 /**

@@ -1,7 +1,8 @@
 """Tells everybody who listens what changes in the store, soon after it was committed.
 
 While somebody listens, one task looks for commits; each message is made once for all who hear it, and the spans of a
-session are only read where somebody watches it and it did change. Nobody waits for anybody: what a slow reader has
+session are only read where somebody watches it and it did change. What is said in those spans goes with them: each of
+fifty pages that show a working agent would ask for it ten times a second. Nobody waits for anybody: what a slow reader has
 not taken is dropped beyond a limit, and it is told to load everything again.
 
 A message moves its reader's cursor on only when everything up to there was told, so that a connection may break
@@ -20,9 +21,12 @@ from importlib.metadata import version
 import msgspec
 
 from agenttrace.config import Settings
+from agenttrace.model import Session
 from agenttrace.serve.api.session_index import SessionIndex
-from agenttrace.serve.api.shapes import LiveHello, LiveReset, LiveSessions, SessionRow, Timeline
+from agenttrace.serve.api.session_texts import session_texts
+from agenttrace.serve.api.shapes import LiveHello, LiveReset, LiveSessions, LiveTexts, SessionRow, Timeline
 from agenttrace.serve.api.store import TraceReader
+from agenttrace.serve.api.texts import Cutter
 from agenttrace.serve.api.timeline import changed_timeline
 from agenttrace.store.reading import sessions_by_number
 
@@ -36,11 +40,20 @@ _RETRY_SECONDS = 1.0
 MOST_WAITING = 2 * 1024 * 1024
 #: When more sessions than this have changed, loading the list again is less work.
 MOST_ROWS = 500
+#: Changed spans whose texts go with them, and characters of each text and of all: a page asks for more where it needs it.
+MOST_SPANS_WITH_TEXTS = 40
+TEXT_CHARS = 2_000
+MOST_TEXT_CHARS = 64_000
 #: How long a browser waits before it connects again.
 _RETRY = b"retry: 1000\n"
-_NAMES = {LiveHello: b"hello", LiveSessions: b"sessions", Timeline: b"timeline", LiveReset: b"reset"}
-#: In place of a message that would be larger than loading everything again.
-_TOO_MUCH = b"!"
+News = LiveHello | LiveSessions | Timeline | LiveTexts | LiveReset
+_NAMES = {
+    LiveHello: b"hello",
+    LiveSessions: b"sessions",
+    Timeline: b"timeline",
+    LiveTexts: b"texts",
+    LiveReset: b"reset",
+}
 _encoder = msgspec.json.Encoder()
 
 
@@ -59,7 +72,7 @@ class Mark(msgspec.Struct, frozen=True):
         return cls(int(number), epoch)
 
 
-def message(news: LiveHello | LiveSessions | Timeline | LiveReset) -> bytes:
+def message(news: News) -> bytes:
     """A message without its id; JSON has no raw line ends, so it is always one line of data."""
     return b"event: %b\ndata: %b\n\n" % (_NAMES[type(news)], _encoder.encode(news))
 
@@ -114,6 +127,7 @@ class Hub:
 
     def __init__(self, reader: TraceReader, index: SessionIndex, settings: Settings) -> None:
         self._reader, self._index = reader, index
+        self._texts = session_texts(reader)
         self._listeners: set[Listener] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -128,13 +142,13 @@ class Hub:
         await self._index.refresh()
         told, revision = self._index.cursor, self._index.revision
         since = None if after is None else Mark.parse(after)
-        spans = None
+        spans: list[bytes] | None = []
         if session is not None and since is not None and self._index.is_changed(session, since.cursor):
             spans = await self._spans(session, since.cursor, since.cursor)
         # From here on nothing is waited for: whatever changes now is the task's to tell.
         now = Mark(self._index.cursor, self._index.epoch)
         rows = [] if after is None else self._rows_since(since, session)
-        missed = rows is None or spans == _TOO_MUCH
+        missed = rows is None or spans is None
         # Where something is still to be told, hello must not move the reader beyond it.
         start = now if since is None or missed else Mark(since.cursor, now.epoch)
         listener = Listener(session, start, told, revision)
@@ -142,8 +156,8 @@ class Hub:
         if missed:
             listener.tell(message(LiveReset(now.cursor)))
         else:
-            if spans:
-                listener.tell(spans)
+            for text in spans or ():
+                listener.tell(text)
             if rows:
                 listener.tell(message(LiveSessions(now.cursor, rows)), now)
         self._add(listener)
@@ -222,12 +236,12 @@ class Hub:
         for listener in group:
             listener.told, listener.revision = now.cursor, self._revision
         spans = await self._spans(session, after, after)
-        if spans == _TOO_MUCH or self._index.is_rebilled(session, after):
+        if spans is None or self._index.is_rebilled(session, after):
             self._reset(group, now)
             return
         for listener in group:
-            if spans:
-                self._tell(listener, spans)
+            for text in spans:
+                self._tell(listener, text)
             if news is not None:
                 self._tell(listener, news, now)
 
@@ -242,20 +256,33 @@ class Hub:
             listener.told = now.cursor
             listener.tell(text, now)
 
-    async def _spans(self, session: str, after: int, cursor: int) -> bytes:
-        """What changed in a session after an event, as a message; nothing, or that it is too much."""
+    async def _spans(self, session: str, after: int, cursor: int) -> list[bytes] | None:
+        """What changed in a session after an event, as messages; None where that is too much to be told."""
         number = int(session, 16)
 
-        def question(connection: sqlite3.Connection) -> bytes:
+        def question(connection: sqlite3.Connection) -> list[bytes] | None:
             found = sessions_by_number(connection, [number], stale_minutes=self._stale_minutes)
             if not found:
-                return b""
+                return []
             timeline = changed_timeline(connection, found[0], after, self._index.prices)
             if timeline.complete or timeline.next is not None:
-                return _TOO_MUCH
+                return None
+            if not timeline.span_id:
+                return []
             timeline.cursor = cursor
             # Made into JSON here, in a reader's thread: it can be long.
-            text = message(timeline) if timeline.span_id else b""
-            return text if len(text) < MOST_WAITING // 2 else _TOO_MUCH
+            spans = message(timeline)
+            return [spans, *self._said(connection, found[0], timeline)] if len(spans) < MOST_WAITING // 2 else None
 
-        return await self._reader.ask(question, empty=bytes)
+        return await self._reader.ask(question, empty=list)
+
+    def _said(self, connection: sqlite3.Connection, session: Session, timeline: Timeline) -> list[bytes]:
+        """What is said in the spans of a timeline, where they are few: of many, nobody sees all."""
+        if len(timeline.span_id) > MOST_SPANS_WITH_TEXTS:
+            return []
+        contents = self._texts.contents(connection, session, [bytes.fromhex(each) for each in timeline.span_id])
+        cutter = Cutter(TEXT_CHARS)
+        spans = {span_id.hex(): cutter.pieces(said) for span_id, said in contents.items()}
+        if sum(len(piece.text) for pieces in spans.values() for piece in pieces) > MOST_TEXT_CHARS:
+            return []
+        return [message(LiveTexts(timeline.cursor, timeline.session, TEXT_CHARS, spans))]

@@ -25,7 +25,8 @@ data: {"cursor":4713,"rows":[…]}
 _DOCS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "`hello` (LiveHello), then `sessions` (LiveSessions) with the sessions that have changed, "
-        "`timeline` (Timeline, `complete` false) with changed spans of the session that was asked for, and `reset` "
+        "`timeline` (Timeline, `complete` false) with changed spans of the session that was asked for, `texts` "
+        "(LiveTexts) with what is said in them where they are few, and `reset` "
         "(LiveReset) where too much has happened to be told. An `id` is where to go on after a break, by the header "
         "Last-Event-ID or by `after`.",
         "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": _EXAMPLE_STREAM}},

@@ -838,6 +838,15 @@ class LiveSessions(Shape):
     rows: list[SessionRow]
 
 
+class LiveTexts(Shape):
+    """What is said in spans of the watched session that have just changed, each text cut after ``chars``."""
+
+    cursor: int
+    session: str
+    chars: int
+    spans: dict[str, list[TextPiece]]
+
+
 class LiveReset(Shape):
     """Too much has happened to be told: load everything again."""
 

@@ -2,6 +2,7 @@
 import type { RefObject } from "react";
 import { useEffect, useMemo } from "react";
 
+import { useLiveTexts } from "../../api/use-live";
 import { Button, Empty, useNow } from "../../parts";
 import { useText } from "../../text";
 import { Conversation } from "./conversation/conversation";
@@ -42,6 +43,11 @@ export function Views({ spans, live, changed }: ViewsProps) {
       labels.drop(ids);
     };
   }, [changed, bodies, labels]);
+  useLiveTexts((news) => {
+    if (news.session !== spans.key || news.chars < READ) return;
+    bodies.put(news);
+    labels.put(news);
+  });
   const place = usePlace(spans, view, live);
   const now = useMoment(spans, live, view.name === "waterfall");
   const time = useScale(spans, view, now);

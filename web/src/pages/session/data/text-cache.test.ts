@@ -3,6 +3,10 @@ import { describe, expect, it } from "vitest";
 import type { Texts } from "../../../api/shapes";
 import { TextCache } from "./text-cache";
 
+function said(ids: readonly string[], text: string): Texts {
+  return { spans: Object.fromEntries(ids.map((id) => [id, [{ kind: "text", text, chars: text.length, index: 0, call: null }]])) };
+}
+
 class World {
   asked: (readonly string[])[] = [];
   version = 1;
@@ -17,7 +21,7 @@ class World {
     return new Promise((resolve, reject) => {
       this.answers.push(() => {
         if (fails) reject(new Error("away"));
-        else resolve({ spans: Object.fromEntries(ids.map((id) => [id, [{ kind: "text", text: says, chars: 2, index: 0, call: null }]])) });
+        else resolve(said(ids, says));
       });
     });
   };
@@ -71,6 +75,37 @@ describe("TextCache", () => {
     world.version = 2;
     await world.settle();
     expect(cache.read("s1")?.[0]?.text).toBe("v1");
+    await world.settle();
+    expect(cache.read("s1")?.[0]?.text).toBe("v2");
+    expect(world.asked).toHaveLength(2);
+  });
+
+  it("takes what comes unasked, and does not ask for it", async () => {
+    const world = new World();
+    const cache = new TextCache(world.load, world.later);
+    let told = 0;
+    cache.subscribe("s1", () => (told += 1));
+    cache.want(["s1"]);
+    await world.settle();
+    cache.drop(["s1", "s2"]);
+    cache.put(said(["s1", "s2"], "pushed"));
+    cache.want(["s1", "s2"]);
+    await world.settle();
+    expect(cache.read("s1")?.[0]?.text).toBe("pushed");
+    expect(cache.read("s2")?.[0]?.text).toBe("pushed");
+    expect(told).toBe(2);
+    expect(world.asked).toEqual([["s1"]]);
+  });
+
+  it("asks once more where an answer under way may be older than what came unasked", async () => {
+    const world = new World();
+    const cache = new TextCache(world.load, world.later);
+    cache.want(["s1"]);
+    await world.settle(false);
+    cache.drop(["s1"]);
+    cache.put(said(["s1"], "pushed"));
+    world.version = 2;
+    await world.settle();
     await world.settle();
     expect(cache.read("s1")?.[0]?.text).toBe("v2");
     expect(world.asked).toHaveLength(2);

@@ -59,6 +59,14 @@ export class TextCache {
     this.soon(SETTLING);
   }
 
+  /** Texts that came unasked, as long as this cache would have asked for or longer. */
+  put(texts: Texts): void {
+    // An answer that is under way may be older: it is asked for again after that.
+    const ids = Object.keys(texts.spans).filter((id) => !this.loading.has(id));
+    for (const id of ids) this.stale.delete(id);
+    this.take(ids, texts);
+  }
+
   private soon(ms: number): void {
     if (this.waiting) return;
     this.waiting = true;
