@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.contents import span_contents
-from agenttrace.serve.api.line_index import LineIndex
-from agenttrace.serve.api.session_texts import SessionTexts
+from agenttrace.record.line_index import LineIndex
+from agenttrace.record.session_texts import SessionTexts
 from agenttrace.serve.api.texts import MOST_CHARS, Cutter
 from agenttrace.store.blocks import Blocks
 from agenttrace.store.reading import LineRow, line_rows, session_spans, with_text

@@ -151,7 +151,7 @@ class Subagents:
             row = row._replace(parent_id=call.span_id)
         if row.status == "open":
             row = self._ended(row, call)
-        return row._replace(trace_id=self._root_trace(row.trace_id))
+        return row._replace(trace_id=self.root_trace(row.trace_id))
 
     def _ended(self, row: SpanRow, call: _Linked) -> SpanRow:
         """Work of a subagent whose log stops short was done when its call was answered."""
@@ -164,7 +164,8 @@ class Subagents:
             call = above  # which ends this call as well
         return row
 
-    def _root_trace(self, trace: bytes) -> bytes:
+    def root_trace(self, trace: bytes) -> bytes:
+        """The trace of the turn that everything in this trace was done for."""
         for _ in range(_DEEPEST):
             call = self._calls.get(trace)
             if call is None:

@@ -17,10 +17,11 @@ from fastapi.responses import StreamingResponse
 
 from agenttrace.costing import Cashier
 from agenttrace.model import Session
+from agenttrace.record.session_texts import SessionTexts
 from agenttrace.serve.api.finding import SessionName, find_session, no_session
 from agenttrace.serve.api.html_page import HtmlPage
 from agenttrace.serve.api.markdown_page import MarkdownPage
-from agenttrace.serve.api.session_texts import SessionTexts, session_texts
+from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.transcript import Page, Transcript, facts_of
 from agenttrace.serve.problems import documented
 from agenttrace.store.reading import LineRow, line_rows, usage_by_session, with_text

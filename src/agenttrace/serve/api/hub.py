@@ -2,8 +2,8 @@
 
 While somebody listens, one task looks for commits; each message is made once for all who hear it, and the spans of a
 session are only read where somebody watches it and it did change. What is said in those spans goes with them: each of
-fifty pages that show a working agent would ask for it ten times a second. Nobody waits for anybody: what a slow reader has
-not taken is dropped beyond a limit, and it is told to load everything again.
+fifty pages that show a working agent would ask for it ten times a second. Nobody waits for anybody: what a slow reader
+has not taken is dropped beyond a limit, and it is told to load everything again.
 
 A message moves its reader's cursor on only when everything up to there was told, so that a connection may break
 between any two: spans are told first, and keep the cursor; the rows of the sessions follow, and move it.
@@ -40,7 +40,7 @@ _RETRY_SECONDS = 1.0
 MOST_WAITING = 2 * 1024 * 1024
 #: When more sessions than this have changed, loading the list again is less work.
 MOST_ROWS = 500
-#: Changed spans whose texts go with them, and characters of each text and of all: a page asks for more where it needs it.
+#: Changed spans whose texts go with them, and characters of each text and of all: a page asks for what it misses.
 MOST_SPANS_WITH_TEXTS = 40
 TEXT_CHARS = 2_000
 MOST_TEXT_CHARS = 64_000

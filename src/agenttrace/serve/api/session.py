@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.costing import Cashier
 from agenttrace.model import Session
+from agenttrace.record.line_index import LineIndex
 from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.finding import SessionName, find_session, no_session, ref_of
-from agenttrace.serve.api.line_index import LineIndex
 from agenttrace.serve.api.rows import bill_of, row_of
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SessionRef, SourceFile

@@ -11,9 +11,10 @@ from agenttrace.costing import Cashier
 from agenttrace.model import Price, Session
 from agenttrace.prices import MILLION
 from agenttrace.record.contents import Said
+from agenttrace.record.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import Cursor, Limit, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.finding import SessionName, SpanName, find_session, no_session, ref_of, span_of
-from agenttrace.serve.api.session_texts import Gathered, SessionTexts, session_texts
+from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
 from agenttrace.serve.api.texts import Chars, Cutter, no_span
 from agenttrace.serve.api.timeline import MAIN, cost_of

@@ -14,7 +14,7 @@ from agenttrace import costing
 from agenttrace.costing import Cashier
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
-from agenttrace.serve.api.session_texts import SessionTexts
+from agenttrace.record.session_texts import SessionTexts
 from agenttrace.serve.api.timeline import MAIN, cost_of
 from agenttrace.store.span_rows import SpanRow, Subagents, some_rows, stored_rows
 from agenttrace.views import figures
