@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from agenttrace.destinations import BadDestinationError, DestinationSettings, parse_destination
 from agenttrace.model import Price
 from agenttrace.prices import BadPriceError, parse_price
 
@@ -172,6 +173,15 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     login_hours: Hours = 24 * 14
 
 
+class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """When spans may leave, and what of them."""
+
+    #: A turn that is over is sent once nothing more was written about it for this long.
+    quiet_seconds: Seconds = 30.0
+    #: Regular expressions of one's own secrets; what matches is masked like those that are known anyway.
+    mask: Texts = ()
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings, never changed after loading."""
 
@@ -186,6 +196,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     jwt: JwtSettings = JwtSettings()
     run: RunSettings = RunSettings()
     serve: ServeSettings = ServeSettings()
+    export: ExportSettings = ExportSettings()
+    destinations: tuple[DestinationSettings, ...] = ()
     #: Applications and events of one's own, as the file has them; the catalog reads them.
     apps: Mapping[str, Any] = MappingProxyType({})
     events: Mapping[str, Any] = MappingProxyType({})
@@ -220,6 +232,7 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "jwt": JwtSettings,
     "run": RunSettings,
     "serve": ServeSettings,
+    "export": ExportSettings,
 }
 _KEYS = {section: struct.__struct_fields__ for section, struct in _SECTIONS.items()}
 _TYPES: dict[str, Any] = {"home": Text} | {
@@ -232,10 +245,11 @@ SETTING_NAMES = tuple(_TYPES)
 #: Never shown: the URL may hold a password.
 SECRETS = ("database.url", "jwt.secret")
 #: Tables of the file that are not settings with a value of their own.
-_TABLES = ("prices", "apps", "events")
+_TABLES = ("prices", "apps", "events", "destinations")
 _LISTS_OF_PATHS = ("record.paths", "record.exclude")
 _LISTS_OF_HOSTS = ("serve.allowed_hosts",)
-_LISTS = (*_LISTS_OF_PATHS, *_LISTS_OF_HOSTS, "record.agents", "run.dimensions")
+_LISTS_OF_PATTERNS = ("export.mask",)
+_LISTS = (*_LISTS_OF_PATHS, *_LISTS_OF_HOSTS, *_LISTS_OF_PATTERNS, "record.agents", "run.dimensions")
 _ZONES = ("usage.timezone", "run.timezone")
 _PRICE_EXAMPLE = 'Write [prices."kimi-k2.5"] and below it currency = "CNY", input = 4 and output = 21.'
 
@@ -259,7 +273,9 @@ def load_settings(environ: Mapping[str, str] = os.environ, flags: Mapping[str, A
             origins[name] = origin
     prices = _prices(table, file)
     origins |= {f"prices.{price.model}": price.source for price in prices}
-    return _assembled(file, values, prices, origins, _tables_of_ones_own(table, file))
+    destinations = _destinations(table, file, environ)
+    origins |= {f"destinations.{each.name}": f"file {file}" for each in destinations}
+    return _assembled(file, values, prices, origins, _tables_of_ones_own(table, file), destinations)
 
 
 def _assembled(
@@ -268,6 +284,7 @@ def _assembled(
     prices: tuple[Price, ...],
     origins: dict[str, str],
     tables: Mapping[str, Mapping[str, Any]],
+    destinations: tuple[DestinationSettings, ...],
 ) -> Settings:
     parts: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for name, value in values.items():
@@ -284,6 +301,8 @@ def _assembled(
         jwt=JwtSettings(**parts["jwt"]),
         run=RunSettings(**parts["run"]),
         serve=ServeSettings(**parts["serve"]),
+        export=ExportSettings(**parts["export"]),
+        destinations=destinations,
         apps=tables["apps"],
         events=tables["events"],
         prices=prices,
@@ -415,6 +434,8 @@ def _listed(name: str, text: str) -> object:
     """Split the text of a variable where its setting is a list; paths may hold commas, names do not."""
     if name not in _LISTS:
         return text.strip()
+    if name in _LISTS_OF_PATTERNS:
+        return [line for line in text.splitlines() if line.strip()]
     # A host may have a port behind a colon.
     separators = os.pathsep if name in _LISTS_OF_PATHS else "," if name in _LISTS_OF_HOSTS else f",{os.pathsep}"
     return [part.strip() for part in re.split(f"[{re.escape(separators)}]", text) if part.strip()]
@@ -434,12 +455,30 @@ def _converted(name: str, raw: object, origin: str) -> object:
         raise _wrong(name, raw, origin, f"Give {_expected(kind)}.") from None
     if isinstance(value, Decimal) and not (value.is_finite() and value > 0):
         raise _wrong(name, raw, origin, f"Give {_expected(kind)}.")
+    if name == "export.mask" and isinstance(value, tuple):
+        for pattern in value:
+            _check_pattern(name, pattern, origin)
     if name in _ZONES and not _is_timezone(str(value)):
         raise _wrong(name, raw, origin, 'Give "local" or an IANA name such as "Asia/Shanghai" (needs tzdata).')
     if name == "run.timezone" and value == "local":
         # Several machines share one budget: its day cannot begin where each of them happens to be.
         raise _wrong(name, raw, origin, 'Give an IANA name such as "Asia/Shanghai".')
     return value
+
+
+def _check_pattern(name: str, pattern: str, origin: str) -> None:
+    try:
+        found = re.compile(pattern)
+    except re.error as error:
+        raise SettingsError(
+            where=origin,
+            key=name,
+            problem=f"holds {pattern!r}, which is no regular expression ({error})",
+            fix="Correct it.",
+        ) from None
+    if found.search(""):
+        fix = "Write what a secret looks like, such as 'corp-[0-9a-f]{32}'."
+        raise SettingsError(where=origin, key=name, problem=f"holds {pattern!r}, which matches nothing at all", fix=fix)
 
 
 def _wrong(name: str, raw: object, origin: str, fix: str) -> SettingsError:
@@ -492,6 +531,22 @@ def _tables_of_ones_own(table: Mapping[str, Any], file: Path) -> dict[str, Mappi
             raise SettingsError(where=f"file {file}", key=name, problem="is not made of tables", fix=fix)
         found[name] = MappingProxyType(entries)
     return found
+
+
+def _destinations(table: Mapping[str, Any], file: Path, environ: Mapping[str, str]) -> tuple[DestinationSettings, ...]:
+    origin = f"file {file}"
+    entries = table.get("destinations", {})
+    if not isinstance(entries, dict):
+        fix = "Write [destinations.NAME] on a line of its own and its settings below it."
+        raise SettingsError(where=origin, key="destinations", problem="is not made of tables", fix=fix)
+    found = []
+    for name, entry in entries.items():
+        try:
+            found.append(parse_destination(name, entry, environ, file.parent))
+        except BadDestinationError as error:
+            key = ".".join(filter(None, ("destinations", name, error.key)))
+            raise SettingsError(where=origin, key=key, problem=error.problem, fix=error.fix) from None
+    return tuple(found)
 
 
 def _prices(table: Mapping[str, Any], file: Path) -> tuple[Price, ...]:

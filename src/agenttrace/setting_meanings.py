@@ -62,4 +62,6 @@ MEANINGS = {
     ),
     "serve.login": '"auto": whoever looks from this machine needs no login; "always": everybody does.',
     "serve.login_hours": "How long a login to the console holds.",
+    "export.quiet_seconds": "A turn that is over is sent once nothing more was written about it for this long.",
+    "export.mask": "Regular expressions of secrets of your own; what matches is masked before anything leaves.",
 }

@@ -37,6 +37,7 @@ from agenttrace.record.reader import BOM, Chunk, open_limit, storable
 from agenttrace.record.tracked import COUNTS, TrackedFile
 from agenttrace.record.watchlist import Watchlist
 from agenttrace.store.database import connect, transaction
+from agenttrace.store.destinations import keep_destinations
 from agenttrace.store.writing import keep_days
 
 logger = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ class Recorder:
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
         day_of = day_finder(settings.usage.timezone)
         keep_days(self.connection, zone_name(settings.usage.timezone), day_of)
+        keep_destinations(self.connection, settings.destinations)
         self.pipeline = Pipeline(
             self.connection,
             {agent.name: agent for agent in self.agents},

@@ -286,12 +286,7 @@ class _Salvage:
     # -- tables -----------------------------------------------------------------------------------------------
 
     def _copy_tables(self) -> None:
-        for table, statements in self.old.tables(_EXPORTS).items():
-            # What was acknowledged must never be sent again.
-            for statement in statements:
-                with suppress(sqlite3.OperationalError):  # this version creates it by itself
-                    self.new.execute(statement)
-            self._copy(table)
+        self._copy_exports()
         self._copy("meta", leave=lambda row: row["key"] in _STALE_META)
         self._copy("quarantine", leave=self._will_be_found)
         pruned = self._copy("pruned")
@@ -299,6 +294,14 @@ class _Salvage:
         # Of pruned sessions ids and cost are all there is; of what other programs marked, the ids.
         self._copy("processed_events", where="block_id IS NULL", what="pruned")
         self._copy_cost("pruned", {row["session_id"] for row in pruned.rows()})
+
+    def _copy_exports(self) -> None:
+        """What was acknowledged must never be sent again; what is lost here, the exporter has in its files."""
+        for table, statements in self.old.tables(_EXPORTS).items():
+            for statement in statements:
+                with suppress(sqlite3.OperationalError):  # this version creates it by itself
+                    self.new.execute(statement)
+            self._copy(table, leave=_is_no_export)
 
     def _copy_cost(self, what: str, sessions: set[int]) -> None:
         """The ledger's entries of these sessions, which have seen every line, and rows to list them under."""
@@ -346,6 +349,13 @@ class _Salvage:
         if path is None or entry["generation"] != row.generation:
             return False
         return bool(_digest_of(path, entry["offset"], entry["length"]) == entry["digest"])
+
+
+def _is_no_export(row: dict[str, Any]) -> bool:
+    """Whether a row that was read as one of the ledger's is something else: under a new first page, tables that came
+    with a later version are not always where they seem to be."""
+    sizes = {"span_id": 8, "trace_id": 16}
+    return any(len(row[name]) != size for name, size in sizes.items() if name in row)
 
 
 # -- files on disk ------------------------------------------------------------------------------------------------

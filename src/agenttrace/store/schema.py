@@ -220,4 +220,56 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE quarantine ADD COLUMN retry_asked_at REAL;
     ALTER TABLE quarantine ADD COLUMN retry_result TEXT;
     """,
+    """
+    -- Where sealed traces go. The settings say how; what outlives them stands here.
+    CREATE TABLE export_destinations (
+        destination_id   INTEGER PRIMARY KEY,
+        name             TEXT NOT NULL UNIQUE,
+        kind             TEXT NOT NULL,
+        address          TEXT NOT NULL,
+        added_at         REAL NOT NULL,
+        -- Traces that ended earlier are not sent.
+        since            INTEGER NOT NULL,
+        paused           INTEGER NOT NULL DEFAULT 0,
+        removed_at       REAL,
+        last_success_at  REAL,
+        last_error       TEXT,
+        last_error_at    REAL,
+        retry_at         REAL,
+        requests         INTEGER NOT NULL DEFAULT 0,
+        sent_bytes       INTEGER NOT NULL DEFAULT 0,
+        -- Spans that a destination refused without saying which ones.
+        rejected         INTEGER NOT NULL DEFAULT 0,
+        -- Why the exporter cannot use it; what it needs may be in the exporter's environment alone.
+        unusable         TEXT
+    );
+
+    -- Traces of which something was recorded since they were last looked at for what may be sent.
+    CREATE TABLE export_touched (
+        session_id INTEGER NOT NULL,
+        trace_id   BLOB NOT NULL,
+        touched_at REAL NOT NULL,
+        PRIMARY KEY (session_id, trace_id)
+    ) WITHOUT ROWID;
+
+    -- Queue and ledger: one row a span and destination, for ever.
+    CREATE TABLE export_spans (
+        queue_no       INTEGER PRIMARY KEY,
+        destination_id INTEGER NOT NULL,
+        session_id     INTEGER NOT NULL,
+        span_id        BLOB NOT NULL,
+        -- queued, sending, acknowledged, refused, unknown, dropped
+        state          TEXT NOT NULL,
+        attempts       INTEGER NOT NULL DEFAULT 0,
+        -- When it was queued; once it is dealt with, when that was.
+        at             REAL NOT NULL,
+        -- What was sent; a span that is another one by now has changed too late.
+        digest         BLOB,
+        late           INTEGER NOT NULL DEFAULT 0,
+        answer         TEXT
+    );
+    CREATE UNIQUE INDEX export_spans_once ON export_spans(destination_id, session_id, span_id);
+    CREATE INDEX export_spans_left ON export_spans(destination_id, state) WHERE state <> 'acknowledged';
+    CREATE INDEX export_spans_late ON export_spans(destination_id) WHERE late = 1;
+    """,
 )

@@ -22,6 +22,8 @@ USAGE_FIELDS = (
     "reasoning_tokens",
 )
 
+#: What the store calls the stream of the agent itself.
+MAIN = "main"
 #: Links may lead in a circle, which must not hang the reader.
 _DEEPEST = 64
 

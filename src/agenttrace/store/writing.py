@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
@@ -60,6 +61,13 @@ _ADD_COUNTER = """
 INSERT INTO counters (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = value + excluded.value
 """
+
+_ANY_DESTINATION = "SELECT 1 FROM export_destinations WHERE removed_at IS NULL"
+
+_TOUCH = "INSERT OR REPLACE INTO export_touched (session_id, trace_id, touched_at) VALUES (?, ?, ?)"
+
+#: Where they stand in a row of a span.
+_TRACE, _SESSION = 1, 3
 
 #: What every SQLite takes in one statement.
 _MOST_PARAMETERS = 999
@@ -129,8 +137,16 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     many(_UPSERT_STREAM, batch.streams)
     many(_INSERT_LINK, batch.links)
     many(_ADD_COUNTER, batch.counters.items())
+    touch(connection, {(row[_SESSION], row[_TRACE]) for row in batch.spans})
     if batch.claims or moved:
         ledger.settle(connection, batch.claims, day_of=day_of, moved=moved)
+
+
+def touch(connection: sqlite3.Connection, traces: Iterable[tuple[int, bytes]]) -> None:
+    """Have these traces looked at for what may be sent, if anything is sent at all; with the spans, or not at all."""
+    if connection.execute(_ANY_DESTINATION).fetchone() is not None:
+        now = time.time()
+        connection.executemany(_TOUCH, ((session, trace, now) for session, trace in traces))
 
 
 def _insert(connection: sqlite3.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:

@@ -1,0 +1,142 @@
+"""Where spans are sent: the ``[destinations.NAME]`` tables of the settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+Kind = Literal["otlp", "langfuse", "langsmith", "cozeloop", "jsonl", "parquet"]
+#: Of what was said: nothing, everything with secrets masked, or everything.
+Content = Literal["off", "masked", "full"]
+Text = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]+$")]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+State = Literal["ok", "error", "cancelled", "unclosed"]
+
+#: Values of these are never shown.
+SECRET_FIELDS = ("api_key", "secret_key", "headers")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class DestinationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One destination."""
+
+    name: Name
+    type: Kind
+    #: Where it listens; Langfuse, LangSmith and CozeLoop have a default.
+    url: Text | None = None
+    #: The directory that files are written to.
+    path: Text | None = None
+    #: Langfuse has two keys, LangSmith and CozeLoop one; an OTLP backend takes whatever ``headers`` say.
+    public_key: Text | None = None
+    secret_key: Text | None = None
+    api_key: Text | None = None
+    headers: Mapping[str, Text] = MappingProxyType({})
+    #: The project there: Phoenix, LangSmith; of CozeLoop the id of the workspace.
+    project: Text | None = None
+    #: Told with every span, where the destination knows users and environments.
+    user: Text | None = None
+    environment: Text | None = None
+    #: What is sent: of these agents, of projects that match one of these globs, of turns that ended like this; all.
+    agents: tuple[Text, ...] = ()
+    projects: tuple[Text, ...] = ()
+    states: tuple[State, ...] = ()
+    prompts: Content = "masked"
+    tool_inputs: Content = "masked"
+    tool_outputs: Content = "masked"
+    #: ``now``: what happens after the destination was added; ``all``; or a day such as ``2026-11-01``.
+    start: Annotated[str, msgspec.Meta(pattern=r"^(now|all|\d{4}-\d{2}-\d{2})$")] = "now"
+    #: What an OTLP backend does with a span that is sent twice. Phoenix ignores it; most keep both.
+    repeats: Literal["ignored", "kept"] = "kept"
+    timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
+    batch_spans: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
+    max_body_bytes: Annotated[int, msgspec.Meta(ge=10_000, le=100_000_000)] = 5_000_000
+    #: Environment variables that its table names and that are not set. Until they are, it is not used; everything else
+    #: goes on, as not every shell has every key.
+    missing: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"DestinationSettings(name={self.name!r}, type={self.type!r})"
+
+    @property
+    def address(self) -> str:
+        """Where it leads, without what must not be shown."""
+        return re.sub(r"//[^/@]*@", "//", self.url or self.path or "")
+
+
+class BadDestinationError(ValueError):
+    """A destination that cannot be used."""
+
+    def __init__(self, key: str, problem: str, fix: str) -> None:
+        super().__init__(f"{key} {problem}. {fix}")
+        self.key, self.problem, self.fix = key, problem, fix
+
+
+#: What a type cannot do without.
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "otlp": ("url",),
+    "langfuse": ("public_key", "secret_key"),
+    "langsmith": ("api_key",),
+    "cozeloop": ("api_key", "project"),
+    "jsonl": ("path",),
+    "parquet": ("path",),
+}
+_FIELDS = tuple(
+    field.name for field in msgspec.structs.fields(DestinationSettings) if field.name not in ("name", "missing")
+)
+_EXAMPLE = 'Write [destinations.phoenix] and below it type = "otlp" and url = "http://127.0.0.1:6006/v1/traces".'
+
+
+def parse_destination(name: str, table: object, environ: Mapping[str, str], base: Path = Path()) -> DestinationSettings:
+    """A destination from its table; ``${NAME}`` in a text stands for an environment variable."""
+    if not isinstance(table, dict):
+        raise BadDestinationError("", "is not a table", _EXAMPLE)
+    for key in table:
+        if key not in _FIELDS:
+            raise BadDestinationError(key, "is not a setting", f"Valid here: {', '.join(_FIELDS)}.")
+    if "type" not in table:
+        raise BadDestinationError("type", "is missing", f"Give one of {', '.join(_NEEDED)}.")
+    missing: list[str] = []
+    filled = _filled(table, environ, missing)
+    try:
+        found = msgspec.convert({**filled, "name": name, "missing": missing}, DestinationSettings, strict=True)
+    except msgspec.ValidationError as error:
+        raise _wrong(error) from None
+    for key in _NEEDED[found.type]:
+        if getattr(found, key) is None:
+            raise BadDestinationError(key, "is missing", f"A destination of type {found.type} needs it.")
+    if found.url is not None and not found.missing and not re.match(r"^https?://[^/\s]+", found.url):
+        raise BadDestinationError("url", "is no address", "Give one that begins with http:// or https://.")
+    if found.path is not None:
+        found = msgspec.structs.replace(found, path=str((base / Path(found.path).expanduser()).absolute()))
+    return found
+
+
+def _wrong(error: msgspec.ValidationError) -> BadDestinationError:
+    told, _, place = str(error).partition(" - at ")
+    key = place.strip("`$.") or "name"
+    return BadDestinationError(key.split("[")[0], f"cannot be used ({told})", "docs/export.md has examples.")
+
+
+def _filled(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:  # noqa: ANN401 - part of a TOML table
+    if isinstance(value, dict):
+        return {name: _filled(each, environ, missing) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, environ, missing) for each in value]
+    if isinstance(value, Decimal):
+        return float(value)
+    if not isinstance(value, str):
+        return value
+
+    def variable(found: re.Match[str]) -> str:
+        text = environ.get(found[1], "")
+        if not text and found[1] not in missing:
+            missing.append(found[1])
+        return text or found[0]
+
+    return _VARIABLE.sub(variable, value)

@@ -1,0 +1,224 @@
+"""Rows of the ledger become spans that may leave: read, joined with what was said, and freed of what must stay.
+
+What a destination's switches keep back is not read at all; what they let through is masked unless they say ``full``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, Protocol, cast
+
+import msgspec
+
+from agenttrace.costing import Cashier
+from agenttrace.destinations import Content, DestinationSettings
+from agenttrace.export.ledger import Entry
+from agenttrace.export.span import ExportSession, ExportSpan, Text, TextKind
+from agenttrace.export.traces import SessionTraces, digest_of
+from agenttrace.model import Session, Usage
+from agenttrace.prices import MILLION, cost_micros
+from agenttrace.store.reading import sessions_by_number
+from agenttrace.store.span_rows import SpanRow, some_rows
+
+#: Spans whose texts are read together.
+_PORTION = 50
+#: Of one text, this many characters leave.
+MOST_CHARS = 1_000_000
+#: What the store remembers of a span that is no text of anybody's.
+_FACTS = ("origin", "notes", "duration", "closed_by", "subagent")
+
+_attributes = msgspec.json.Decoder(dict[str, Any])
+
+
+class Said(Protocol):
+    """A text as the logs have it."""
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        ...
+
+    @property
+    def call(self) -> str | None:
+        """The tool call it belongs to."""
+        ...
+
+
+#: What was said in some spans of a session.
+Texts = Callable[[sqlite3.Connection, Session, Sequence[bytes]], Mapping[bytes, Sequence[Said]]]
+
+
+class Ready(NamedTuple):
+    """A span that may leave."""
+
+    entry: Entry
+    span: ExportSpan
+    #: Names it as it is now.
+    digest: bytes
+
+
+class Assembly:
+    """Builds spans for one destination, through one connection."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        destination: DestinationSettings,
+        *,
+        texts: Texts,
+        mask: Callable[[str], str],
+        cashier: Cashier,
+    ) -> None:
+        self._connection = connection
+        self._destination = destination
+        self._texts = texts
+        self._mask = mask
+        self._cashier = cashier
+        self._known: tuple[int, int, Session, SessionTraces] | None = None
+
+    def build(self, entries: Sequence[Entry]) -> tuple[list[Ready], list[Entry]]:
+        """As many of these, from the first on, as a request should hold; and those that are gone from the store."""
+        ready: list[Ready] = []
+        gone: list[Entry] = []
+        size = 0
+        for number, part in self._portions(entries):
+            found = self._session(number)
+            built = {} if found is None else self._spans(*found, [entry.span_id for entry in part])
+            for entry in part:
+                if entry.span_id not in built:
+                    gone.append(entry)
+                    continue
+                span, digest = built[entry.span_id]
+                size += sum(len(text.text) for text in span.texts)
+                ready.append(Ready(entry, span, digest))
+            if size >= self._destination.max_body_bytes:
+                break
+        return ready, gone
+
+    @staticmethod
+    def _portions(entries: Sequence[Entry]) -> Iterator[tuple[int, list[Entry]]]:
+        for number, group in groupby(entries, key=lambda entry: entry.session_id):
+            whole = list(group)
+            for start in range(0, len(whole), _PORTION):
+                yield number, whole[start : start + _PORTION]
+
+    def _session(self, number: int) -> tuple[Session, SessionTraces] | None:
+        """A session and its traces; a long one is not read anew for every portion of it."""
+        (now,) = self._connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()
+        if self._known is None or self._known[:2] != (number, now):
+            found = sessions_by_number(self._connection, [number])
+            if not found:
+                return None
+            self._known = (number, now, found[0], SessionTraces(self._connection, number))
+        return self._known[2:]
+
+    def _spans(
+        self, session: Session, traces: SessionTraces, wanted: Sequence[bytes]
+    ) -> dict[bytes, tuple[ExportSpan, bytes]]:
+        rows = some_rows(self._connection, session.id, wanted, traces.subagents, attributes=True)
+        rows = {span_id: row for span_id, row in rows.items() if span_id in traces.rows}
+        said = self._said(session, list(rows))
+        told = self._told(session)
+        return {
+            span_id: (self._span(row, told, traces, said.get(span_id, ())), digest_of(row))
+            for span_id, row in rows.items()
+        }
+
+    # -- what was said ----------------------------------------------------------------------------------------
+
+    def _said(self, session: Session, wanted: Sequence[bytes]) -> Mapping[bytes, Sequence[Said]]:
+        switches = self._destination
+        if {switches.prompts, switches.tool_inputs, switches.tool_outputs} == {"off"}:
+            return {}
+        return self._texts(self._connection, session, wanted)
+
+    def _switch(self, kind: str, in_tool: bool) -> Content:
+        if kind == "arguments":
+            return self._destination.tool_inputs
+        if kind == "result" or (kind == "error" and in_tool):
+            return self._destination.tool_outputs
+        return self._destination.prompts
+
+    def _let_through(self, switch: Content, text: str | None) -> str | None:
+        if text is None or switch == "off":
+            return None
+        # Masked before it is cut: half a key is still a key.
+        text = self._mask(text) if switch == "masked" else text
+        if len(text) > MOST_CHARS:
+            text = f"{text[:MOST_CHARS]} … [{len(text) - MOST_CHARS} more characters]"
+        return text
+
+    def _texts_of(self, row: SpanRow, said: Sequence[Said]) -> Iterator[Text]:
+        for each in said:
+            text = self._let_through(self._switch(each.kind, row.kind == "tool"), each.text)
+            if text is not None:
+                yield Text(cast("TextKind", each.kind), text, each.call)
+
+    # -- what it is -------------------------------------------------------------------------------------------
+
+    def _told(self, session: Session) -> ExportSession:
+        title = session.title or session.first_prompt
+        return ExportSession(
+            session_id=session.session_id,
+            agent=session.agent,
+            agent_version=session.version,
+            project=self._let_through("masked", session.project),
+            branch=self._let_through("masked", session.branch),
+            title=self._let_through(self._destination.prompts, title),
+        )
+
+    def _span(self, row: SpanRow, session: ExportSession, traces: SessionTraces, said: Sequence[Said]) -> ExportSpan:
+        attributes = _attributes.decode(row.attributes) if row.attributes else {}
+        usage = row.usage if traces.pays(row.span_id) else None
+        cost, currency = self._cost(row, usage)
+        path = traces.path(row.span_id)
+        return ExportSpan(
+            span_id=row.span_id,
+            trace_id=row.trace_id,
+            parent_id=row.parent_id,
+            session=session,
+            kind=cast("Literal['turn', 'step', 'tool', 'span']", row.kind),
+            name=row.name,
+            start=row.start,
+            end=traces.ended(row),
+            status=cast("Literal['ok']", "unclosed" if row.status == "open" else row.status),
+            error=self._error(row, attributes),
+            path=path,
+            turn_index=row.turn_index,
+            step_n=row.step_n,
+            agent_name=row.name.removeprefix("invoke_agent ") if row.kind == "turn" else None,
+            subagent=row.stream != "main",
+            model=(row.billed_model if row.billed_model not in (None, "unknown") else row.model) or None,
+            usage=usage,
+            estimated=usage is not None and bool(row.estimated),
+            copied=row.usage is not None and not row.counted,
+            cost=cost,
+            currency=currency,
+            finish_reason=_text(attributes.get("finish_reason")),
+            response_id=_text(attributes.get("response_id")),
+            tool=_text(attributes.get("tool")),
+            call=_text(attributes.get("call")),
+            texts=tuple(self._texts_of(row, said)),
+            attributes={name: attributes[name] for name in _FACTS if name in attributes},
+        )
+
+    def _error(self, row: SpanRow, attributes: Mapping[str, Any]) -> str | None:
+        return self._let_through(self._switch("error", row.kind == "tool"), _text(attributes.get("error")))
+
+    def _cost(self, row: SpanRow, usage: Usage | None) -> tuple[Decimal | None, str | None]:
+        price = self._cashier.prices.price(row.billed_model or "") if usage is not None else None
+        if price is None or usage is None:
+            return None, None
+        return Decimal(cost_micros(price, usage)) / MILLION, price.currency
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,168 @@
+"""The exporter: seals what was recorded, and has a courier for each destination; one may run for a data directory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing, suppress
+from typing import NamedTuple
+
+from agenttrace.config import Settings
+from agenttrace.costing import Cashier
+from agenttrace.export.assembly import Assembly, Texts
+from agenttrace.export.courier import Courier, shielded
+from agenttrace.export.destination import Destination
+from agenttrace.export.journal import Journal
+from agenttrace.export.kinds import UnusableDestinationError, destination_of
+from agenttrace.export.ledger import Ledger, counts
+from agenttrace.export.sealing import Sealer, targets
+from agenttrace.prices import PriceTable
+from agenttrace.store.database import connect
+from agenttrace.store.destinations import keep_destinations, keep_unusable
+
+logger = logging.getLogger(__name__)
+
+#: How often is looked for what may be sealed.
+SEAL_SECONDS = 2.0
+
+
+class _Served(NamedTuple):
+    """A destination at work."""
+
+    courier: Courier
+    destination: Destination
+    connection: sqlite3.Connection
+    journal: Journal
+
+
+class Exporter:
+    """Everything that leaves a data directory."""
+
+    def __init__(self, settings: Settings, *, texts: Texts, mask: Callable[[str], str]) -> None:
+        self.settings = settings
+        self._texts = texts
+        self._mask = mask
+        self._cashier = Cashier(PriceTable.load(settings), settings.usage)
+        #: Destinations that cannot be used, and why.
+        self.unusable: dict[str, str] = {}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Seal and deliver until told to stop."""
+        served = await asyncio.to_thread(self._open)
+        try:
+            await self._serve(served, stop)
+        finally:
+            await self._close(served)
+
+    async def run_once(
+        self,
+        *,
+        quiet_seconds: float | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        on_round: Callable[[], None] = lambda: None,
+    ) -> dict[str, str]:
+        """Send everything that is sealed by now; what could not be sent, by destination, with the reason.
+
+        ``quiet_seconds``: another time of quiet, such as none where nobody records. ``stop``: whether to leave the rest
+        after the requests under way.
+        """
+        served = await asyncio.to_thread(self._open)
+        try:
+            await asyncio.to_thread(self._seal, quiet_seconds, stop)
+            await asyncio.gather(*(self._empty(each, stop, on_round) for each in served))
+            return self.unusable | await asyncio.to_thread(self._left_over, served)
+        finally:
+            await self._close(served)
+
+    # -- at work ----------------------------------------------------------------------------------------------
+
+    def _open(self) -> list[_Served]:
+        with closing(self._connected()) as connection:
+            keep_destinations(connection, self.settings.destinations)
+            wanted = targets(connection, self.settings)
+        served = []
+        for target in wanted:
+            try:
+                destination = destination_of(target.settings)
+            except UnusableDestinationError as error:
+                self.unusable[target.settings.name] = str(error)
+                logger.warning("destination %s is not used: %s", target.settings.name, error)
+                continue
+            connection = self._connected()
+            assembly = Assembly(connection, target.settings, texts=self._texts, mask=self._mask, cashier=self._cashier)
+            journal = Journal(self.settings.home, target.settings.name)
+            journal.fill(Ledger(connection), target.row.destination_id)
+            number = target.row.destination_id
+            courier = Courier(connection, target.settings, number, destination, assembly, journal)
+            served.append(_Served(courier, destination, connection, journal))
+        with closing(self._connected()) as connection:
+            keep_unusable(connection, self.unusable)
+        return served
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = connect(self.settings.home / "agenttrace.db")
+        # What was sent must not be forgotten even by a machine that loses its power: then it would be sent again.
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    async def _serve(self, served: Sequence[_Served], stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_sealing(stop))
+            for each in served:
+                group.create_task(self._keep_delivering(each.courier, stop))
+
+    async def _keep_sealing(self, stop: asyncio.Event) -> None:
+        with closing(await asyncio.to_thread(self._connected)) as connection:
+            sealer = Sealer(connection, self.settings)
+            while not stop.is_set():
+                await self._surviving("sealing", stop, lambda: shielded(asyncio.to_thread(sealer.run, stop.is_set)))
+                await _pause(stop, SEAL_SECONDS)
+
+    async def _keep_delivering(self, courier: Courier, stop: asyncio.Event) -> None:
+        name = f"delivery to {courier.settings.name}"
+        while not stop.is_set():
+            await self._surviving(name, stop, lambda: courier.run(stop))
+
+    async def _surviving(self, what: str, stop: asyncio.Event, work: Callable[[], Awaitable[object]]) -> None:
+        """The store may be locked, full or being replaced: said, and tried again, as nothing is lost by waiting."""
+        try:
+            await work()
+        except (sqlite3.Error, OSError) as error:
+            logger.warning("%s waits for the store: %s", what, error)
+            await _pause(stop, 5.0)
+
+    def _seal(self, quiet_seconds: float | None, stop: Callable[[], bool]) -> None:
+        with closing(self._connected()) as connection:
+            Sealer(connection, self.settings).run(stop, quiet_seconds)
+
+    async def _empty(self, served: _Served, stop: Callable[[], bool], on_round: Callable[[], None]) -> None:
+        while not stop() and await served.courier.deliver():
+            on_round()
+
+    def _left_over(self, served: Sequence[_Served]) -> dict[str, str]:
+        with closing(connect(self.settings.home / "agenttrace.db", read_only=True)) as connection:
+            found = counts(connection)
+            rows = {target.settings.name: target.row for target in targets(connection, self.settings)}
+        left = {}
+        for each in served:
+            row = rows[each.courier.settings.name]
+            states = found.get(row.destination_id, {})
+            waiting = states.get("queued", 0) + states.get("sending", 0)
+            if waiting:
+                why = "paused" if row.paused else row.last_error or "not sent"
+                left[row.name] = f"{waiting} spans wait ({why})"
+        return left
+
+    async def _close(self, served: Sequence[_Served]) -> None:
+        for each in served:
+            with suppress(Exception):
+                await each.destination.close()
+            each.journal.close()
+            each.connection.close()
+
+
+async def _pause(stop: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)

@@ -1,0 +1,102 @@
+"""What was sent to a destination, once more, in a file of its own beside the store.
+
+The ledger is in the store because spans and queue must be committed together. But a store can be lost, damaged beyond
+reading, or deleted by somebody who wants to import everything anew, and then everything would be sent a second time.
+So each span is also written here when it leaves and when it is acknowledged, sixteen bytes each time; where the ledger
+knows less than this file, it is filled from it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from agenttrace.export.ledger import Ledger, Place
+from agenttrace.store.database import transaction
+
+_RECORD = 16
+_SESSION_BYTES = 7
+#: A file that says most things twice is written anew, with the last word on each span only.
+_WORTH_COMPACTING = 1 << 20
+
+#: ``S``: it leaves. ``A``: it was acknowledged.
+Mark = Literal["S", "A"]
+
+
+class Journal:
+    """The file of one destination."""
+
+    def __init__(self, home: Path, name: str) -> None:
+        self.path = home / "exports" / f"{name}.sent"
+        self._descriptor: int | None = None
+
+    def add(self, mark: Mark, places: Iterable[Place]) -> None:
+        """Write down what happens to spans, and have it on the disk before going on."""
+        data = b"".join(_record(mark, place) for place in places)
+        descriptor = self._opened()
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+
+    def read(self) -> dict[Place, Mark]:
+        """The last word on each span."""
+        found: dict[Place, Mark] = {}
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return found
+        for start in range(0, len(data) - _RECORD + 1, _RECORD):
+            record = data[start : start + _RECORD]
+            place = Place(int.from_bytes(record[1:8], "big"), record[8:])
+            if record[:1] == b"A":
+                found[place] = "A"
+            elif record[:1] == b"S":
+                found.setdefault(place, "S")
+        return found
+
+    def fill(self, ledger: Ledger, destination: int) -> int:
+        """Enter what the ledger does not know, before anything else is queued; how many spans that were."""
+        marks = self.read()
+        sent = {number: ledger.of_session(destination, number) for number in {place.session_id for place in marks}}
+        missing = [
+            (place, mark)
+            for place, mark in marks.items()
+            if (known := sent[place.session_id].get(place.span_id)) is None
+            or (mark == "A" and known.state in ("queued", "sending", "unknown"))
+        ]
+        with transaction(ledger.connection):
+            for place, mark in missing:
+                ledger.remember(destination, place.session_id, place.span_id, acknowledged=mark == "A")
+        self._compact(marks)
+        return len(missing)
+
+    def _compact(self, marks: dict[Place, Mark]) -> None:
+        if not self.path.exists() or self.path.stat().st_size < max(_WORTH_COMPACTING, len(marks) * _RECORD * 3 // 2):
+            return
+        self.close()
+        fresh = self.path.with_suffix(".new")
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(b"".join(_record(mark, place) for place, mark in marks.items()))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, self.path)
+
+    def _opened(self) -> int:
+        if self._descriptor is None:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            # A record that a crash tore off would shift all that follow it.
+            size = os.fstat(self._descriptor).st_size
+            os.ftruncate(self._descriptor, size - size % _RECORD)
+        return self._descriptor
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _record(mark: Mark, place: Place) -> bytes:
+    return mark.encode() + place.session_id.to_bytes(_SESSION_BYTES, "big") + place.span_id

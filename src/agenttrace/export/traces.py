@@ -1,0 +1,91 @@
+"""The spans of one session as whole traces: who is under whom, and in what order they may leave."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable
+from functools import cached_property
+
+from agenttrace.export.span import Step
+from agenttrace.store.span_rows import SpanRow, Subagents, stored_rows
+
+#: A damaged or hostile log may make a span its own ancestor.
+_DEEPEST = 1_000
+
+
+class SessionTraces:
+    """All spans of a session, subagents under the calls that started them."""
+
+    def __init__(self, connection: sqlite3.Connection, session: int) -> None:
+        self.subagents = Subagents(connection, session)
+        rows = map(self.subagents.joined, stored_rows(connection, session, attributes=False))
+        self.rows: dict[bytes, SpanRow] = {row.span_id: row for row in rows}
+        self._payers = _payers(connection, session)
+
+    def families(self, traces: Iterable[bytes]) -> dict[bytes, list[SpanRow]]:
+        """The spans of these traces, each together with those of its subagents, by the trace they all belong to."""
+        wanted = {self.subagents.root_trace(trace) for trace in traces}
+        found: dict[bytes, list[SpanRow]] = {}
+        for row in self.rows.values():
+            if row.trace_id in wanted:
+                found.setdefault(row.trace_id, []).append(row)
+        return found
+
+    def path(self, span_id: bytes) -> tuple[Step, ...]:
+        """From the root to the span; a parent that is not there, or is in another trace, is left out."""
+        row: SpanRow | None = self.rows[span_id]
+        steps: list[Step] = []
+        seen: set[bytes] = set()
+        while row is not None and row.span_id not in seen and len(steps) < _DEEPEST:
+            seen.add(row.span_id)
+            steps.append(Step(row.span_id, row.start))
+            parent = self.rows.get(row.parent_id) if row.parent_id is not None else None
+            row = parent if parent is not None and parent.trace_id == row.trace_id else None
+        return tuple(reversed(steps))
+
+    def ordered(self, rows: Iterable[SpanRow]) -> list[bytes]:
+        """Parents before their children, and otherwise as they began."""
+        depths = {row.span_id: len(self.path(row.span_id)) for row in rows}
+        return sorted(depths, key=lambda span_id: (depths[span_id], self.rows[span_id].start, span_id))
+
+    def pays(self, span_id: bytes) -> bool:
+        """Whether the tokens of the span's response are told with this span: with one, wherever it stands again."""
+        return span_id in self._payers
+
+    def ended(self, row: SpanRow) -> int:
+        """When it ended; for what the log left open, when the last thing happened under it."""
+        return max(row.end, row.start) if row.end is not None else self._last.get(row.span_id, row.start)
+
+    @cached_property
+    def _last(self) -> dict[bytes, int]:
+        """When the last thing happened under each span that has something under it."""
+        last: dict[bytes, int] = {}
+        for row in self.rows.values():
+            moment = row.start if row.end is None else row.end
+            for step in self.path(row.span_id):
+                last[step.span_id] = max(last.get(step.span_id, 0), moment)
+        return last
+
+
+def _payers(connection: sqlite3.Connection, session: int) -> set[bytes]:
+    """The first span of each response that this session owns."""
+    first: dict[bytes, tuple[int, bytes]] = {}
+    query = """
+    SELECT spans.response, start, span_id FROM spans JOIN responses USING (response)
+    WHERE spans.session_id = ? AND responses.session_id = spans.session_id
+    """
+    for response, start, span_id in connection.execute(query, (session,)):
+        first[response] = min(first.get(response, (start, span_id)), (start, span_id))
+    return {span_id for _, span_id in first.values()}
+
+
+def digest_of(row: SpanRow) -> bytes:
+    """Names a span as it is now; another one when anything that is sent of it differs, but for what was said."""
+    told = row._replace(attributes=None, changed=0)
+    return hashlib.blake2b(repr(tuple(told)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def end_of(rows: Iterable[SpanRow]) -> int:
+    """When the last thing happened in a trace."""
+    return max(row.start if row.end is None else row.end for row in rows)

@@ -1,0 +1,140 @@
+"""The destinations of spans as the store knows them: since when each is sent to, and whether it is paused."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from agenttrace.destinations import DestinationSettings
+from agenttrace.store.database import transaction
+
+_COLUMNS = """destination_id, name, kind, address, added_at, since, paused, removed_at,
+    last_success_at, last_error, last_error_at, retry_at, requests, sent_bytes, rejected, unusable"""
+
+_ADD = "INSERT INTO export_destinations (name, kind, address, added_at, since) VALUES (?, ?, ?, ?, ?)"
+
+_AGAIN = "UPDATE export_destinations SET kind = ?, address = ?, removed_at = NULL WHERE name = ?"
+
+#: A trace is as old as the last thing that happened in it. One that waits to be looked at already keeps its time.
+_TOUCH_SINCE = """
+INSERT OR IGNORE INTO export_touched (session_id, trace_id, touched_at)
+SELECT session_id, trace_id, 0 FROM spans
+GROUP BY session_id, trace_id HAVING max(coalesce("end", start)) >= ?
+"""
+
+_TRACES_SINCE = """
+SELECT count(*) FROM (
+    SELECT 1 FROM spans GROUP BY session_id, trace_id HAVING max(coalesce("end", start)) >= ?
+)
+"""
+
+_FORGET = """
+DELETE FROM export_spans
+WHERE destination_id = (SELECT destination_id FROM export_destinations WHERE name = ?)
+"""
+
+
+class DestinationRow(NamedTuple):
+    """A destination."""
+
+    destination_id: int
+    name: str
+    kind: str
+    address: str
+    added_at: float
+    #: Microseconds since the epoch: traces that ended earlier are not sent.
+    since: int
+    paused: int
+    removed_at: float | None
+    last_success_at: float | None
+    last_error: str | None
+    last_error_at: float | None
+    retry_at: float | None
+    requests: int
+    sent_bytes: int
+    rejected: int
+    #: Why the exporter that runs, or ran last, cannot use it.
+    unusable: str | None
+
+
+def destination_rows(connection: sqlite3.Connection) -> list[DestinationRow]:
+    """All that the settings name or named, in the order in which they were added."""
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM export_destinations ORDER BY destination_id")
+    return [DestinationRow._make(row) for row in rows]
+
+
+def keep_destinations(connection: sqlite3.Connection, wanted: Sequence[DestinationSettings]) -> None:
+    """Make the store know the destinations that the settings name, and no others; the ledger of others is kept."""
+    known = {row.name: row for row in destination_rows(connection)}
+    if not _differs(known.values(), wanted):
+        return
+    with transaction(connection):
+        for each in wanted:
+            if each.name in known:
+                connection.execute(_AGAIN, (each.type, each.address, each.name))
+            else:
+                _add(connection, each)
+        gone = known.keys() - {each.name for each in wanted}
+        for name in gone:
+            connection.execute(
+                "UPDATE export_destinations SET removed_at = coalesce(removed_at, ?) WHERE name = ?",
+                (time.time(), name),
+            )
+
+
+def _differs(known: Iterable[DestinationRow], wanted: Sequence[DestinationSettings]) -> bool:
+    active = {(row.name, row.kind, row.address) for row in known if row.removed_at is None}
+    return active != {(each.name, each.type, each.address) for each in wanted}
+
+
+def _add(connection: sqlite3.Connection, settings: DestinationSettings) -> None:
+    now = time.time()
+    since = start_of(settings.start, now)
+    connection.execute(_ADD, (settings.name, settings.type, settings.address, now, since))
+    if since < int(now * 1_000_000):
+        connection.execute(_TOUCH_SINCE, (since,))
+
+
+def start_of(start: str, now: float) -> int:
+    """``now``, ``all`` or a day, as microseconds since the epoch."""
+    if start == "all":
+        return 0
+    return int((now if start == "now" else datetime.fromisoformat(start).timestamp()) * 1_000_000)
+
+
+def backfill(connection: sqlite3.Connection, name: str, since: int) -> int:
+    """Also send what ended after ``since``, as far as it was not sent yet; what is sealed is queued soon after.
+
+    How many traces are looked at for it comes back.
+    """
+    with transaction(connection):
+        connection.execute("UPDATE export_destinations SET since = min(since, ?) WHERE name = ?", (since, name))
+        connection.execute(_TOUCH_SINCE, (since,))
+        return int(connection.execute(_TRACES_SINCE, (since,)).fetchone()[0])
+
+
+def set_paused(connection: sqlite3.Connection, name: str, paused: bool) -> None:
+    """Stop sending to a destination, or go on; what is sealed meanwhile waits."""
+    with transaction(connection):
+        connection.execute("UPDATE export_destinations SET paused = ? WHERE name = ?", (paused, name))
+
+
+def keep_unusable(connection: sqlite3.Connection, reasons: Mapping[str, str]) -> None:
+    """Remember which destinations cannot be used by whoever sends, and why; all others can be."""
+    with transaction(connection):
+        for row in destination_rows(connection):
+            connection.execute(
+                "UPDATE export_destinations SET unusable = ? WHERE destination_id = ?",
+                (reasons.get(row.name), row.destination_id),
+            )
+
+
+def forget(connection: sqlite3.Connection, name: str) -> int:
+    """Forget what was sent to a destination, so that it can be sent anew; how many spans that were."""
+    with transaction(connection):
+        forgotten = connection.execute(_FORGET, (name,)).rowcount
+        connection.execute("DELETE FROM export_destinations WHERE name = ?", (name,))
+    return forgotten
