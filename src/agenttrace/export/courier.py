@@ -78,6 +78,9 @@ class Courier:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop; a request under way is finished first."""
+        # It learns what is at the other end; what is wrong there, the first delivery finds out as well.
+        with suppress(Exception):
+            await self._destination.check()
         while not stop.is_set():
             busy = await self.deliver()
             if not busy:

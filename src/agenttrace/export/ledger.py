@@ -22,12 +22,14 @@ _PORTION = 500
 T = TypeVar("T")
 
 _ENQUEUE = """
-INSERT OR IGNORE INTO export_spans (destination_id, session_id, span_id, state, at) VALUES (?, ?, ?, ?, ?)
+INSERT OR IGNORE INTO export_spans (destination_id, session_id, span_id, state, queued_at, at)
+VALUES (?, ?, ?, ?, ?, ?)
 """
 
+#: The last condition is what lets SQLite use the index of those that are not acknowledged.
 _IN_STATE = """
 SELECT queue_no, session_id, span_id, attempts, at FROM export_spans
-WHERE destination_id = ? AND state = ? ORDER BY queue_no LIMIT ?
+WHERE destination_id = ? AND state = ? AND state <> 'acknowledged' ORDER BY queue_no LIMIT ?
 """
 
 _SENT = """
@@ -40,11 +42,10 @@ WHERE destination_id = :destination
 """
 
 
-_SEND = "UPDATE export_spans SET state = 'sending', attempts = attempts + 1, digest = ? WHERE queue_no = ?"
+_SEND = "UPDATE export_spans SET state = 'sending', attempts = attempts + 1, at = ?, digest = ? WHERE queue_no = ?"
 
 _MARK = """
-UPDATE export_spans SET state = ?, at = iif(? = 'queued', at, ?), answer = ?
-WHERE state <> 'acknowledged' AND queue_no IN ({marks})
+UPDATE export_spans SET state = ?, at = ?, answer = ? WHERE state <> 'acknowledged' AND queue_no IN ({marks})
 """
 
 
@@ -96,7 +97,7 @@ class Ledger:
     def enqueue(self, destination: int, session: int, spans: Iterable[bytes], state: State = "queued") -> None:
         """Queue spans that are not in the ledger yet, in this order; inside a transaction of the caller's."""
         now = time.time()
-        self.connection.executemany(_ENQUEUE, ((destination, session, span_id, state, now) for span_id in spans))
+        self.connection.executemany(_ENQUEUE, ((destination, session, span_id, state, now, now) for span_id in spans))
 
     def entries(self, destination: int, state: State, limit: int) -> list[Entry]:
         """The oldest spans in a state."""
@@ -111,8 +112,9 @@ class Ledger:
 
     def send(self, digests: Mapping[int, bytes]) -> None:
         """These leave now, as they are now; committed before they do."""
+        now = time.time()
         with transaction(self.connection):
-            self.connection.executemany(_SEND, ((digest, number) for number, digest in digests.items()))
+            self.connection.executemany(_SEND, ((now, digest, number) for number, digest in digests.items()))
 
     def mark(self, numbers: Iterable[int], state: State, answer: str | None = None) -> None:
         """What became of spans that were sent; acknowledged ones stay what they are."""
@@ -120,7 +122,7 @@ class Ledger:
         with transaction(self.connection):
             for part in _portions(list(numbers)):
                 query = _MARK.format(marks=",".join("?" * len(part)))
-                self.connection.execute(query, (state, state, now, answer, *part))
+                self.connection.execute(query, (state, now, answer, *part))
 
     def mark_late(self, destination: int, session: int, spans: Sequence[bytes]) -> None:
         """These have changed after they were sent; inside a transaction of the caller's."""
@@ -161,19 +163,20 @@ class Ledger:
     def retry(self, destination: int, states: Sequence[State] = RETRYABLE) -> int:
         """Queue again what was refused, or of which nobody knows; how many spans."""
         wanted = [state for state in states if state in RETRYABLE]
+        now = time.time()
         with transaction(self.connection):
             query = (
-                "UPDATE export_spans SET state = 'queued', at = ?, answer = NULL "
-                f"WHERE destination_id = ? AND state IN ({','.join('?' * len(wanted))})"
+                "UPDATE export_spans SET state = 'queued', queued_at = ?, at = ?, answer = NULL "
+                f"WHERE destination_id = ? AND state IN ({','.join('?' * len(wanted))}) AND state <> 'acknowledged'"
             )
-            return self.connection.execute(query, (time.time(), destination, *wanted)).rowcount
+            return self.connection.execute(query, (now, now, destination, *wanted)).rowcount
 
     def accept(self, destination: int) -> int:
         """Somebody has looked: what was unknown did arrive. How many spans."""
         with transaction(self.connection):
             query = (
                 "UPDATE export_spans SET state = 'acknowledged', at = ?, answer = 'confirmed by the user' "
-                "WHERE destination_id = ? AND state = 'unknown'"
+                "WHERE destination_id = ? AND state = 'unknown' AND state <> 'acknowledged'"
             )
             return self.connection.execute(query, (time.time(), destination)).rowcount
 
