@@ -39,45 +39,45 @@ class Journal:
         os.write(descriptor, data)
         os.fsync(descriptor)
 
-    def read(self) -> dict[Place, Mark]:
-        """The last word on each span."""
-        found: dict[Place, Mark] = {}
+    def read(self) -> dict[bytes, tuple[Mark, int]]:
+        """The last word on each span, and the session it was in."""
+        found: dict[bytes, tuple[Mark, int]] = {}
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
             return found
         for start in range(0, len(data) - _RECORD + 1, _RECORD):
             record = data[start : start + _RECORD]
-            place = Place(int.from_bytes(record[1:8], "big"), record[8:])
+            session, span_id = int.from_bytes(record[1:8], "big"), record[8:]
             if record[:1] == b"A":
-                found[place] = "A"
+                found[span_id] = ("A", session)
             elif record[:1] == b"S":
-                found.setdefault(place, "S")
+                found.setdefault(span_id, ("S", session))
         return found
 
     def fill(self, ledger: Ledger, destination: int) -> int:
         """Enter what the ledger does not know, before anything else is queued; how many spans that were."""
         marks = self.read()
-        sent = {number: ledger.of_session(destination, number) for number in {place.session_id for place in marks}}
+        sent = ledger.known(destination, marks)
         missing = [
-            (place, mark)
-            for place, mark in marks.items()
-            if (known := sent[place.session_id].get(place.span_id)) is None
-            or (mark == "A" and known.state in ("queued", "sending", "unknown"))
+            (span_id, mark, session)
+            for span_id, (mark, session) in marks.items()
+            if (known := sent.get(span_id)) is None or (mark == "A" and known.state in ("queued", "sending", "unknown"))
         ]
-        with transaction(ledger.connection):
-            for place, mark in missing:
-                ledger.remember(destination, place.session_id, place.span_id, acknowledged=mark == "A")
+        if missing:
+            with transaction(ledger.connection):
+                for span_id, mark, session in missing:
+                    ledger.remember(destination, session, span_id, acknowledged=mark == "A")
         self._compact(marks)
         return len(missing)
 
-    def _compact(self, marks: dict[Place, Mark]) -> None:
+    def _compact(self, marks: dict[bytes, tuple[Mark, int]]) -> None:
         if not self.path.exists() or self.path.stat().st_size < max(_WORTH_COMPACTING, len(marks) * _RECORD * 3 // 2):
             return
         self.close()
         fresh = self.path.with_suffix(".new")
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(b"".join(_record(mark, place) for place, mark in marks.items()))
+            file.write(b"".join(_record(mark, Place(session, span)) for span, (mark, session) in marks.items()))
             file.flush()
             os.fsync(file.fileno())
         os.replace(fresh, self.path)

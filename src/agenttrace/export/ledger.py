@@ -52,7 +52,7 @@ UPDATE export_spans SET state = ?, at = ?, answer = ? WHERE state <> 'acknowledg
 #: What waits for another try may have been sent long ago, too.
 _REMEMBER = """
 UPDATE export_spans SET state = ?
-WHERE destination_id = ? AND session_id = ? AND span_id = ? AND state IN ('queued', 'sending', 'unknown')
+WHERE destination_id = ? AND span_id = ? AND state IN ('queued', 'sending', 'unknown')
 """
 
 
@@ -103,10 +103,16 @@ class Ledger:
         """The oldest spans in a state."""
         return [Entry._make(row) for row in self.connection.execute(_IN_STATE, (destination, state, limit))]
 
-    def of_session(self, destination: int, session: int) -> dict[bytes, Sent]:
-        """What is known of a session's spans."""
-        query = "SELECT span_id, state, digest FROM export_spans WHERE destination_id = ? AND session_id = ?"
-        return {row[0]: Sent(row[1], row[2]) for row in self.connection.execute(query, (destination, session))}
+    def known(self, destination: int, spans: Iterable[bytes]) -> dict[bytes, Sent]:
+        """What is known of these spans."""
+        found: dict[bytes, Sent] = {}
+        for part in _portions(list(spans)):
+            query = (
+                "SELECT span_id, state, digest FROM export_spans "
+                f"WHERE destination_id = ? AND span_id IN ({','.join('?' * len(part))})"
+            )
+            found |= {row[0]: Sent(row[1], row[2]) for row in self.connection.execute(query, (destination, *part))}
+        return found
 
     # -- what becomes of them ---------------------------------------------------------------------------------
 
@@ -124,10 +130,10 @@ class Ledger:
                 query = _MARK.format(marks=",".join("?" * len(part)))
                 self.connection.execute(query, (state, now, answer, *part))
 
-    def mark_late(self, destination: int, session: int, spans: Sequence[bytes]) -> None:
+    def mark_late(self, destination: int, spans: Iterable[bytes]) -> None:
         """These have changed after they were sent; inside a transaction of the caller's."""
-        query = "UPDATE export_spans SET late = 1 WHERE destination_id = ? AND session_id = ? AND span_id = ?"
-        self.connection.executemany(query, ((destination, session, span_id) for span_id in spans))
+        query = "UPDATE export_spans SET late = 1 WHERE destination_id = ? AND span_id = ?"
+        self.connection.executemany(query, ((destination, span_id) for span_id in spans))
 
     def requested(
         self,
@@ -156,7 +162,7 @@ class Ledger:
         """Enter a span that is known from elsewhere to have been sent; inside a transaction of the caller's."""
         self.enqueue(destination, session, [span_id], "sending")
         state: State = "acknowledged" if acknowledged else "sending"
-        self.connection.execute(_REMEMBER, (state, destination, session, span_id))
+        self.connection.execute(_REMEMBER, (state, destination, span_id))
 
     # -- what users ask for -----------------------------------------------------------------------------------
 

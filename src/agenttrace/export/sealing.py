@@ -154,7 +154,8 @@ class Sealer:
     def _queue_of(
         self, target: Target, session: Session, traces: SessionTraces, sealed: Mapping[bytes, list[SpanRow]]
     ) -> _Queue:
-        known = self._ledger.of_session(target.row.destination_id, session.id)
+        spans = [row.span_id for rows in sealed.values() for row in rows]
+        known = self._ledger.known(target.row.destination_id, spans)
         queue = _Queue([], [])
         for trace, rows in sealed.items():
             root = next((row for row in rows if row.trace_id == trace and row.parent_id is None), None)
@@ -173,7 +174,7 @@ class Sealer:
             for target, queue in queues:
                 destination = target.row.destination_id
                 ledger.enqueue(destination, session, queue.fresh)
-                ledger.mark_late(destination, session, queue.late)
+                ledger.mark_late(destination, queue.late)
             # One that was touched again meanwhile keeps its newer mark.
             self._connection.executemany(_LOOKED_AT, looked_at)
 

@@ -261,14 +261,16 @@ MIGRATIONS: tuple[str, ...] = (
         -- queued, sending, acknowledged, refused, unknown, dropped
         state          TEXT NOT NULL,
         attempts       INTEGER NOT NULL DEFAULT 0,
-        -- When it was queued; once it is dealt with, when that was.
+        queued_at      REAL NOT NULL,
+        -- When it came into its state.
         at             REAL NOT NULL,
         -- What was sent; a span that is another one by now has changed too late.
         digest         BLOB,
         late           INTEGER NOT NULL DEFAULT 0,
         answer         TEXT
     );
-    CREATE UNIQUE INDEX export_spans_once ON export_spans(destination_id, session_id, span_id);
+    -- Not by session: a trace may become part of another one after it was sent.
+    CREATE UNIQUE INDEX export_spans_once ON export_spans(destination_id, span_id);
     CREATE INDEX export_spans_left ON export_spans(destination_id, state) WHERE state <> 'acknowledged';
     CREATE INDEX export_spans_late ON export_spans(destination_id) WHERE late = 1;
     """,

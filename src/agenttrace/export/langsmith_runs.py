@@ -1,0 +1,272 @@
+"""A span as a LangSmith run: its ids, its place in the tree, what went in and came out, and what it cost.
+
+What LangSmith asks of a tree (docs.langchain.com/langsmith/trace-with-api; refusals in langsmith-sdk #751 and #2236):
+``dotted_order`` has a segment of time and id for every run from the root on, ``trace_id`` is the root's id, and no run
+begins before the one it is part of. A UUIDv7 whose time is not the start of its run makes the run invisible
+(langsmith-claude-code-plugins #40). Ids hold for a whole workspace, and one that is known is ignored even in another
+project (BigQuery-Agent-Analytics-SDK #423): so the project is part of what they are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.metadata import version
+from itertools import accumulate
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from agenttrace.destinations import DestinationSettings
+from agenttrace.export.json_values import REPLACEMENT, encoded, parsed
+from agenttrace.export.providers import UNKNOWN, provider_of
+from agenttrace.export.span import ExportSpan, TextKind
+from agenttrace.export.uuids import span_uuid
+from agenttrace.model import Usage
+
+DEFAULT_PROJECT = "agenttrace"
+_RUN_TYPES = {"turn": "chain", "step": "llm", "tool": "tool", "span": "chain"}
+#: Where LangSmith's price list spells a provider differently from the conventions.
+_PROVIDERS = {
+    "aws.bedrock": "amazon_bedrock",
+    "gcp.vertex_ai": "google_vertexai",
+    "gcp.gen_ai": "google_genai",
+    "mistral_ai": "mistral",
+    "x_ai": "xai",
+}
+#: What LangSmith's own plugins for coding agents call an agent: ``ls_integration`` and ``ls_agent_runtime``.
+_CODING_AGENTS = {
+    "claude-code": ("claude-code", "Claude Code"),
+    "codex": ("openai-codex", "Codex"),
+    "kimi-cli": ("kimi-cli", "Kimi CLI"),
+    "kimi-code": ("kimi-code", "Kimi Code"),
+    "qwen-code": ("qwen-code", "Qwen Code"),
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: The last microsecond of the year 9999.
+_LATEST = 253_402_300_799_999_999
+
+
+class Place(NamedTuple):
+    """Where a run stands in its tree."""
+
+    run_id: UUID
+    trace_id: UUID
+    parent_id: UUID | None
+    dotted_order: str
+    #: Not before that of any run above it.
+    start: datetime
+
+
+class Run(NamedTuple):
+    """A run as it is sent; what is None has no part of its own."""
+
+    run_id: UUID
+    fields: dict[str, Any]
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    extra: dict[str, Any]
+    events: list[dict[str, Any]] | None
+    error: str | None
+
+    def parts(self) -> Iterator[tuple[str, bytes]]:
+        """The name and the JSON of each part of a multipart body."""
+        name = f"post.{self.run_id}"
+        yield name, encoded(self.fields, REPLACEMENT)
+        for part in ("inputs", "outputs", "events", "extra", "error"):
+            value = getattr(self, part)
+            if value is not None:
+                yield f"{name}.{part}", encoded(value, REPLACEMENT)
+
+
+def run_of(span: ExportSpan, settings: DestinationSettings) -> Run:
+    """The run of a span."""
+    project = settings.project or DEFAULT_PROJECT
+    place = place_of(span, project)
+    fields = {
+        "id": str(place.run_id),
+        "trace_id": str(place.trace_id),
+        "dotted_order": place.dotted_order,
+        "name": (span.tool if span.kind == "tool" else None) or span.name or span.kind,
+        "run_type": _RUN_TYPES[span.kind],
+        "start_time": place.start.isoformat(timespec="microseconds"),
+        "end_time": max(_moment(span.end), place.start).isoformat(timespec="microseconds"),
+        "session_name": project,
+        "tags": [span.session.agent],
+    }
+    if place.parent_id is not None:
+        fields["parent_run_id"] = str(place.parent_id)
+    return Run(
+        run_id=place.run_id,
+        fields=fields,
+        inputs=_inputs(span),
+        outputs=_outputs(span),
+        extra={"metadata": _metadata(span, settings), "runtime": _runtime()},
+        events=_events(span) or None,
+        error=_error(span),
+    )
+
+
+def place_of(span: ExportSpan, project: str) -> Place:
+    """Where the run of a span stands: from its path, so the same whoever is sent with it."""
+    starts = list(accumulate((step.start for step in span.path), max))
+    run_ids = [
+        span_uuid(project, span.trace_id, step.span_id, start) for step, start in zip(span.path, starts, strict=True)
+    ]
+    segments = [f"{_moment(start):%Y%m%dT%H%M%S%fZ}{run_id}" for start, run_id in zip(starts, run_ids, strict=True)]
+    return Place(
+        run_id=run_ids[-1],
+        trace_id=run_ids[0],
+        parent_id=run_ids[-2] if len(run_ids) > 1 else None,
+        dotted_order=".".join(segments),
+        start=_moment(starts[-1]),
+    )
+
+
+def _moment(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=min(max(micros, 0), _LATEST))
+
+
+@cache
+def _runtime() -> dict[str, str]:
+    return {"library": "agenttrace", "library_version": version("agenttrace")}
+
+
+# -- what went in and came out --------------------------------------------------------------------------------------
+
+
+def _inputs(span: ExportSpan) -> dict[str, Any]:
+    if span.kind in ("turn", "step"):
+        said = [{"role": "user", "content": text.text} for text in span.texts if text.kind == "prompt"]
+        said += [
+            {"role": "tool", "tool_call_id": text.call or "", "content": text.text}
+            for text in span.texts
+            if text.kind == "result"
+        ]
+        return {"messages": said} if said else {}
+    given = _joined(span, "prompt", "arguments")
+    return {} if given is None else {"input": parsed(given)}
+
+
+def _outputs(span: ExportSpan) -> dict[str, Any]:
+    if span.kind in ("turn", "step"):
+        blocks = list(_blocks(span))
+        return {"messages": [{"role": "assistant", "content": blocks}]} if blocks else {}
+    got = _joined(span, "text", "thinking", "result", "error")
+    return {} if got is None else {"output": got}
+
+
+def _blocks(span: ExportSpan) -> Iterator[dict[str, Any]]:
+    """What the model said, in the blocks that LangSmith shows."""
+    for text in span.texts:
+        if text.kind == "text":
+            yield {"type": "text", "text": text.text}
+        elif text.kind == "thinking":
+            yield {"type": "thinking", "thinking": text.text}
+        elif text.kind == "arguments":
+            yield {"type": "tool_call", "id": text.call or "", "name": span.tool or "tool", "args": parsed(text.text)}
+
+
+def _joined(span: ExportSpan, *kinds: TextKind) -> str | None:
+    texts = [text.text for text in span.texts if text.kind in kinds]
+    return "\n".join(texts) if texts else None
+
+
+def _events(span: ExportSpan) -> list[dict[str, Any]]:
+    time = max(_moment(span.end), _moment(span.start)).isoformat(timespec="microseconds")
+    return [
+        {"name": text.kind, "time": time, "kwargs": {"text": text.text}}
+        for text in span.texts
+        if text.kind in ("note", "error")
+    ]
+
+
+def _error(span: ExportSpan) -> str | None:
+    """LangSmith knows success and error; its own plugins call a turn that was broken off an error."""
+    if span.status == "error":
+        return span.error or _joined(span, "error") or "error"
+    return (span.error or "Cancelled") if span.status == "cancelled" else None
+
+
+# -- what it is -----------------------------------------------------------------------------------------------------
+
+
+def _metadata(span: ExportSpan, settings: DestinationSettings) -> dict[str, Any]:
+    found = {**_coding_agent(span), **_model(span), **_tool(span)}
+    found |= {
+        "session_id": span.session.session_id,
+        "title": span.session.title,
+        "status": span.status,
+        "step_number": span.step_n or None,
+        "user_id": settings.user,
+        "environment": settings.environment,
+        "attributes": span.attributes or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _coding_agent(span: ExportSpan) -> dict[str, Any]:
+    """The keys of LangSmith's contract ``coding-agent-v1``, on every run; nothing is sent for what is not known.
+
+    As its plugins for Claude Code, Codex and OpenCode have them (langchain-ai/langsmith-claude-code-plugins,
+    src/metadata.ts; langsmith-codex-plugins, plugins/tracing/src/metadata.ts; the README of langsmith-opencode), and as
+    its dashboard of coding agents reads them.
+    """
+    session = span.session
+    found: dict[str, Any] = {
+        "thread_id": session.session_id,
+        "ls_integration": session.agent,
+        "ls_agent_runtime": session.agent,
+        "ls_agent_runtime_version": session.agent_version,
+        "ls_agent_type": "subagent" if span.subagent else "root",
+        "turn_id": span.path[0].span_id.hex(),
+        "turn_number": span.turn_index + 1 if span.turn_index >= 0 else None,
+        "cwd": session.project,
+        "git_branch": session.branch,
+    }
+    if session.agent in _CODING_AGENTS:
+        found["ls_agent_purpose"] = "coding"
+        found["ls_trace_schema_version"] = "coding-agent-v1"
+        found["ls_integration"], found["ls_agent_runtime"] = _CODING_AGENTS[session.agent]
+    if span.subagent and span.kind == "turn":
+        found["ls_subagent_id"] = span.span_id.hex()
+        found["ls_subagent_type"] = span.agent_name
+    return found
+
+
+def _model(span: ExportSpan) -> dict[str, Any]:
+    if span.kind != "step":
+        return {}
+    provider = provider_of(span.model, span.session.agent)
+    return {
+        "ls_model_type": "chat",
+        "ls_model_name": span.model,
+        "ls_provider": None if provider == UNKNOWN else _PROVIDERS.get(provider, provider),
+        "ls_invocation_params": {"model": span.model} if span.model else None,
+        "stop_reason": span.finish_reason,
+        "response_id": span.response_id,
+        "usage_metadata": _usage(span, span.usage) if span.usage is not None else None,
+        "usage_estimated": span.estimated or None,
+        "usage_counted_elsewhere": span.copied or None,
+        "cost": span.cost,
+        "cost_currency": span.currency,
+    }
+
+
+def _usage(span: ExportSpan, usage: Usage) -> dict[str, Any]:
+    given = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    found: dict[str, Any] = {
+        "input_tokens": given,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": given + usage.output_tokens,
+        "input_token_details": {"cache_read": usage.cache_read_tokens, "cache_creation": usage.cache_write_tokens},
+        "output_token_details": {"reasoning": usage.reasoning_tokens},
+    }
+    # LangSmith counts in dollars; without an amount it goes by its own prices.
+    if span.cost is not None and span.currency == "USD":
+        found["total_cost"] = span.cost
+    return found
+
+
+def _tool(span: ExportSpan) -> dict[str, Any]:
+    return {"tool_name": span.tool, "tool_call_id": span.call} if span.kind == "tool" else {}

@@ -1,0 +1,23 @@
+"""CozeLoop's own SDK, which warns of its own age while it is imported."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from contextlib import suppress
+
+with warnings.catch_warnings():
+    # It sets a filter of its own, which must not come last.
+    with suppress(ImportError):
+        importlib.import_module("authlib.deprecate")
+    warnings.simplefilter("ignore")
+    import cozeloop  # type: ignore[import-untyped]
+    from cozeloop.spec.tracespec import (  # type: ignore[import-untyped]
+        ModelChoice,
+        ModelInput,
+        ModelMessage,
+        ModelOutput,
+        ModelToolCall,
+    )
+
+__all__ = ["ModelChoice", "ModelInput", "ModelMessage", "ModelOutput", "ModelToolCall", "cozeloop"]
