@@ -132,6 +132,18 @@ def test_totals_are_those_of_usage(exported: Exported) -> None:
     assert sums["gen_ai.usage.input_tokens"] > 0
 
 
+def test_a_turn_tells_what_was_asked_and_what_it_came_to(exported: Exported) -> None:
+    """Backends show input and output of a trace: the prompt, and the last words of the last model call."""
+    turns = [span for span in exported.spans if span.is_root]
+    kinds = Counter(tuple(dict.fromkeys(text.kind for text in span.texts)) for span in turns)
+    assert kinds["prompt", "text"] > len(turns) / 2
+    for turn in turns:
+        steps = [span for span in exported.spans if span.kind == "step" and span.parent_id == turn.span_id]
+        last = max(steps, key=lambda span: (span.start, span.step_n), default=turn)
+        words = [text.text for text in last.texts if text.kind == "text"]
+        assert not words or turn.texts[-1].text == words[-1]
+
+
 def test_switches_keep_everything_back(tmp_path: Path) -> None:
     """With all content off, nothing that anybody said leaves: not as a message, not as a title, not as an error."""
     off = target("off", prompts="off", tool_inputs="off", tool_outputs="off")

@@ -125,12 +125,14 @@ class Assembly:
     ) -> dict[bytes, tuple[ExportSpan, bytes]]:
         rows = some_rows(self._connection, session.id, wanted, traces.subagents, attributes=True)
         rows = {span_id: row for span_id, row in rows.items() if span_id in traces.rows}
-        said = self._said(session, list(rows))
+        answers = {span_id: traces.last_step(span_id) for span_id, row in rows.items() if row.kind == "turn"}
+        said = self._said(session, list({*rows, *filter(None, answers.values())}))
         told = self._told(session)
-        return {
-            span_id: (self._span(row, told, traces, said.get(span_id, ())), digest_of(row))
-            for span_id, row in rows.items()
-        }
+        built = {}
+        for span_id, row in rows.items():
+            texts = [*said.get(span_id, ()), *_answer(said, answers.get(span_id))]
+            built[span_id] = (self._span(row, told, traces, texts), digest_of(row))
+        return built
 
     # -- what was said ----------------------------------------------------------------------------------------
 
@@ -218,6 +220,12 @@ class Assembly:
         if price is None or usage is None:
             return None, None
         return Decimal(cost_micros(price, usage)) / MILLION, price.currency
+
+
+def _answer(said: Mapping[bytes, Sequence[Said]], step: bytes | None) -> list[Said]:
+    """What a turn came to: the last words of its last model call. Backends show it as the output of the trace."""
+    words = [each for each in said.get(step, ()) if each.kind == "text"] if step is not None else []
+    return words[-1:]
 
 
 def _text(value: object) -> str | None:

@@ -53,6 +53,20 @@ class SessionTraces:
         """Whether the tokens of the span's response are told with this span: with one, wherever it stands again."""
         return span_id in self._payers
 
+    def last_step(self, turn: bytes) -> bytes | None:
+        """The last model call of a turn, which holds its answer."""
+        return self._last_steps.get(turn)
+
+    @cached_property
+    def _last_steps(self) -> dict[bytes, bytes]:
+        found: dict[bytes, SpanRow] = {}
+        for row in self.rows.values():
+            if row.kind == "step" and row.parent_id is not None:
+                before = found.get(row.parent_id)
+                if before is None or (row.start, row.step_n) >= (before.start, before.step_n):
+                    found[row.parent_id] = row
+        return {turn: row.span_id for turn, row in found.items()}
+
     def ended(self, row: SpanRow) -> int:
         """When it ended; for what the log left open, when the last thing happened under it."""
         return max(row.end, row.start) if row.end is not None else self._last.get(row.span_id, row.start)
