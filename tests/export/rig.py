@@ -88,11 +88,15 @@ class Shelf:
 class World:
     """Logs, a recorder, a sealer and couriers, with a clock that the test turns."""
 
-    def __init__(self, root: Path, *destinations: DestinationSettings, quiet: float = 30.0) -> None:
+    def __init__(
+        self, root: Path, *destinations: DestinationSettings, quiet: float = 30.0, home: Path | None = None
+    ) -> None:
         self.logs = root / "logs"
         self.logs.mkdir()
         self.settings = Settings(
-            home=root / "home", export=ExportSettings(quiet_seconds=quiet), destinations=destinations or (target(),)
+            home=home or root / "home",
+            export=ExportSettings(quiet_seconds=quiet),
+            destinations=destinations or (target(),),
         )
         ensure_home(self.settings)
         self._counts: Counter[str] = Counter()
