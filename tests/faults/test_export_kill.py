@@ -16,7 +16,7 @@ from export.fake_otlp import FakeOtlp
 from export.rig import World, target
 
 KILLS = 12
-TURNS = 150
+TURNS = 650
 CLI = (sys.executable, "-m", "agenttrace.cli.main")
 
 
@@ -45,18 +45,18 @@ def settings_file(world: World, otlp: str, langsmith: str) -> None:
         type = "otlp"
         url = "{otlp}"
         start = "all"
-        batch_spans = 20
+        batch_spans = 5
         [destinations.langsmith]
         type = "langsmith"
         url = "{langsmith}"
         api_key = "{KEY}"
         start = "all"
-        batch_spans = 20
+        batch_spans = 5
         [destinations.files]
         type = "jsonl"
         path = "spans"
         start = "all"
-        batch_spans = 20
+        batch_spans = 5
         """
     )
 
@@ -80,7 +80,7 @@ def test_killed_exporters_lose_and_repeat_nothing(home: Path, tmp_path: Path) ->
                         before = len(otlp.received)
                         while len(otlp.received) == before and process.returncode is None:
                             await asyncio.sleep(0.01)
-                        await asyncio.sleep(chance.random() * 0.3)
+                        await asyncio.sleep(chance.random() * 0.25)
                         process.kill()
                         await process.wait()
                         continue
