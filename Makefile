@@ -6,13 +6,14 @@ STAMP := $(VENV)/.installed
 PAGE := src/agenttrace/console/dist/index.html
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup console up demo test lint bench screenshots web-types lock clean
+.PHONY: help setup console up demo test test-peers lint bench screenshots web-types lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make up     set everything up and run AgentTrace"
 	@echo "make demo   see it with made-up sessions"
 	@echo "make test   set everything up and run the tests"
+	@echo "make test-peers  the tests against real programs of others, such as Phoenix"
 	@echo "make lint   ruff, mypy, import contracts, the page's types and rules"
 	@echo "make console  build the web page of the console"
 	@echo "make bench  measure, beside peers and the machine's limit"
@@ -45,6 +46,10 @@ demo: setup
 test: setup console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent test
 	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+
+# Against the real programs of others; fetches them, and takes some minutes.
+test-peers: setup
+	$(BIN)/python -m pytest -q -m peers tests/peers $(ARGS)
 
 lint: setup console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent check

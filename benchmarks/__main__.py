@@ -1,4 +1,4 @@
-"""``python -m benchmarks [WHAT] [--mb N] [--json]``: one measurement, a part (record, run, console), or all."""
+"""``python -m benchmarks [WHAT] [--mb N] [--json]``: one measurement, a part (record, run, console, export), or all."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from rich.console import Console
 from benchmarks import (
     console_opening,
     console_pages,
+    export,
+    intake,
     limits,
     ours,
     peers,
@@ -187,8 +189,12 @@ CONSOLE: dict[str, Callable[[float], Result]] = {
     "opening": lambda _: console_opening.measure(DATA, PEERS, WORK),
     "pages": lambda _: console_pages.measure(DATA, PEERS, WORK),
 }
-MEASUREMENTS = RECORD | RUN | CONSOLE
-GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN, "console": CONSOLE}
+EXPORT: dict[str, Callable[[float], Result]] = {
+    "sending": lambda _: export.measure(DATA, WORK),
+    "intake": lambda _: intake.measure(PEERS, WORK),
+}
+MEASUREMENTS = RECORD | RUN | CONSOLE | EXPORT
+GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN, "console": CONSOLE, "export": EXPORT}
 
 
 def main() -> None:

@@ -13,9 +13,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (  # type: ignore[import-not-found]
-    ExportTraceServiceRequest,
-)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 _BATCH = 400
 #: The server refuses when its queue is full.
