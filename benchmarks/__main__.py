@@ -18,6 +18,7 @@ from benchmarks import (
     export,
     intake,
     limits,
+    masking,
     ours,
     peers,
     queries,
@@ -192,6 +193,7 @@ CONSOLE: dict[str, Callable[[float], Result]] = {
 EXPORT: dict[str, Callable[[float], Result]] = {
     "sending": lambda _: export.measure(DATA, WORK),
     "intake": lambda _: intake.measure(PEERS, WORK),
+    "masking": lambda _: masking.measure(DATA, PEERS, WORK),
 }
 MEASUREMENTS = RECORD | RUN | CONSOLE | EXPORT
 GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN, "console": CONSOLE, "export": EXPORT}

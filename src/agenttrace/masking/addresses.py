@@ -1,0 +1,64 @@
+"""Addresses that let somebody in: passwords and tokens before the host, signed parameters, webhooks."""
+
+from __future__ import annotations
+
+import re
+
+from agenttrace.masking.rule import Found, Rule
+from agenttrace.masking.surroundings import is_parameter, name_start
+from agenttrace.masking.values import is_placeholder, looks_random
+
+#: What stands between ``://`` and ``@``. An @ inside a password should be written as %40, and often is not.
+_LOGIN = re.compile(r"(?P<user>[^\s/?#\"'`<>\\@:\[]{0,256}+)(?P<word>:[^\s/?#\"'`<>\\]{1,512})?@(?=[A-Za-z0-9\[$<{])")
+_SIGNATURE = re.compile(r"[A-Za-z0-9%+/_=~.-]{8,}+")
+_HOOK = re.compile(r"[A-Za-z0-9_/-]{16,}+")
+
+
+def _look_login(text: str, start: int, end: int) -> Found | None:
+    found = _LOGIN.match(text, end)
+    if found is None:
+        return None
+    if not found["word"]:
+        return _user(text, found)
+    word = found["word"][1:]
+    if not word or is_placeholder(word):
+        return None
+    return Found(found.start("word") + 1, found.end("word"), "url-password")
+
+
+def _user(text: str, found: re.Match[str]) -> Found | None:
+    """A token in the place of the user: ``https://TOKEN@host``, and Sentry's addresses."""
+    user = found["user"]
+    if len(user) < 20 or not looks_random(user) or is_placeholder(user):
+        return None
+    kind = "sentry-dsn" if "sentry" in text[found.end() : found.end() + 64] else "url-token"
+    return Found(*found.span("user"), kind)
+
+
+def _look_signature(text: str, start: int, end: int) -> Found | None:
+    """The parameter that makes a signed address valid: ``sig=``, ``X-Amz-Signature=``."""
+    if not is_parameter(text, name_start(text, start)):
+        return None
+    found = _SIGNATURE.match(text, end)
+    if found is None or is_placeholder(found.group()) or not looks_random(found.group()):
+        return None
+    return Found(found.start(), found.end(), "signature")
+
+
+def _look_hook(text: str, start: int, end: int) -> Found | None:
+    found = _HOOK.match(text, end)
+    if found is None or is_placeholder(found.group()):
+        return None
+    return Found(found.start(), found.end(), "webhook")
+
+
+_HOOKS = (
+    *("hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/"),
+    *("discord.com/api/webhooks/", "discordapp.com/api/webhooks/"),
+    *("/open-apis/bot/v2/hook/", ".webhook.office.com/webhookb2/", "outlook.office.com/webhook/"),
+)
+RULES = (
+    Rule(("://",), _look_login),
+    Rule(("sig=", "ignature=", "auth=", "sign="), _look_signature),
+    Rule(_HOOKS, _look_hook),
+)

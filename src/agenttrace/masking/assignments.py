@@ -1,0 +1,217 @@
+"""``NAME=secret``, ``name: secret``, ``"name": "secret"`` and whatever else programs and people write.
+
+A name is looked at backwards and forwards from the word it ends in; the value behind it is then judged by
+:mod:`agenttrace.masking.values`. Only the value is masked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from agenttrace.masking import names
+from agenttrace.masking.names import Meaning
+from agenttrace.masking.rule import Found, Rule
+from agenttrace.masking.surroundings import follows_login, indent, is_parameter, name_start, word_before
+from agenttrace.masking.values import Doubt, Place, is_secret
+
+#: A value is judged by as much of it.
+_JUDGED_CHARS = 256
+
+#: What may stand between a name and its value. Escaped quotation marks are those of JSON inside a text of JSON.
+_BETWEEN = re.compile(
+    r"""
+    (?:_BASE|_base|[_-]?[0-9]{1,2})?+ (?![A-Za-z0-9_-])
+    (?:
+      (?P<xml>>)
+    | (?P<close>\\{0,7}+["'`])?+ \]?+ [ \t]{0,16}+
+      (?:
+        :[ \t]?[A-Za-z_][A-Za-z0-9_.\[\]|, ]{0,48}?[ ]=[ ]                          # token: str = "..."
+      | (?P<sign>:=|=>|={1,3}|:|：)[ \t]{0,16}+
+      | (?P<chinese>[是为])[ \t]?
+      | ,?(?:\s|\\[nrt]){0,40}+\\{0,7}+["']?[Vv]alue\\{0,7}+["']?[ \t]?[:=][ \t]?   # name: TOKEN, value: ...
+      | (?P<comma>(?<=["']),[ ]?)(?=\\{0,7}["'])                                    # setenv("TOKEN", "...")
+      | (?P<call>\([ \t]?)(?=\\{0,7}["'])                                             # withPassword("...")
+      | (?P<is>(?<=[ \t])(?:is|was)[ \t]:?[ \t]?)
+      | (?P<space>(?<=[ \t]))
+      )
+    )
+    """,
+    re.VERBOSE,
+)
+#: Most of what stands behind a name is too short to be a secret: a password, or anything else.
+_LONG_ENOUGH = [re.compile(rf"(?:[rbuRBU]{{0,2}}\\{{0,7}}[\"'`])?(?:[^\s\"'`\\]|\\.){{{least}}}") for least in (6, 3)]
+_OPENING = re.compile(r"(?:[rbuRBU]{1,2}(?=[\"']))?(\\{0,7}+[\"'`])")
+_IN_QUOTES = {
+    mark: re.compile(rf"[^{mark}\\\r\n]*+(?:\\[^\r\n][^{mark}\\\r\n]*+)*+(?={mark})") for mark in ('"', "'", "`")
+}
+#: What a value without quotation marks is made of; a backslash that begins an escape ends it.
+_BARE = re.compile(r"(?:[!#$%*+\-./0-9:=?@A-Z^_a-z~\u00c0-\u024f]|\\(?![nrtu\"'\\/]))++")
+_IN_QUERY = re.compile(r"[!$%*+\-./0-9:=?@A-Z^_a-z~]++")
+_TO_THE_SPACE = re.compile(r"(?:[^\s\"'`\\<>;&\u2000-\U0010ffff]|[;&](?![A-Za-z_ ]{1,30}=)|\\(?![nrtu\"'\\/]))++")
+_IN_XML = re.compile(r"[^<>\s]++(?=</)")
+_APART = (" ", "\t", '"', "'", "`", "]")
+_CLOSING = (")", ",", ";", "]", "}")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+class _Name(NamedTuple):
+    """A name in a text, and what it means."""
+
+    start: int
+    end: int
+    meaning: Meaning
+
+
+class _Value(NamedTuple):
+    """What stands behind a name."""
+
+    start: int
+    end: int
+    quoted: bool
+    #: What reads it to its end, if that was too far away to look for. Only secrets are read that far, as a long row of
+    #: names without values would otherwise be read again for each of them.
+    rest: re.Pattern[str] | None = None
+
+    def whole(self, text: str) -> int:
+        """Where it ends."""
+        rest = self.rest and self.rest.match(text, self.start)
+        return rest.end() if rest else self.end
+
+
+def _look(text: str, start: int, end: int) -> Found | None:
+    between = _BETWEEN.match(text, end)
+    if between is None:
+        return None
+    word = text[start:end].lstrip("_-")
+    if not _LONG_ENOUGH[word[0] in "pP"].match(text, between.end()):
+        return None
+    begin = name_start(text, start)
+    if between["space"] is not None and begin == start and word[0] not in "pP":
+        return None  # "the key to", "a secret that"
+    before = text[begin : end - len(word)] or word_before(text, begin)
+    meaning = names.meaning(before, word)
+    if meaning and meaning.doubt is Doubt.TOKEN and before.startswith("--"):
+        meaning = meaning._replace(doubt=Doubt.SECRET)  # a command is given nothing else by this name
+    return meaning and _judged(text, _Name(begin, end, meaning), between)
+
+
+def _look_chinese(text: str, start: int, end: int) -> Found | None:
+    between = _BETWEEN.match(text, end)
+    if between is None or not (between["sign"] or between["chinese"]):
+        return None
+    return _judged(text, _Name(start, end, names.CHINESE[text[start:end]]), between)
+
+
+def _judged(text: str, name: _Name, between: re.Match[str]) -> Found | None:
+    place = _place(text, name, between)
+    value = place and _value(text, name, between, place)
+    if place is None or value is None:
+        return None
+    told = text[value.start : min(value.end, value.start + _JUDGED_CHARS)]
+    if _repeats(told, text[name.start : name.end]) or (between["close"] and not value.quoted and told.isdigit()):
+        return None
+    if not is_secret(told, name.meaning.doubt, place._replace(quoted=value.quoted)):
+        return None
+    return Found(value.start, value.whole(text), name.meaning.kind)
+
+
+def _repeats(value: str, name: str) -> bool:
+    """``api_key=api_key`` passes something on, ``TOKEN = "token"`` names it; ``first_pass=2`` counts."""
+    if value.isdigit() and name[-5:].lower() in ("_pass", "-pass"):
+        return True
+    squeezed = value.replace("_", "").replace("-", "").lower()
+    return name.replace("_", "").replace("-", "").lower().endswith(squeezed)
+
+
+def _place(text: str, name: _Name, between: re.Match[str]) -> Place | None:
+    """How the value is written; None where this is no assignment."""
+    if between["space"] is not None:
+        return _beside(text, name, between.end())
+    if between["is"]:
+        return Place() if name.meaning.doubt is Doubt.PASSWORD else None
+    if between["xml"]:
+        return Place(quoted=True) if text[name.start - 1 : name.start] in ("<", ":") else None
+    if text[between.end() - 1] == ":" and text[name.start - 1 : name.start] in (":", "/"):
+        return None  # one of many parts: arn:aws:secretsmanager:...:secret:name, https://x-access-token:...
+    if between["sign"] == "=" and is_parameter(text, name.start) and "." not in text[name.start : name.end]:
+        return Place(query=True)
+    defined = between["comma"] and "define(" in text[max(0, name.start - 12) : name.start]
+    loose = bool(between["comma"] or between["call"] or between["sign"] in ("==", "===")) and not defined
+    return Place(loose=loose, environment=_is_environment(text, name, between))
+
+
+def _beside(text: str, name: _Name, value: int) -> Place | None:
+    """A value that only a space parts from its name: ``--password x``, ``PASSWORD 'x'``, ``login me password x``."""
+    if text.startswith("-", name.start):
+        return Place()
+    if name.meaning.doubt is Doubt.PASSWORD and not text.startswith(("_", "-"), name.end - 5):
+        known = _OPENING.match(text, value) or follows_login(text, name.start)
+        return Place() if known else None
+    compound = name.meaning.doubt is Doubt.SECRET and "_" in text[name.start : name.end]
+    return Place(loose=True) if compound else None
+
+
+def _is_environment(text: str, name: _Name, between: re.Match[str]) -> bool:
+    """A file of variables or a shell: ``NAME=value`` anywhere, ``name=value`` and ``NAME: value`` on their own line."""
+    tight = between["sign"] == "=" and text[between.end() - 1] == "=" and text[between.start("sign") - 1] not in _APART
+    capitals = _VARIABLE.fullmatch(text, name.start, name.end) is not None
+    if tight and capitals:
+        return True
+    before = indent(text, name.start)
+    if between["sign"] == ":":
+        # Behind capitals, a type begins with one as well.
+        return capitals and before is not None and text[between.end() : between.end() + 1].islower()
+    return tight and before == ""
+
+
+def _value(text: str, name: _Name, between: re.Match[str], place: Place) -> _Value | None:
+    at = between.end()
+    if between["xml"]:
+        inside = _IN_XML.match(text, at)
+        return _Value(at, inside.end(), quoted=True) if inside else None
+    opening = _OPENING.match(text, at)
+    if opening is None:
+        return _bare(text, at, place, wide=place.environment or _ends_line(text, name, between))
+    if between["sign"] == ":" and not between["close"] and text.startswith(_CLOSING, opening.end()):
+        return None  # the mark closes: label("Password:")
+    return _quoted(text, opening)
+
+
+def _quoted(text: str, opening: re.Match[str]) -> _Value:
+    """A value in quotation marks; in marks that are never closed, as in a text that was cut off, up to the space."""
+    mark, start = opening[1], opening.end()
+    if len(mark) == 1:
+        inside = _IN_QUOTES[mark].match(text, start)
+        end = inside.end() if inside else -1
+    else:
+        end = text.find(mark, start)
+        while end > start and text[end - 1] == "\\":  # the same mark, escaped once more
+            end = text.find(mark, end + 1)
+    if end < 0:
+        rest = _TO_THE_SPACE.match(text, start)
+        end = rest.end() if rest else start
+    return _Value(start, end, quoted=True)
+
+
+def _bare(text: str, at: int, place: Place, *, wide: bool) -> _Value | None:
+    pattern = _IN_QUERY if place.query else _TO_THE_SPACE if wide else _BARE
+    found = pattern.match(text, at, at + _JUDGED_CHARS)
+    if found is None or (not wide and text[found.end() : found.end() + 1] in ("(", "[")):
+        return None  # nothing, or a call
+    if len(found.group()) == _JUDGED_CHARS:
+        return _Value(at, found.end(), quoted=False, rest=pattern)
+    end = at + len(found.group().rstrip(".,:;)]}" if wide else ".:"))
+    return _Value(at, end, quoted=False) if end > at else None
+
+
+def _ends_line(text: str, name: _Name, between: re.Match[str]) -> bool:
+    """``password: value`` on a line of its own, as in YAML: whatever is there up to the space."""
+    return between["sign"] == ":" and indent(text, name.start) is not None
+
+
+def _cases(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(case for word in words for case in (word, word.title(), word.upper())))
+
+
+RULES = (Rule(_cases(names.WORDS), _look), Rule(tuple(names.CHINESE), _look_chinese))

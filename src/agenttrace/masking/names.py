@@ -1,0 +1,112 @@
+"""What a name says of its value: ``DB_PASSWORD`` and ``apiKey`` announce a secret, ``primary_key`` does not."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from agenttrace.masking.values import Doubt
+
+
+class Meaning(NamedTuple):
+    """What a value is, judged by its name alone."""
+
+    kind: str
+    doubt: Doubt
+
+
+#: What a name ends in, if it is that of a secret; upper, lower and title case are all found.
+WORDS = (
+    *("password", "passWord", "passwd", "passphrase", "passcode", "pwd", "_pass", "-pass"),
+    *("secret", "credential", "credentials", "key", "token"),
+)
+#: The same in Chinese.
+CHINESE = {
+    **dict.fromkeys(("密码", "口令"), Meaning("password", Doubt.PASSWORD)),
+    **dict.fromkeys(("密钥", "秘钥", "令牌"), Meaning("secret", Doubt.SECRET)),
+}
+
+_PASSWORD = Meaning("password", Doubt.PASSWORD)
+_SECRET = Meaning("secret", Doubt.SECRET)
+_CREDENTIAL = Meaning("credential", Doubt.SECRET)
+_AUTHORIZATION = Meaning("authorization", Doubt.SECRET)
+
+#: Words before ``key`` or ``token`` with which it is a secret beyond doubt, and with which it is none.
+_SURE_TEXT = """
+api app apps access secret private auth oauth encryption encrypt decryption signing sign signature master account
+admin root service client session subscription storage shared license bearer refresh personal security bot
+user deploy deployment webhook bypass rsa ssh aes hmac jwt crypt cipher consumer openai anthropic claude gemini
+google aws azure github gh gitlab slack discord telegram stripe twilio sendgrid mailgun huggingface hf npm pypi
+langfuse langsmith langchain cozeloop coze tavily groq xai grok replicate perplexity mistral cohere deepseek
+moonshot kimi dashscope bailian qwen zhipu glm minimax volcengine ark datadog dd sentry supabase vercel cloudflare
+cf digitalocean shopify alibaba aliyun tencent huawei baidu postgres mysql redis mongo jira linear notion figma
+"""
+_SURE = frozenset(_SURE_TEXT.split())
+_NEVER_TEXT = """
+public primary foreign sort cache partition routing object group row hash range index lookup dict map state event
+dedup dedupe deduplication idempotency unique composite translation message metadata header column field param
+query item issue project shortcut hot arrow modifier any next prev previous page paging pagination continuation
+cursor sync eos bos pad unk sep cls mask start stop end begin special first last per cancel cancellation image
+input output max min total num count by each natural surrogate config setting option ordering order sorting
+binding key token attribute property data label tag topic registry display job task span trace run
+websocket socket request lock change update starting forward backward s
+"""
+_NEVER = frozenset(_NEVER_TEXT.split())
+#: The same where nothing stands between the words: ``apikey``, ``ACCESSTOKEN``; but not ``monkey``.
+_GLUED = re.compile(
+    r"(?:api|app|access|secret|private|auth|oauth|encryption|signing|master|account|admin|service|client|session"
+    r"|subscription|storage|shared|license|refresh|bearer|personal|security|bot|user|id|jwt|github|gitlab|slack|npm)$"
+)
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ENDING = re.compile(
+    r"(?:passw(?:or)?d|passphrase|passcode|pwd|(?<=[a-zA-Z0-9][_-])pass|(?<=[a-z0-9])Pass|secret|credentials?"
+    r"|authorization|cookie|key|token)$",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"[_-]?[0-9]{1,2}$")
+
+
+def meaning(before: str, word: str) -> Meaning | None:
+    """What the value of the name that ends in ``word`` is, given what stands before it; None if no secret."""
+    lowered = word.lower()
+    if lowered == "secret":
+        return _SECRET
+    if lowered == "authorization":
+        return _AUTHORIZATION
+    if lowered.startswith("credential"):
+        return _CREDENTIAL
+    if lowered not in ("key", "token"):
+        return _PASSWORD
+    doubt = _doubt(before, word)
+    return Meaning(lowered, doubt) if doubt else None
+
+
+def _doubt(before: str, word: str) -> Doubt | None:
+    """Of a key or a token: it depends on the word before."""
+    bare = Doubt.KEY if word.lower() == "key" else Doubt.TOKEN
+    if not before or not (before[-1].isalnum() or before[-1] in "_-. "):
+        return bare
+    if before[-1].isalpha() and (before[-1].islower() == word[0].islower()):
+        if _GLUED.search(before.lower()):
+            return Doubt.SECRET
+        return None if bare is Doubt.KEY else Doubt.TOKEN
+    parts = _PARTS.findall(before)
+    last = parts[-1].lower() if parts else ""
+    if last in _NEVER:
+        return None
+    if last in _SURE:
+        return Doubt.SECRET
+    # Words apart from each other are a name only where they are known to be: "the key" is just a key.
+    return bare if before[-1] == " " else Doubt.TOKEN
+
+
+def of_field(name: str) -> Meaning | None:
+    """What a field of this name holds; None if no secret."""
+    name = _NUMBERED.sub("", name.strip())
+    found = _ENDING.search(name)
+    if found is None:
+        return None
+    word = found.group()
+    if word.lower() == "cookie":
+        return Meaning("cookie", Doubt.SECRET)
+    return meaning(name[: found.start()], word)

@@ -1,0 +1,216 @@
+"""Whether the value of a name such as ``API_KEY`` is a secret, or a placeholder, a word, a piece of program.
+
+Nothing here knows names; :mod:`agenttrace.masking.names` says how much doubt a name leaves.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from enum import Enum
+from typing import NamedTuple
+
+#: Longer ones are judged by their beginning.
+_ENOUGH = 512
+
+
+class Doubt(Enum):
+    """How much of a secret a value must look like, for the name that it has."""
+
+    #: ``password``: people choose them, so nearly everything is one.
+    PASSWORD = 1
+    #: ``api_key``, ``client_secret``, ``access_token``.
+    SECRET = 2
+    #: ``token``, ``deploy_key``: often secrets, often not.
+    TOKEN = 3
+    #: ``key``, which is mostly that of a dictionary.
+    KEY = 4
+
+
+class Place(NamedTuple):
+    """How a value was written, which says what else it could be."""
+
+    #: In quotation marks: no piece of program.
+    quoted: bool = False
+    #: As in a file of environment variables: ``NAME=value``.
+    environment: bool = False
+    #: As a parameter of an address.
+    query: bool = False
+    #: Only near the name, as in ``("name", "value")``: whether it is its value is a guess.
+    loose: bool = False
+
+
+_WORDS_TEXT = """
+none null nil undefined unset empty missing true false yes no on off string str text bytes byte char varchar number
+int integer float double bool boolean object array list dict map any unknown never void optional required nullable
+secretstr redacted masked hidden removed omitted filtered changeme example sample dummy placeholder todo tbd
+default invalid valid value variable input prompt stdin inherit self this password passwd pass pwd passphrase secret
+token key apikey credential credentials authorization bearer basic jwt auth username user email header cookie
+"""
+_WORDS = frozenset(_WORDS_TEXT.split())
+_PLACEHOLDER = re.compile(
+    r"""
+    [$][A-Za-z_{(].*                              # $TOKEN, ${TOKEN}, ${{ secrets.X }}, $(cat file)
+    | %[A-Za-z_][A-Za-z0-9_]*% | %[sdrv] | %\(.*  # %TOKEN%, %s, %(token)s
+    | [#]\{.* | @[A-Za-z_]+@ | [:&*][A-Za-z_]+    # #{token}, @TOKEN@, :token, &token
+    | <.*> | \{.*\} | \[.*\] | \(.*\) | [<{\[(][A-Za-z_ ]*   # <your key>, {token}, [REDACTED], also cut off
+    | [xX*.\u2022\u2026_?#=-]+                     # xxx, ***, ...
+    | .{0,12}(?:x{4}|X{4}|[*]{3}|[.]{3}|\u2026|\u2022{3}).{0,12}    # sk-xxxx, abc...xyz
+    | (?:data|sha1|sha224|sha256|sha384|sha512|md5|arn|urn|file|env|vault|op):.*
+    | [a-zA-Z][a-zA-Z0-9+.-]*+://.*               # addresses have rules of their own
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+#: Something that is put in when a program runs: f"{prefix}-{key}", "Bearer ${TOKEN}". A marker is one as well.
+_TEMPLATE = re.compile(r"\$\{|\$\(|\{\{|\{[A-Za-z_][A-Za-z0-9_.()\[\]]*+\}|%\([a-z_]++\)s|%s|<[a-z_ -]++>|\[masked:")
+_PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\]++[\w.@+ -]++)++[/\\]*+")
+_FILE = re.compile(r"[\w./@-]+\.(?:pem|key|crt|cer|p12|pfx|json|ya?ml|toml|txt|env|ini|cfg|conf|py|js|ts|go|rs|md|sh)")
+#: self.token, settings.api_key, process.env.TOKEN: names joined by dots.
+_DOTTED = re.compile(r"[A-Za-z_$][\w$]*+(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*+)++")
+#: get_token(), config["token"], Optional[str], also cut off at a space.
+_CALL = re.compile(r"[A-Za-z_$][\w$.]*+[(\[]|(?:self|this|cls|os|process|settings|config|args|options|env)\.[A-Za-z_]")
+_NUMBER = re.compile(r"0x[0-9A-Fa-f]{1,16}|[-+]?[0-9][0-9_.,:/%-]*+(?:[eE][-+]?[0-9]+|[a-zA-Z%]{0,3})")
+_TECHNICAL = re.compile(
+    r"(?:sha|md|base|utf|oauth|argon|pbkdf|bcrypt|aes|rsa|http|rfc|step|section|option|ipv|v)-?[0-9]+\.?[0-9]*", re.I
+)
+_PLEASE = re.compile(
+    r"your|example|placeholder|change.?me|replace|insert|dummy|fake|redacted|todo|xxx|[-_ ]here$|^enter"
+    r"|^(?:[a-z]+[-_ ])*(?:password|passwd|passphrase|secret|token|key)s?(?:[-_ ][a-z0-9]+)*$",
+    re.I,
+)
+_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_CHUNK = re.compile(r"[A-Za-z0-9]+")
+_SPACE = re.compile(r"\s")
+_CAPITALISED = re.compile(r"[A-Z][a-z]{2,}")
+_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_STRONG = re.compile(r"[0-9@!#$%^&*+=?~]")
+_SYMBOL = re.compile(r"[@!#$%^&*+=?~]")
+_ODD_WORD = re.compile(r"[A-Za-z][0-9@$!#*]+[A-Za-z]")
+
+_SHAPE = {**dict.fromkeys(range(ord("a"), ord("z") + 1), "a"), **dict.fromkeys(range(ord("A"), ord("Z") + 1), "A")}
+_SHAPE |= dict.fromkeys(range(ord("0"), ord("9") + 1), "0")
+
+
+def is_secret(value: str, doubt: Doubt, place: Place) -> bool:
+    """Whether a value that stands beside a name is worth hiding."""
+    # Nearly all that is asked about is too short, or plain words: that is looked at first.
+    if len(value) < _least(doubt, place):
+        return False
+    value = value[:_ENOUGH]
+    if doubt is Doubt.PASSWORD:
+        told = _is_phrase(value) if place.quoted and _SPACE.search(value) else _is_password(value, place)
+    elif _NUMBER.fullmatch(value):
+        told = False
+    elif place.environment and doubt is Doubt.SECRET:
+        told = True
+    elif doubt is Doubt.KEY and not place.query:
+        told = any(
+            len(chunk) >= 16 and not _HEX.fullmatch(chunk) and _is_odd(chunk, strict=True)
+            for chunk in _CHUNK.findall(value)
+        )
+    else:
+        told = looks_random(value, strict=doubt is not Doubt.SECRET and not place.query)
+    if not told or (doubt is not Doubt.PASSWORD and _SPACE.search(value)):
+        return False
+    return not is_placeholder(value) and (place.quoted or not _is_program(value))
+
+
+def _least(doubt: Doubt, place: Place) -> int:
+    """How long a secret is at least."""
+    if doubt is Doubt.PASSWORD:
+        return 3 if place.quoted else 4
+    if doubt is Doubt.SECRET and not place.loose:
+        return 6 if place.environment else 8
+    return 8 if place.query or (place.environment and doubt is Doubt.TOKEN) else 16
+
+
+def is_whole_secret(value: str, doubt: Doubt) -> bool:
+    """The same for the field of a record, where it is certain what belongs to the name."""
+    if not value.strip() or is_placeholder(value[:_ENOUGH]):
+        return False
+    if doubt is Doubt.TOKEN:
+        # A word is a token, too, and names are keys.
+        plain = _NUMBER.fullmatch(value) or _SPACE.search(value) or not re.search(r"[0-9]", value)
+        return len(value) >= 6 and (not plain or looks_random(value))
+    return doubt is not Doubt.KEY or is_secret(value, doubt, Place(quoted=True))
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value only stands for one, or is none: ``$TOKEN``, ``<your key>``, ``xxx``, ``None``, a path."""
+    if value.lower().rstrip("?!") in _WORDS or _PLACEHOLDER.fullmatch(value) or _TEMPLATE.search(value):
+        return True
+    if _PATH.fullmatch(value) or _FILE.fullmatch(value):
+        return not looks_random(value, strict=True)
+    return bool(_PLEASE.search(value)) and not looks_random(value)
+
+
+def looks_random(value: str, *, strict: bool = False) -> bool:
+    """Whether nobody would have made this up: digits and letters in no order, or one long row of letters."""
+    if any(_is_odd(chunk, strict=strict) for chunk in _CHUNK.findall(value)):
+        return True
+    shape = value.translate(_SHAPE)
+    if not strict and len(value) >= 16 and len(_SYMBOL.findall(value)) >= 4:
+        return True
+    return "0" in shape and _turns(shape) >= max(5, len(value) // 5)
+
+
+def _is_odd(chunk: str, *, strict: bool) -> bool:
+    """Whether letters and digits without anything between them are neither a word, nor a number, nor ``word123``."""
+    length = len(chunk)
+    if length < 8:
+        return False
+    shape = chunk.translate(_SHAPE)
+    digits, turns = shape.count("0"), _turns(shape)
+    if digits == length or _is_camel(chunk):
+        return False
+    if length >= 24 and not strict:
+        return True
+    if digits <= 4 and "0" not in shape[: length - digits]:
+        return length >= 16 and turns > length // 4 + 1
+    if strict:
+        return (length >= 12 and turns >= max(4, length // 4)) or (length >= 20 and digits >= 4)
+    return digits >= 2 or turns >= 3
+
+
+def _is_camel(chunk: str) -> bool:
+    """``Ed25519PrivateKey``: a name of something, with several words and hardly anything else."""
+    return len(_CAPITALISED.findall(chunk)) >= 2 and len(chunk) >= 3 * len(_PIECE.findall(chunk))
+
+
+def _turns(shape: str) -> int:
+    """How often letters, capitals and digits take turns, other than in ``CamelCase``: in random text all the time."""
+    return sum(map(shape.count, ("a0", "0a", "A0", "0A", "aA", "AAa")))
+
+
+def _is_program(value: str) -> bool:
+    return bool(_CALL.match(value)) or (bool(_DOTTED.fullmatch(value)) and not looks_random(value, strict=True))
+
+
+def _is_password(value: str, place: Place) -> bool:
+    if _TECHNICAL.fullmatch(value) or _SPACE.search(value):
+        return False
+    if place.loose:
+        return looks_random(value)
+    if value.isdigit() or place.environment:
+        return True
+    if value.replace("_", "").isalpha():
+        # A word: chosen by somebody where it stands in quotation marks, elsewhere part of a sentence.
+        return place.quoted and value.isascii() and value.islower()
+    return place.quoted or (bool(_STRONG.search(value)) and not _NUMBER.fullmatch(value))
+
+
+def _is_phrase(value: str) -> bool:
+    """Several words, one of which nobody would write in a sentence."""
+    words = value.split()
+    return len(words) <= 5 and any(_ODD_WORD.search(word) for word in words)
+
+
+def is_basic(value: str) -> bool:
+    """Whether it is the base64 of ``user:password``."""
+    try:
+        told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    user, colon, word = told.partition(b":")
+    return bool(colon and word) and told.isascii() and all(32 <= byte < 127 for byte in user)
