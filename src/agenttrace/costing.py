@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from agenttrace.model import Usage
-from agenttrace.prices import MILLION, PriceTable, cost_numerator, displayed
+from agenttrace.prices import MILLION, PriceTable, cost_micros, cost_numerator, displayed
 
 if TYPE_CHECKING:
     from agenttrace.config import UsageSettings
     from agenttrace.store.reading import UsageRow
+    from agenttrace.store.span_rows import SpanRow
 
 #: The token counts of a contract's ``usage`` object; the hour-long part of cache writes only shows in the cost.
 TOKEN_FIELDS = (
@@ -138,3 +139,17 @@ class Cashier:
                 bill = bills[row.group] = self.bill()
             bill.add(row)
         return bills
+
+
+#: Amount and currency of what costs nothing, or nobody knows what.
+NO_COST: tuple[float | None, str | None] = (None, None)
+
+
+def cost_of(row: SpanRow, cashier: Cashier) -> tuple[float | None, str | None]:
+    """What a model call cost; nothing is told where another session pays for it, or its model has no price."""
+    usage = row.usage if row.counted else None
+    price = cashier.prices.price(row.billed_model or "")
+    if price is None or usage is None or not usage.total:
+        return NO_COST
+    micros, currency = displayed(cost_micros(price, usage), price.currency, cashier.settings)
+    return micros / MILLION, currency

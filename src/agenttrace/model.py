@@ -47,15 +47,18 @@ class Event(msgspec.Struct, frozen=True):
     stream: str | None = None
     #: A session other than the file's own, for files that hold several.
     session: str | None = None
+    #: The trace it is part of (32 hex digits), for lines that are spans: those of a trace belong to one session, which
+    #: any of them may name. The key is unique inside the trace then.
+    trace: str | None = None
 
 
 class Span(msgspec.Struct, kw_only=True):
-    """One piece of work: a turn, a model call, a tool call. Grows until it is closed."""
+    """One piece of work: a turn, a model call, a tool call, or any other. Grows until it is closed."""
 
     span_id: bytes
     trace_id: bytes
     parent_id: bytes | None
-    #: ``turn``, ``step`` or ``tool``.
+    #: ``turn``, ``step``, ``tool``, or ``span``: other work, of programs that tell all they do.
     kind: str
     name: str
     start: int

@@ -93,13 +93,18 @@ def kind_here() -> str:
 
 def plan(kind: str, home: Path, environ: Mapping[str, str] = os.environ) -> Plan:
     """How the recorder of the data directory ``home`` becomes a service."""
-    variables = {name: value for name in _KEPT if (value := environ.get(name))}
-    variables |= {name: value for name, value in environ.items() if name.startswith("AGENTTRACE_")}
-    variables["AGENTTRACE_HOME"] = str(home)
-    variables = dict(sorted(variables.items()))
+    variables = kept_variables(home, environ)
     user = Path(environ.get("HOME") or Path.home())
     makers = {"systemd": _systemd, "launchd": _launchd, "windows": _windows}
     return makers[kind](user, home, variables, environ)
+
+
+def kept_variables(home: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What the service will have of the environment of today."""
+    variables = {name: value for name in _KEPT if (value := environ.get(name))}
+    variables |= {name: value for name, value in environ.items() if name.startswith("AGENTTRACE_")}
+    variables["AGENTTRACE_HOME"] = str(home)
+    return dict(sorted(variables.items()))
 
 
 def command() -> list[str]:

@@ -23,6 +23,7 @@ COMMANDS = (
     "usage",
     "tail",
     "search",
+    "mcp",
     "statusline",
     "apps",
     "trigger",
@@ -38,6 +39,7 @@ COMMANDS = (
     "status",
     "doctor",
     "quarantine",
+    "export",
     "prune",
     "user",
 )
@@ -46,6 +48,7 @@ COMMANDS = (
 GROUPS = {
     "service": ("install", "status", "uninstall"),
     "quarantine": ("list", "show", "retry"),
+    "export": ("status", "check", "run", "retry", "accept", "pause", "resume", "backfill", "forget"),
     "jobs": ("list", "show", "cancel", "rerun"),
     "runs": ("list", "show"),
     "breakers": ("list", "open", "close"),

@@ -173,7 +173,7 @@ def test_a_limit_on_file_size_while_following(tmp_path: Path, logs: Path, undist
         env=environ_of(home, AGENTTRACE_RECORD_POLL_SECONDS="0.2"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, resource.RLIM_INFINITY)),
     )
     try:
         read_until(process, b"recording is stopped by")

@@ -18,8 +18,9 @@ from agenttrace.model import Session
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.serve.api.downloads import Document, Lines, file_name
 from agenttrace.serve.api.html_page import HtmlPage
-from agenttrace.serve.api.markdown_page import MarkdownPage, fenced
-from agenttrace.serve.api.transcript import visible
+from agenttrace.serve.api.markdown_page import MarkdownPage
+from agenttrace.views.markdown import fenced
+from agenttrace.views.transcript import visible
 
 from .session_rig import CLAUDE, DATA, Store, call, result, said, turn
 

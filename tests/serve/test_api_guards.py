@@ -19,7 +19,7 @@ from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.cached import cache_router
 from agenttrace.serve.api.catalog import catalog_router
-from agenttrace.serve.api.exports import exports, exports_router
+from agenttrace.serve.api.exports import exports_router
 from agenttrace.serve.api.guards import guards_router
 from agenttrace.serve.api.jobs import jobs_router
 from agenttrace.serve.api.run_state import run_state
@@ -177,8 +177,8 @@ def test_the_catalog_has_every_application_and_event(server: Running) -> None:
 
 def test_nothing_is_exported_anywhere(server: Running) -> None:
     """There are no destinations, and the endpoint says so."""
-    assert server.run(get(server.stack, "/exports")) == {"destinations": []}
-    assert exports(server.stack.app.state.context).destinations == []
+    found = server.run(get(server.stack, "/exports"))
+    assert found == {"exporter": {"running": False, "pid": None}, "destinations": []}
 
 
 # ── at a glance ──
@@ -281,6 +281,7 @@ def test_a_viewer_sees_everything_and_changes_nothing(home: Path, database_url: 
         "/cache/1/invalidate": None,
         "/cache/invalidate": {"site_id": 1},
         "/chat": {"message": "你好", "site_id": 1},
+        **dict.fromkeys(f"/exports/there/{action}" for action in ("pause", "resume", "retry", "accept", "backfill")),
     }
 
     async def body(stack: Stack) -> None:
@@ -310,4 +311,4 @@ def test_every_change_asks_for_an_admin_itself(server: Running) -> None:
             if route.methods != {"GET"}:
                 assert any(dependency.call is admin for dependency in route.dependant.dependencies), route.path
                 changes += 1
-    assert changes == 7
+    assert changes == 12

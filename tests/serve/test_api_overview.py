@@ -159,7 +159,7 @@ def test_before_anything_was_recorded(logs: Logs) -> None:
         assert len(found["days"]) == 30
         assert found["recording"]["file_count"] == 0
         assert found["run"] | {"available": False, "reason": "The run half is away."} == found["run"]
-        assert found["exports"] == {"destinations": []}
+        assert found["exports"]["destinations"] == []
 
     ask(logs.settings, body)
     assert not logs.store.exists()

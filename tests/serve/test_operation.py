@@ -206,6 +206,7 @@ def test_the_document_describes_every_endpoint(home: Path, database_url: str) ->
             "/healthz",
             "/readyz",
             "/metrics",
+            "/v1/traces",
         }
         schemes = document["components"]["securitySchemes"]
         for path, methods in document["paths"].items():

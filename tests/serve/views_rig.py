@@ -18,6 +18,7 @@ from agenttrace.config import RecordSettings, Settings
 from agenttrace.serve.access.gate import Gate
 from agenttrace.serve.access.router import access_router
 from agenttrace.serve.access.store import AccessStore
+from agenttrace.serve.api.exports import exports_router
 from agenttrace.serve.api.files import files_router
 from agenttrace.serve.api.hub import Hub
 from agenttrace.serve.api.overview import overview_router
@@ -25,6 +26,8 @@ from agenttrace.serve.api.settings import settings_router
 from agenttrace.serve.api.usage import usage_router
 from agenttrace.serve.context import Context
 from agenttrace.serve.health import Life
+from agenttrace.serve.intake.span_log import SpanLog, log_directory
+from agenttrace.serve.intake.writer import SpanWriter
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
 from agenttrace.serve.server import serve
@@ -91,6 +94,7 @@ async def serving(settings: Settings) -> AsyncIterator[Client]:
             life=Life(),
             metrics=Metrics(),
             access=access,
+            intake=SpanWriter(SpanLog(log_directory(settings.home))),
             bind="127.0.0.1",
         )
         listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -102,13 +106,14 @@ async def serving(settings: Settings) -> AsyncIterator[Client]:
         finally:
             stop.set()
             await task
+            context.intake.close()
 
 
 def _app(context: Context) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None)
     app.state.life, app.state.chat, app.state.access, app.state.context = context.life, None, context.access, context
     app.include_router(access_router(context.access, context.settings.serve))
-    for router in (usage_router, overview_router, files_router, settings_router):
+    for router in (usage_router, overview_router, files_router, exports_router, settings_router):
         app.include_router(router(context))
     add_handlers(app)
     app.add_middleware(Gate, access=context.access, bind=context.bind, settings=context.settings.serve)

@@ -157,7 +157,8 @@ def test_a_damaged_beginning(store: Path, scratch: Path, size: int, how: str) ->
         assert damaged is not None
         assert damaged.how == how
         assert list(damaged.table("meta").rows()) == [{"key": "a", "value": "b"}]
-        assert sorted(damaged.tables("export_")) == (["export_keys", "export_rows"] if size == 100 else [])
+        of_others = damaged.tables("export_").keys() - {"export_destinations", "export_touched", "export_spans"}
+        assert sorted(of_others) == (["export_keys", "export_rows"] if size == 100 else [])
     assert store.read_bytes() == before
 
 

@@ -76,10 +76,12 @@ def database_errors(url: str | None) -> Iterator[None]:
 
 def explained(url: str | None, error: Exception) -> str | None:
     """What may go wrong with the database in a sentence or two; None for a bug."""
+    from agenttrace.views.trouble import TroubleError
+
     try:
         with database_errors(url):
             raise error
-    except CommandError as told:
+    except (CommandError, TroubleError) as told:
         return f"{told.problem}. {told.fix}".strip()
     except Exception:
         return None

@@ -12,11 +12,19 @@ _HELP = ("-h", "--help")
 class ListFirst(TyperGroup):
     """``jobs`` is ``jobs list``, ``jobs --status failed`` too, and ``jobs 12`` is ``jobs show 12``."""
 
+    first = "list"
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
         """Put in the command that was left out."""
         first = args[0] if args else ""
         if not args or (first.startswith("-") and first not in _HELP):
-            args = ["list", *args]
+            args = [self.first, *args]
         elif first.isdecimal() and "show" in self.commands:
             args = ["show", *args]
         return super().parse_args(ctx, args)
+
+
+class StatusFirst(ListFirst):
+    """``export`` is ``export status``."""
+
+    first = "status"

@@ -17,7 +17,9 @@ from agenttrace.cli import (
     demo,
     doctor,
     errors,
+    export,
     jobs,
+    mcp,
     output,
     prune,
     quarantine,
@@ -113,6 +115,7 @@ _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)
 _add(_LOOK, "search", search.search, search.EPILOG)
+_add(_LOOK, "mcp", mcp.mcp, mcp.EPILOG)
 _add(_LOOK, "statusline", statusline.statusline, statusline.EPILOG)
 _add(_RUN, "apps", apps.apps, apps.EPILOG)
 _add(_RUN, "trigger", trigger.trigger, trigger.EPILOG)
@@ -128,6 +131,7 @@ _add(_RUN, "simulate-dashscope", simulate_dashscope.simulate_dashscope, simulate
 _add(_CARE, "status", status.status, status.EPILOG)
 _add(_CARE, "doctor", doctor.doctor, doctor.EPILOG)
 _add_group(_CARE, "quarantine", quarantine.app, "Lines that could not be understood.", quarantine.EPILOG)
+_add_group(_CARE, "export", export.app, "Send what was recorded elsewhere, each span once.", export.EPILOG)
 _add(_CARE, "prune", prune.prune, prune.EPILOG)
 _add_group(_CARE, "user", user.app, "Who may look at the console from elsewhere.", user.EPILOG)
 

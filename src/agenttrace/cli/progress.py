@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,43 @@ def _bar() -> Progress:
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         console=output.stderr(),
     )
+
+
+class SendingProgress:
+    """A bar of spans, for sending that takes longer than a moment; silent when not enabled."""
+
+    def __init__(self, look: Callable[[], tuple[int, int]], *, enabled: bool) -> None:
+        self.enabled = enabled
+        #: Spans that were dealt with, and all of them.
+        self._figures = look
+        self._next_look = time.monotonic() + _REFRESH_SECONDS
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> SendingProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._show()
+            self._progress.stop()
+
+    def update(self) -> None:
+        """A portion was dealt with."""
+        if not self.enabled or time.monotonic() < self._next_look:
+            return
+        self._show()
+        self._next_look = time.monotonic() + _REFRESH_SECONDS
+
+    def _show(self) -> None:
+        done, total = self._figures()
+        if self._progress is None or self._task is None:
+            self._progress = _bar()
+            self._task = self._progress.add_task("Sending", total=total, unit="spans")
+            self._progress.start()
+        self._progress.update(self._task, completed=done, total=total)
 
 
 class LiveStatus:

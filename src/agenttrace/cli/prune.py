@@ -42,19 +42,21 @@ def prune(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove what old sessions said; their tokens and cost stay."""
+    from agenttrace.record import own_logs
     from agenttrace.store import pruning
 
     settings = opening.settings()
     cutoff = time.time() - _seconds(settings, older_than)
     with opening.reading(settings) as connection:
         planned = pruning.measure(connection, cutoff)
-    if dry_run or not planned.sessions:
-        _report(planned, cutoff, done=False, as_json=as_json)
+        logs = len(own_logs.recorded_before(connection, settings.home, cutoff))
+    if dry_run or not (planned.sessions or logs):
+        _report(planned, cutoff, logs, done=False, as_json=as_json)
         return
     if not yes:
-        _ask(planned, cutoff)
-    removed = _prune(settings, cutoff, quiet=as_json, vacuum=vacuum)
-    _report(removed, cutoff, done=True, as_json=as_json)
+        _ask(planned, cutoff, logs)
+    removed, logs = _prune(settings, cutoff, quiet=as_json, vacuum=vacuum)
+    _report(removed, cutoff, logs, done=True, as_json=as_json)
 
 
 def _seconds(settings: Settings, older_than: str | None) -> float:
@@ -68,25 +70,26 @@ def _seconds(settings: Settings, older_than: str | None) -> float:
     return settings.retention.days * 86_400.0
 
 
-def _ask(planned: Pruned, cutoff: float) -> None:
+def _ask(planned: Pruned, cutoff: float, logs: int) -> None:
     from rich.prompt import Confirm
 
-    _report(planned, cutoff, done=False, as_json=False)
+    _report(planned, cutoff, logs, done=False, as_json=False)
     if not output.is_terminal():
         raise UsageError("there is nobody to ask", "Add --yes to prune, or --dry-run to see what would go.")
     if not Confirm.ask("Remove it?", console=output.stderr(), default=False):
         raise CommandError("nothing was removed")
 
 
-def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> Pruned:
+def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> tuple[Pruned, int]:
     from agenttrace.cli.record import stop_event
     from agenttrace.cli.search import bring_up_to_date
-    from agenttrace.record import search_index
+    from agenttrace.record import own_logs, search_index
     from agenttrace.record.dedup import cleanup_expired
     from agenttrace.store import pruning
 
     with opening.writing(settings) as connection, stop_event() as stop:
         removed = pruning.prune(connection, cutoff, stop=stop.is_set)
+        logs = own_logs.remove_recorded(connection, settings.home, cutoff)
         cleanup_expired(connection, cutoff)
         if removed.sessions:
             search_index.reset(connection)
@@ -94,7 +97,7 @@ def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> P
             _vacuum(connection)
     if removed.sessions:
         bring_up_to_date(settings, quiet=quiet)
-    return removed
+    return removed, logs
 
 
 def _vacuum(connection: sqlite3.Connection) -> None:
@@ -102,16 +105,19 @@ def _vacuum(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _report(pruned: Pruned, cutoff: float, *, done: bool, as_json: bool) -> None:
+def _report(pruned: Pruned, cutoff: float, logs: int, *, done: bool, as_json: bool) -> None:
     if as_json:
         before = times.iso(round(cutoff * 1e6))
-        output.print_json({**pruned._asdict(), "before": before, "dry_run": not done})
+        output.print_json({**pruned._asdict(), "log_files": logs, "before": before, "dry_run": not done})
         return
     since = figures.clock(round(cutoff * 1e6))
-    if not pruned.sessions:
-        output.say(f"No session is older than {since}; there is nothing to remove.")
-        return
     verb = "Removed" if done else "Would remove"
+    if logs:
+        output.say(f"{verb} {figures.counted(logs, 'log')} of spans that were received before {since}.")
+    if not pruned.sessions:
+        if not logs:
+            output.say(f"No session is older than {since}; there is nothing to remove.")
+        return
     output.say(
         f"{verb} {figures.counted(pruned.sessions, 'session')} silent since {since}: "
         f"{figures.counted(pruned.events, 'event')}, {figures.counted(pruned.spans, 'span')}, "

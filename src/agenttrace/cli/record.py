@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,6 +56,7 @@ def record(
 
     Reads every log of every agent, goes on where it stopped, and follows the files as they grow. The logs
     themselves are never changed. Only one recorder runs on a data directory; the second one says so and leaves.
+    Without --once, what is recorded is also sent to the destinations of the settings; see agenttrace export.
     """
     chosen = _checked_paths(paths or [])
     name = opening.checked_agent(agent)
@@ -65,7 +66,7 @@ def record(
         if once:
             work = partial(import_now, settings, lock, stop, paths=chosen, agent=name, quiet=as_json, index=index)
         else:
-            work = partial(follow, settings, lock, stop, paths=chosen, agent=name, quiet=as_json)
+            work = partial(follow, settings, lock, stop, paths=chosen, agent=name, quiet=as_json, export=True)
         summary = rebuilding(settings, work)
     if as_json:
         output.print_json(summary)
@@ -221,8 +222,13 @@ def follow(
     paths: Sequence[str] = (),
     agent: str | None = None,
     quiet: bool,
+    export: bool = False,
 ) -> Summary:
-    """Record until told to stop; much that waits is imported first, on all cores."""
+    """Record until told to stop; much that waits is imported first, on all cores.
+
+    With ``export`` what is recorded is also sent, to wherever the settings say.
+    """
+    from agenttrace.cli.exporter_process import exporting
     from agenttrace.record.importing import PARALLEL_BYTES
     from agenttrace.record.recorder import Recorder
 
@@ -234,7 +240,8 @@ def follow(
         imported = import_now(settings, lock, stop, paths=paths, agent=agent, quiet=quiet, index=False)
         recorder = Recorder(settings, paths=paths, agent=agent)
     try:
-        _watch(recorder, stop, quiet=quiet)
+        with exporting(settings, announce=not quiet) if export else nullcontext():
+            _watch(recorder, stop, quiet=quiet)
         summary = recorder.finish(started)
     finally:
         recorder.close()

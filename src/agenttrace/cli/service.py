@@ -72,6 +72,23 @@ def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = 
         return
     output.say(f"Installed {what.path}; recording runs.", "green")
     output.say(what.hint)
+    _note_missing_keys()
+
+
+def _note_missing_keys() -> None:
+    """Keys of destinations are often in the environment of a shell, which the service does not have."""
+    from agenttrace import service
+    from agenttrace.config import load_settings
+
+    here = opening.settings()
+    there = load_settings(environ=service.kept_variables(here.home))
+    missing = sorted({name for each in there.destinations for name in each.missing})
+    if missing:
+        output.note(
+            f"The service does not have {', '.join(missing)}, so what it records is not sent where these are needed. "
+            "Write the keys into agenttrace.toml and close it to others (chmod 600), or give them to the service.",
+            "yellow",
+        )
 
 
 @app.command()

@@ -184,12 +184,16 @@ class Tree:
         return line
 
     def _name(self, span: SpanView) -> Text:
+        if span.kind == "turn" and span.parent_id is not None and span.stream == "main":
+            return output.styled(span.name.removeprefix("invoke_agent "), "bold")
         if span.kind == "turn":
             number = f"Turn {span.turn_index + 1}" if span.turn_index >= 0 else "Before the first turn"
             subagent = "" if span.stream == "main" else f" · {span.name.removeprefix('invoke_agent ')}"
             return output.styled(number + subagent, "bold")
         if span.kind == "tool":
             return output.styled(str(span.attributes.get("tool") or span.name), "bold cyan")
+        if span.kind == "span":
+            return output.styled(span.name, "cyan")
         return output.styled(span.model or "model", "blue")
 
     def _tokens(self, span: SpanView) -> Text:
@@ -226,7 +230,7 @@ class Tree:
         contents = self._contents.get(span.span_id, ())
         if span.kind == "turn":
             text = str(span.attributes.get("prompt") or _first(contents, "prompt"))
-        elif span.kind == "tool":
+        elif span.kind in ("tool", "span"):
             text = _first(contents, "arguments")
         else:
             text = _first(contents, "text")

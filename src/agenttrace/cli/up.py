@@ -57,7 +57,7 @@ def up(
     with recording(settings) as (lock, stop), run_half(settings, as_json=as_json):
         found = what_is_there(settings)
         if as_json:
-            output.print_json({"found": found}, one_line=True)
+            output.print_json({"found": found, "destinations": _destinations(settings)}, one_line=True)
         else:
             show_found(found)
         rebuilding(settings, lambda: import_now(settings, lock, stop, quiet=as_json))
@@ -65,9 +65,13 @@ def up(
             raise typer.Exit(INTERRUPTED)
         if not as_json:
             _next_steps(any(each["sessions"] for each in found))
-        summary = rebuilding(settings, lambda: follow(settings, lock, stop, quiet=as_json))
+        summary = rebuilding(settings, lambda: follow(settings, lock, stop, quiet=as_json, export=True))
         if as_json:
             output.print_json(summary, one_line=True)
+
+
+def _destinations(settings: Settings) -> list[dict[str, object]]:
+    return [{"name": each.name, "kind": each.type, "address": each.address} for each in settings.destinations]
 
 
 def run_half(settings: Settings, *, as_json: bool) -> AbstractContextManager[None]:

@@ -100,6 +100,12 @@ class Courier:
             await self._send(ready)
         return dealt + len(chosen)
 
+    async def is_unsettled(self) -> bool:
+        """Whether something was sent of which will soon be known whether it is there."""
+        if self.waits or await self._call(self._is_paused):
+            return False
+        return bool(await self._call(self._ledger.entries, self._number, "sending", 1))
+
     async def _is_ahead(self) -> bool:
         """Whether so much was accepted and not yet stored that more would only be lost with it."""
         if self._destination.accepted_is_stored:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing, suppress
 from typing import NamedTuple
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 #: How often is looked for what may be sealed.
 SEAL_SECONDS = 2.0
+#: How long is waited for destinations that do not say at once what they have stored.
+SETTLE_SECONDS = 90.0
 
 
 class _Served(NamedTuple):
@@ -138,7 +141,14 @@ class Exporter:
             Sealer(connection, self.settings).run(stop, quiet_seconds)
 
     async def _empty(self, served: _Served, stop: Callable[[], bool], on_round: Callable[[], None]) -> None:
-        while not stop() and await served.courier.deliver():
+        give_up = time.monotonic() + SETTLE_SECONDS
+        while not stop():
+            if await served.courier.deliver():
+                give_up = time.monotonic() + SETTLE_SECONDS
+            elif time.monotonic() > give_up or not await served.courier.is_unsettled():
+                return
+            else:
+                await asyncio.sleep(0.5)
             on_round()
 
     def _left_over(self, served: Sequence[_Served]) -> dict[str, str]:
@@ -149,10 +159,12 @@ class Exporter:
         for each in served:
             row = rows[each.courier.settings.name]
             states = found.get(row.destination_id, {})
-            waiting = states.get("queued", 0) + states.get("sending", 0)
-            if waiting:
+            queued, sent = states.get("queued", 0), states.get("sending", 0)
+            if queued:
                 why = "paused" if row.paused else row.last_error or "not sent"
-                left[row.name] = f"{waiting} spans wait ({why})"
+                left[row.name] = f"{queued + sent} spans wait ({why})"
+            elif sent:
+                left[row.name] = f"{sent} spans were sent and are not confirmed yet"
         return left
 
     async def _close(self, served: Sequence[_Served]) -> None:

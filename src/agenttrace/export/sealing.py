@@ -1,9 +1,9 @@
 """Sealing: a trace that can no longer change is queued, whole, for every destination that wants it.
 
-A trace is a turn with everything under it, subagents included. It is sealed when nothing in it is open and nothing was
-recorded of it for a while; where its session has said nothing for long, also with what the log left open. Late lines
-do come, hours after the turn: spans that they add are queued then, spans that they change are not sent again, as no
-destination would replace them everywhere, but counted as late.
+A trace is a turn with everything under it, subagents included. It is sealed when its root is there, nothing in it is
+open, and nothing was recorded of it for a while; where its session has said nothing for long, also with what the log
+left open. Late lines do come, hours after the turn: spans that they add are queued then, spans that they change are not
+sent again, as no destination would replace them everywhere, but counted as late.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Sealer:
         sealed = {
             trace: rows
             for trace, rows in families.items()
-            if trace not in moving and (over or all(row.status != "open" for row in rows))
+            if trace not in moving and (over or _is_complete(rows))
         }
         looked_at = [each for each in touched if self._is_settled(traces, each, families, sealed)]
         self._remember(found[0], touched, looked_at)
@@ -177,6 +177,11 @@ class Sealer:
                 ledger.mark_late(destination, queue.late)
             # One that was touched again meanwhile keeps its newer mark.
             self._connection.executemany(_LOOKED_AT, looked_at)
+
+
+def _is_complete(rows: Sequence[SpanRow]) -> bool:
+    """Whether all is closed, and the root is there: spans that are received come children first."""
+    return all(row.status != "open" for row in rows) and any(row.parent_id is None for row in rows)
 
 
 class _Queue(NamedTuple):

@@ -6,6 +6,8 @@ never sees an agent's own format.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from agenttrace.model import Usage
@@ -97,6 +99,32 @@ class ResponseUsage(Act, frozen=True):
     estimated: bool = False
     #: Creates a step of its own even when one is open (calls outside the turn, such as compaction).
     detached: bool = False
+
+
+class Finished(Act, frozen=True, kw_only=True):
+    """A whole span with ids of its own, told when it was over. Its parent may come later, or never."""
+
+    span_id: bytes
+    trace_id: bytes
+    parent_id: bytes | None
+    #: ``turn``, ``step``, ``tool`` or ``span``.
+    kind: str
+    name: str
+    start: int
+    end: int
+    #: ``ok`` or ``error``.
+    status: str = "ok"
+    model: str | None = None
+    #: The prompt, cut to a few hundred characters.
+    prompt: str | None = None
+    #: True where the trace begins, or the part of it that this program did.
+    entry: bool = False
+    #: What a model response cost, named as in ``ResponseUsage``.
+    response: str | None = None
+    usage: Usage | None = None
+    #: True where ``usage`` may only repeat what model calls told: it counts if none of the trace did before.
+    sum: bool = False
+    attributes: dict[str, Any] = {}
 
 
 class Error(Act, frozen=True):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from agenttrace import ids
 from agenttrace.model import Event, Session
 from agenttrace.record.agents import AGENTS
-from agenttrace.record.agents.contract import Agent, Content, Source
+from agenttrace.record.agents.contract import Agent, Content, Source, TellsAttributes
 from agenttrace.store.reading import RawLine, SpanView, file_source, raw_lines
 
 
@@ -53,6 +53,12 @@ class Interpreter:
             path, source = file_source(self._connection, file_id)
             self._sources[file_id] = (path, _decoded(source))
         return self._sources[file_id]
+
+
+def attributes_of(said: Said) -> dict[str, Any]:
+    """What a line says of its span beside texts, for agents whose lines are spans."""
+    agent = next((each for each in AGENTS if each.name == said.source.agent), None)
+    return agent.attributes(said.line.raw) if isinstance(agent, TellsAttributes) else {}
 
 
 def _decoded(source: bytes | None) -> Source | None:

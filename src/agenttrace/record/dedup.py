@@ -29,6 +29,15 @@ SESSION_IDS_LIMIT = 200_000
 _HEX_ID = re.compile("[0-9a-f]{32}")
 
 
+#: Which traces a session had matters as long as anything of it is known.
+_FORGET_NOTES = """
+DELETE FROM sessions WHERE parent IS NOT NULL AND events = 0 AND started_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM sessions whole JOIN processed_events ON processed_events.session_id = whole.id
+    WHERE whole.agent = sessions.agent AND whole.session_id = sessions.parent
+)
+"""
+
+
 class SessionIds:
     """L0 for one session."""
 
@@ -269,6 +278,7 @@ def cleanup_expired(connection: sqlite3.Connection, cutoff: float) -> int:
             for number in gone
         )
         connection.executemany("DELETE FROM pruned WHERE session_id = ?", ((number,) for number in gone))
+        connection.execute(_FORGET_NOTES)
     return removed
 
 

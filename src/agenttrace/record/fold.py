@@ -22,8 +22,21 @@ REMEMBERED_STEPS = 16
 REMEMBERED_CALLS = 512
 #: Calls that are over are remembered by their id alone, so that one which is logged again does not open anew.
 REMEMBERED_PAST_CALLS = 64
+#: Of spans that come whole: how many of their traces.
+REMEMBERED_TRACES = 64
 PROMPT_PREVIEW = 300
 ERROR_PREVIEW = 500
+
+
+class TraceState(msgspec.Struct):
+    """What is remembered of a trace whose spans come whole, one by one."""
+
+    #: Its place among the traces of the session.
+    number: int
+    #: Whether the span was met with which it begins, which is the last to end.
+    entered: bool = False
+    #: Whether a span of it told what it cost.
+    metered: bool = False
 
 
 class StreamState(msgspec.Struct):
@@ -44,6 +57,10 @@ class StreamState(msgspec.Struct):
     last_at: int = 0
     model: str | None = None
     memory: dict[str, Any] = msgspec.field(default_factory=dict)
+    #: The latest traces of which whole spans were met, by their id, and how many there were.
+    traces: dict[str, TraceState] = msgspec.field(default_factory=dict)
+    trace_count: int = 0
+    span_count: int = 0
 
 
 class UsageFact(msgspec.Struct, gc=False):
@@ -70,6 +87,8 @@ class Folder:
         self.info: list[a.SessionInfo] = []
         self.spawned: list[a.Spawned] = []
         self.first_prompt: str | None = None
+        #: When the earliest span began that came whole: its line was written at its end.
+        self.earliest: int | None = None
         self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
         self.fed = False
         self._event_id = b""
@@ -85,6 +104,7 @@ class Folder:
             a.ToolArguments: self._tool_arguments,
             a.ToolEnd: self._tool_end,
             a.ResponseUsage: self._response_usage,
+            a.Finished: self._finished,
             a.Error: self._error,
             a.Note: self._note,
             a.Waiting: self._waiting,
@@ -125,9 +145,14 @@ class Folder:
 
     def taken(self) -> None:
         """What changed is stored; collect anew."""
-        self.changed, self.usage, self.info = {}, {}, []
-        self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
+        self.changed, self.usage = {}, {}
+        self.summarised()
         self.fed = False
+
+    def summarised(self) -> None:
+        """What it means for the session's row is there; count anew."""
+        self.info, self.earliest = [], None
+        self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
 
     # -- turns ------------------------------------------------------------------------------------------------
 
@@ -354,6 +379,76 @@ class Folder:
         span.attributes["closed_by"] = why
         self._close(span, "unclosed", self.state.last_at)
 
+    # -- spans that come whole --------------------------------------------------------------------------------
+
+    def _finished(self, act: a.Finished) -> None:
+        state = self.state
+        trace = self._trace(act.trace_id.hex())
+        state.span_count += 1
+        span = Span(
+            span_id=act.span_id,
+            trace_id=act.trace_id,
+            parent_id=act.parent_id,
+            kind=act.kind,
+            name=act.name,
+            start=act.start,
+            end=max(act.end, act.start),
+            status=act.status,
+            model=act.model,
+            turn_index=trace.number,
+            step_n=state.span_count,
+            attributes=act.attributes,
+        )
+        if act.response is not None and act.usage is not None and not (act.sum and trace.metered):
+            span.response_name, span.response = act.response, ids.response_key(act.response)
+            self._claim(span.response, UsageFact(act.usage, act.model or UNKNOWN_MODEL, self._at, False))
+            trace.metered = True
+        self._count(act, trace)
+        state.state = "ended" if trace.entered else "working"
+        self._touch(span)
+
+    def _count(self, act: a.Finished, trace: TraceState) -> None:
+        """A trace is one turn, however many programs had a part in it."""
+        if act.entry:
+            self.new_turns += not trace.entered
+            trace.entered = True
+        self.new_steps += act.kind == "step"
+        self.new_tools += act.kind == "tool"
+        self.new_errors += act.status == "error"
+        self.earliest = act.start if self.earliest is None else min(self.earliest, act.start)
+        self.first_prompt = self.first_prompt or (act.prompt and act.prompt[:PROMPT_PREVIEW])
+
+    def _trace(self, trace: str) -> TraceState:
+        """What is known of a trace, which is the latest from now on."""
+        state = self.state
+        known = state.traces.pop(trace, None)
+        if known is None:
+            known = TraceState(number=state.trace_count)
+            state.trace_count += 1
+        state.traces[trace] = known
+        if len(state.traces) > REMEMBERED_TRACES:
+            del state.traces[next(iter(state.traces))]
+        return known
+
+    def absorb(self, part: Folder, trace: str) -> int:
+        """Take over what was folded of a trace before its session was known; its place among the others here."""
+        own, other = self.state, part.state
+        place = self._trace(trace)
+        before = other.traces.get(trace)
+        if before is not None:
+            place.entered, place.metered = place.entered or before.entered, place.metered or before.metered
+        own.memory = own.memory or other.memory
+        own.model = own.model or other.model
+        own.last_at = max(own.last_at, other.last_at)
+        for span in part.changed.values():
+            span.turn_index = place.number
+        self.changed |= part.changed
+        for response, fact in part.usage.items():
+            self._claim(response, fact)
+        self.first_prompt = self.first_prompt or part.first_prompt
+        self.fed = True
+        return place.number
+
     # -- usage, errors, notes ---------------------------------------------------------------------------------
 
     def _response_usage(self, act: a.ResponseUsage) -> None:
@@ -368,19 +463,23 @@ class Folder:
         if step.response is None or step.response_name != act.response:
             step.response_name, step.response = act.response, ids.response_key(act.response)
         self._touch(step)
-        model = act.model or step.model or UNKNOWN_MODEL
-        fact = self.usage.get(step.response)
+        self._claim(
+            step.response, UsageFact(act.usage, act.model or step.model or UNKNOWN_MODEL, self._at, act.estimated)
+        )
+
+    def _claim(self, response: bytes, told: UsageFact) -> None:
+        fact = self.usage.get(response)
         if fact is None:
-            self.usage[step.response] = UsageFact(act.usage, model, self._at, act.estimated)
+            self.usage[response] = told
             return
-        fact.copies += 1
-        fact.at = min(fact.at, self._at)
-        if (act.usage, act.estimated, model) == (fact.usage, fact.estimated, fact.model):
+        fact.copies += 1 + told.copies
+        fact.at = min(fact.at, told.at)
+        if (told.usage, told.estimated, told.model) == (fact.usage, fact.estimated, fact.model):
             return  # as on nearly every line of a response but the first
-        heavier = weight(act.usage, act.estimated) > weight(fact.usage, fact.estimated)
-        fact.model = named_model(model, fact.model, heavier=heavier)
+        heavier = weight(told.usage, told.estimated) > weight(fact.usage, fact.estimated)
+        fact.model = named_model(told.model, fact.model, heavier=heavier)
         if heavier:
-            fact.usage, fact.estimated = act.usage, act.estimated
+            fact.usage, fact.estimated = told.usage, told.estimated
 
     def _error(self, act: a.Error) -> None:
         span = self._find_step(None) if act.scope == "step" else None

@@ -25,6 +25,7 @@ from agenttrace.record.agents.contract import Agent, Source, Unusable
 from agenttrace.record.dedup import SessionIds, Tiers
 from agenttrace.record.fold import Folder, StreamState
 from agenttrace.record.reader import BOM, Chunk
+from agenttrace.record.trace_homes import TraceHomes, is_joined
 from agenttrace.record.tracked import FileRow, TrackedFile, row_values
 from agenttrace.store.database import transaction
 from agenttrace.store.ledger import Claim
@@ -58,6 +59,10 @@ class LiveSession:
         self.prefix = f"{session.session_id}:turn:0:step:0:type:".encode("utf-8", "surrogatepass")
         self.folders: dict[str, Folder] = {}
         self.touched = False
+        #: True for a trace that is part of another session: its row says of which, and nothing else.
+        self.joined = False
+        #: The ids of sessions that became part of this one in the batch; the store has them where they were.
+        self.parts: list[SessionIds] = []
 
 
 class Pipeline:
@@ -83,6 +88,7 @@ class Pipeline:
         self._alone = alone
         self._store_version = -1
         self._sessions: dict[tuple[str, str], LiveSession] = {}
+        self.homes = TraceHomes(self)
         #: Agent and id of every session of which something was taken.
         self.sessions: set[tuple[str, str]] = set()
         self._files: dict[int, TrackedFile] = {}
@@ -175,6 +181,11 @@ class Pipeline:
 
     def live_session(self, agent: str, session_id: str) -> LiveSession:
         """The session, from memory, from the store, or new."""
+        self.sessions.add((agent, session_id))
+        return self.looked_up(agent, session_id)
+
+    def looked_up(self, agent: str, session_id: str) -> LiveSession:
+        """The same for a session of which nothing may be taken."""
         live = self._sessions.get((agent, session_id))
         if live is None:
             number = session_number(agent, session_id)
@@ -182,13 +193,13 @@ class Pipeline:
             new = session is None
             session = session or Session(id=number, agent=agent, session_id=session_id)
             live = LiveSession(session, self.tiers.session(number, new=new and not self._ids_known(number)), new=new)
+            live.joined = is_joined(session)
             self._sessions[(agent, session_id)] = live
         elif not live.touched:
             # Young end of both caches; L0 may have been thrown away since the last batch.
             self._sessions[(agent, session_id)] = self._sessions.pop((agent, session_id))
             live.ids = self.tiers.session(live.session.id, new=False)
         live.touched = True
-        self.sessions.add((agent, session_id))
         return live
 
     def _ids_known(self, number: int) -> bool:
@@ -207,6 +218,16 @@ class Pipeline:
             name = source.name or source.agent
             folder = live.folders[stream] = Folder(live.session.session_id, stream, name, state)
         return folder
+
+    def summarise(self, live: LiveSession) -> None:
+        """Bring the row of a session up to date with what the batch has of it so far."""
+        for folder in live.folders.values():
+            summarise(live.session, folder)
+            folder.summarised()
+
+    def absorb(self, part: int, whole: int, turn: int) -> None:
+        """Have a session in the store become part of another, with the batch."""
+        self._batch.absorbed.append((part, whole, turn))
 
     # -- committing -------------------------------------------------------------------------------------------
 
@@ -254,9 +275,9 @@ class Pipeline:
                 Claim(key, number, fact.at, fact.model, fact.estimated, fact.copies, fact.usage)
                 for key, fact in folder.usage.items()
             ]
-            _summarise(session, folder)
+            summarise(session, folder)
             batch.streams.append((number, stream, _encode_state(folder.state)))
-        if session.events:
+        if session.events or live.joined:
             batch.sessions.append(session)
 
     def _counter_changes(self) -> dict[str, int]:
@@ -273,6 +294,7 @@ class Pipeline:
         for live in self._sessions.values():
             if live.touched:
                 live.touched = live.new = False
+                live.parts = []
                 for folder in live.folders.values():
                     folder.taken()
         self._batch = Batch()
@@ -318,11 +340,13 @@ class Pipeline:
         self._blocks.append((row, packed))
 
 
-def _summarise(session: Session, folder: Folder) -> None:
+def summarise(session: Session, folder: Folder) -> None:
     """What a stream's batch means for its session's row."""
     session.steps += folder.new_steps
     session.tools += folder.new_tools
     session.errors += folder.new_errors
+    if folder.earliest is not None:
+        session.started_at = min(folder.earliest, session.started_at or folder.earliest)
     for info in folder.info:
         session.parent = info.parent or session.parent
         if folder.stream == "main" or session.project is None:
@@ -389,7 +413,7 @@ class _Intake:
                 continue
             event = decode(raw, source)
             if type(event) is Event:
-                if event.key is not None and event.session is None:
+                if event.key is not None and event.session is None and event.trace is None:
                     text = f"{event.type}:key:{event.key}".encode("utf-8", "surrogatepass")
                     events.append((raw, offset, event, sha256(prefix + text).digest()[:16], True))
                 else:
@@ -402,9 +426,14 @@ class _Intake:
     def _identify(self, raw: bytes, event: Event, ordinal: int) -> bytes:
         key = event.key if event.key is not None else line_key(raw, ordinal)
         text = f"{event.type}:key:{key}".encode("utf-8", "surrogatepass")
-        return hashlib.sha256(self._session_of(event).prefix + text).digest()[:16]
+        # The session of a trace may change: its spans must keep their names.
+        prefix = self._session_of(event).prefix if event.trace is None else f"trace:{event.trace}:".encode()
+        return hashlib.sha256(prefix + text).digest()[:16]
 
     def _session_of(self, event: Event) -> LiveSession:
+        """Where the event is recorded, if it is."""
+        if event.trace is not None:
+            return self.pipeline.homes.of(self.source.agent, event.trace)
         if event.session is None:
             return self.live
         return self.pipeline.live_session(self.source.agent, event.session)
@@ -430,7 +459,7 @@ class _Intake:
 
     def _known(self, events: list[_Entry]) -> set[bytes]:
         """The ids recorded before this chunk. Repeats inside the chunk show when they are recorded."""
-        if not any(entry[2].session for entry in events):
+        if not any(entry[2].session or entry[2].trace for entry in events):
             return self.pipeline.tiers.known(self.live.ids, [entry[3] for entry in events])
         by_session: dict[int, list[bytes]] = {}
         lives: dict[int, LiveSession] = {}
@@ -440,13 +469,14 @@ class _Intake:
             by_session.setdefault(live.session.id, []).append(entry[3])
         known: set[bytes] = set()
         for number, event_ids in by_session.items():
-            known |= self.pipeline.tiers.known(lives[number].ids, event_ids)
+            for ids in (lives[number].ids, *lives[number].parts):
+                known |= self.pipeline.tiers.known(ids, event_ids)
         return known
 
     def _record(self, entry: _Entry, known: set[bytes]) -> bool:
         """Fold one event and keep its line; False if it was known."""
         raw, offset, event, event_id, _ = entry
-        live = self.live if event.session is None else self._session_of(event)
+        live = self.live if event.session is None and event.trace is None else self._session_of(event)
         ids = live.ids.ids
         if event.key is None:
             fresh_id = self._ordinal_id(raw, offset, event, event_id, known, live)
@@ -458,6 +488,9 @@ class _Intake:
         elif event_id in ids:
             self.pipeline.tiers.repeated()
             return False
+        if event.trace is not None:
+            live = self.pipeline.homes.named(self.source, event.trace, event.session)
+            ids = live.ids.ids
         ids.add(event_id)
         source, session, at = self.source, live.session, event.at
         stream = event.stream or source.stream

@@ -325,7 +325,7 @@ class Recorder:
         if self._share is None:
             return True
         index, count = self._share
-        if source is None or source.agent == "agenttrace":
+        if source is None or source.agent in ("agenttrace", "otlp"):
             return index == 0
         return session_number(source.agent, source.session_id) % count == index
 
@@ -465,6 +465,8 @@ def _roots(settings: Settings, agents: Sequence[Agent], paths: Sequence[str], en
     if paths:
         return named_roots(paths)
     home = Path(environ.get("HOME") or Path.home())
+    # Wherever the settings say that the data directory is: our own logs are written there.
+    environ = {**environ, "AGENTTRACE_HOME": str(settings.home)}
     return [*agent_roots(agents, environ, home), *named_roots(settings.record.paths)]
 
 

@@ -310,8 +310,15 @@ class _Salvage:
         cost = self._read("responses", f"session_id IN ({chosen})", what)
         emptied = (row | dict.fromkeys(_COUNTED, 0) for row in named.rows())
         self._write("sessions", named.columns, (tuple(row.values()) for row in emptied), "IGNORE")
+        self._copy_notes({(row["agent"], row["session_id"]) for row in named.rows()})
         self._write("responses", cost.columns, cost.values)
         ledger.rebuild_rollup(self.new, day_of=self.day_of)
+
+    def _copy_notes(self, pruned: set[tuple[str, str]]) -> None:
+        """Which traces are part of pruned sessions: where their ids are looked for when they are read again."""
+        notes = self._read("sessions", "events = 0 AND started_at IS NULL AND parent IS NOT NULL", "traces")
+        chosen = (tuple(row.values()) for row in notes.rows() if (row["agent"], row["parent"]) in pruned)
+        self._write("sessions", notes.columns, chosen, "IGNORE")
 
     def _read(self, table: str, where: str = "1", what: str = "") -> Salvaged:
         found = self.old.table(table, where=where)

@@ -25,6 +25,9 @@ from agenttrace.serve.chat import chat_router
 from agenttrace.serve.console import console_router, load_page
 from agenttrace.serve.context import Context
 from agenttrace.serve.health import Life, health_router
+from agenttrace.serve.intake.router import intake_router
+from agenttrace.serve.intake.span_log import SpanLog, log_directory
+from agenttrace.serve.intake.writer import SpanWriter
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics, metrics_router
 from agenttrace.serve.problems import Problem, ProblemError, add_handlers
@@ -54,6 +57,7 @@ def create_app(engine: Engine | None, settings: Settings, *, problem: str | None
         app.include_router(router)
     app.include_router(health_router(engine, context.life))
     app.include_router(metrics_router(engine, context.metrics))
+    app.include_router(intake_router(context))
     app.include_router(access_router(context.access, settings.serve))
     for router in api_routers(context):
         app.include_router(router)
@@ -79,6 +83,7 @@ def _context(engine: Engine | None, settings: Settings, problem: str | None) -> 
         life=Life(),
         metrics=Metrics(),
         access=open_access(settings),
+        intake=SpanWriter(SpanLog(log_directory(settings.home))),
         bind=settings.serve.host,
     )
 

@@ -28,6 +28,8 @@ SECURITY_SCHEMES: dict[str, Any] = {
 }
 INTERNAL_ONLY: dict[str, Any] = {"security": [{"InternalToken": []}]}
 CHAT_USERS_ONLY: dict[str, Any] = {"security": [{"ChatUser": []}]}
+#: Nothing is needed on the machine itself.
+INTAKE_SENDERS: dict[str, Any] = {"security": [{}, {"InternalToken": []}]}
 
 _ALGORITHM = "HS256"
 _LONGEST_SUBJECT = 100

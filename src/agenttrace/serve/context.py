@@ -11,6 +11,7 @@ from agenttrace.serve.api.hub import Hub
 from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.health import Life
+from agenttrace.serve.intake.writer import SpanWriter
 from agenttrace.serve.metrics import Metrics
 
 
@@ -28,11 +29,14 @@ class Context:
     life: Life
     metrics: Metrics
     access: AccessStore
+    #: What programs send goes through it.
+    intake: SpanWriter
     #: The host that the server listens on.
     bind: str
 
     def close(self) -> None:
         """Let go of the files, after the last answer."""
+        self.intake.close()
         self.index.close()
         self.reader.close()
         self.access.close()

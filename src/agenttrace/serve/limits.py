@@ -7,6 +7,7 @@ import logging
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttrace.serve import console
+from agenttrace.serve.intake.paths import INTAKE
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError, problem
 
@@ -50,6 +51,10 @@ class Limits:
             self._metrics.requests.labels(_LABELS.get(route, route), scope["method"], str(status)).inc()
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in INTAKE:
+            # Spans come in larger portions, and their senders want errors of another kind.
+            await self._app(scope, receive, send)
+            return
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if declared.isdigit() and int(declared) > self._most:
             await self._too_large().response()(scope, receive, send)

@@ -35,6 +35,9 @@ class Metrics:
         self.triggers = Counter(
             "agenttrace_triggers", "Triggers accepted.", ["event_type", "status"], registry=self.registry
         )
+        self.spans = Counter(
+            "agenttrace_intake_spans", "Spans received over OTLP.", ["outcome"], registry=self.registry
+        )
         self.shared = SharedGauges(self.registry)
 
 

@@ -159,8 +159,17 @@ def _session(row: Sequence[Any], stale_minutes: int) -> Session:
     return session
 
 
+_JOINED = """
+SELECT whole.id FROM sessions part JOIN sessions whole ON whole.agent = part.agent AND whole.session_id = part.parent
+WHERE part.id = ? AND part.events = 0 AND part.started_at IS NULL
+"""
+
+
 def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: int = 15) -> list[Session]:
-    """Sessions whose id is ``name`` or begins with it, newest first; pruned ones (without events) too."""
+    """Sessions whose id is ``name`` or begins with it, newest first; pruned ones (without events) too.
+
+    A trace that is part of a session is found by its id, and the session is what comes back.
+    """
     query = f"SELECT {_SESSION_LIST} FROM sessions s WHERE s.agent <> '' AND s.session_id"
     rows = connection.execute(f"{query} = ?", (name,)).fetchall()
     if not rows:
@@ -171,9 +180,22 @@ def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: i
         rows = connection.execute(
             f"{query} LIKE ? ESCAPE '\\' ORDER BY s.last_at DESC LIMIT 20", (f"session\\_{_like(name)}%",)
         ).fetchall()
-    found = [_session(row, stale_minutes) for row in rows]
+    found = [_whole(connection, _session(row, stale_minutes), stale_minutes) for row in rows]
     _name_parents(connection, found)
-    return found
+    return list({session.id: session for session in found}.values())
+
+
+def joined_to(connection: sqlite3.Connection, number: int) -> int | None:
+    """The session that a trace became part of, where its row is only the note of that."""
+    row = connection.execute(_JOINED, (number,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _whole(connection: sqlite3.Connection, session: Session, stale_minutes: int) -> Session:
+    """The session itself, or the one that it became part of."""
+    number = joined_to(connection, session.id) if session.events == 0 else None
+    found = [] if number is None else sessions_by_number(connection, [number], stale_minutes=stale_minutes)
+    return found[0] if found else session
 
 
 # -- spans --------------------------------------------------------------------------------------------------------

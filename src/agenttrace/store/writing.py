@@ -12,6 +12,7 @@ import msgspec
 
 from agenttrace.model import Session, Span
 from agenttrace.store import ledger
+from agenttrace.store.absorbing import absorb
 from agenttrace.store.database import transaction
 from agenttrace.store.ledger import Claim
 
@@ -86,6 +87,8 @@ class Batch(msgspec.Struct, kw_only=True):
     streams: list[tuple[int, str, bytes]] = msgspec.field(default_factory=list)
     links: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
     claims: list[Claim] = msgspec.field(default_factory=list)
+    #: Sessions that become part of another one: both, and which turn of that they are.
+    absorbed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
     counters: dict[str, int] = msgspec.field(default_factory=dict)
 
 
@@ -130,6 +133,8 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     _insert(connection, _INSERT_EVENT, batch.events)
     many(_INSERT_BLOCK, batch.blocks)
     many(_INSERT_QUARANTINE, batch.quarantine)
+    for part, whole, turn in batch.absorbed:
+        absorb(connection, part, whole, turn)
     (last,) = connection.execute(_LAST_EVENT).fetchone()
     _insert(connection, _UPSERT_SPAN, [(*row, last) for row in batch.spans])
     moved = ledger.moved_sessions(connection, batch.sessions)

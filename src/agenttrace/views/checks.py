@@ -27,6 +27,8 @@ _LITTLE_SPACE = 100_000_000
 _SOME_SPACE = 1_000_000_000
 #: Claude Code's own default, in days.
 CLAUDE_PERIOD = 30
+#: Settings that are tables: what is in them is not shown, as it may be a secret.
+_TABLES = ("prices.", "destinations.")
 #: How long before a deletion it is worth a warning, in days.
 _NEAR = 5
 
@@ -75,7 +77,7 @@ def _descriptors() -> Check:
 def settings_in_use(settings: Settings) -> Check:
     """Settings that are not the default, with where they come from."""
     changed = [
-        f"{name} = {settings.shown(name)} ({origin})" if not name.startswith("prices.") else f"{name} ({origin})"
+        f"{name} ({origin})" if name.startswith(_TABLES) else f"{name} = {settings.shown(name)} ({origin})"
         for name, origin in sorted(settings.origins.items())
     ]
     return Check("settings", "ok", "; ".join(changed) or "all default")

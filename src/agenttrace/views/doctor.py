@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agenttrace.views import checks, places, run_checks
+from agenttrace.views import checks, export_checks, places, run_checks
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -24,5 +24,6 @@ def all_checks(settings: Settings) -> Iterator[checks.Check]:
     yield from checks.agents(settings, listing)
     yield from checks.watching(listing)
     yield from checks.deletions(settings, listing)
+    yield from export_checks.destinations(settings)
     yield from run_checks.applications(settings)
     yield run_checks.database(settings)

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING
 
+from agenttrace.ids import tool_span_id
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from agenttrace.views.events import Heard
 
 _AROUND = 70
+_SPAN_NAME = "SELECT name FROM spans WHERE session_id = ? AND span_id = ?"
 
 
 def matching(connection: sqlite3.Connection, expression: str, limit: int) -> list[int]:
@@ -41,8 +43,20 @@ def best(heard: Heard, terms: re.Pattern[str]) -> tuple[Content | None, int]:
     return (heard.said.contents[0], 0) if heard.said.contents else (None, 0)
 
 
-def snippet(text: str, place: int) -> str:
+def span_of(connection: sqlite3.Connection, heard: Heard, content: Content | None) -> tuple[bytes | None, str | None]:
+    """The span that holds the text: what a tool was asked stands in the line of the model call that asked it."""
+    said, own = heard.said, heard.said.line.span_id
+    if own is not None and content is not None and content.call:
+        stream = said.event.stream or said.source.stream
+        tool = tool_span_id(heard.session.session_id, stream, own, content.call)
+        row = connection.execute(_SPAN_NAME, (heard.session.id, tool)).fetchone()
+        if row is not None:
+            return tool, row[0]
+    return own, heard.span
+
+
+def snippet(text: str, place: int, around: int = _AROUND) -> str:
     """A line of text around a place."""
-    start = max(0, place - _AROUND)
-    cut = one_line(text[start : place + 2 * _AROUND])
-    return ("…" if start else "") + cut + ("…" if len(text) > place + 2 * _AROUND else "")
+    start = max(0, place - around)
+    cut = one_line(text[start : place + 2 * around])
+    return ("…" if start else "") + cut + ("…" if len(text) > place + 2 * around else "")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agenttrace.record.agents.contract import Content
     from agenttrace.store.reading import SpanView
 
+#: Other work has no operation of its own.
 OPERATIONS = {"turn": "invoke_agent", "step": "chat", "tool": "execute_tool"}
 #: Who serves a model, by how its name begins; the values are those of the conventions.
 _PROVIDERS = (
@@ -71,10 +72,10 @@ def usage_fields(usage: Usage) -> dict[str, int]:
 def conventional(session: Session, span: SpanView, contents: Sequence[Content], *, full: bool) -> dict[str, Any]:
     """The span's attributes under the names of the GenAI conventions."""
     found: dict[str, Any] = {
-        "gen_ai.operation.name": OPERATIONS[span.kind],
+        "gen_ai.operation.name": OPERATIONS.get(span.kind),
         "gen_ai.conversation.id": session.session_id,
-        "gen_ai.provider.name": provider(session.agent, span.model or session.model),
-        "gen_ai.agent.name": session.agent,
+        "gen_ai.provider.name": span.attributes.get("provider") or provider(session.agent, span.model or session.model),
+        "gen_ai.agent.name": span.attributes.get("agent") or session.agent,
         "gen_ai.agent.version": session.version,
     }
     if span.kind == "step":

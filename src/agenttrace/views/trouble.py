@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 from agenttrace.views.plain import one_line
 
 
@@ -34,3 +36,33 @@ def database_trouble(url: str | None, error: BaseException) -> TroubleError | No
         reason = reason.replace(str(password), "***") if password else reason
         return TroubleError(f"the database cannot be used: {reason}", fix)
     return None
+
+
+def store_trouble(error: BaseException) -> TroubleError | None:
+    """What can be expected of the trace store; None for a bug."""
+    from agenttrace.store.database import CorruptStoreError, StoreError, is_corruption
+    from agenttrace.views.checks import REBUILD
+
+    if isinstance(error, CorruptStoreError) or (isinstance(error, sqlite3.Error) and is_corruption(error)):
+        return TroubleError(f"the store is damaged: {error}", REBUILD)
+    if isinstance(error, StoreError):
+        return TroubleError(str(error))
+    if isinstance(error, sqlite3.OperationalError) and (fix := _store_fix(str(error))):
+        return TroubleError(f"the store cannot be used: {error}", fix)
+    return None
+
+
+def _store_fix(reason: str) -> str:
+    if "locked" in reason or "busy" in reason:
+        return "Another program holds it; try again when that is done."
+    if "is full" in reason:
+        return "Free some disk space, then run the command again: it goes on where it stopped."
+    if "readonly" in reason or "unable to open" in reason:
+        return "Check the permissions of the data directory, or set AGENTTRACE_HOME to another one."
+    return "Check the disk, then run agenttrace doctor." if "disk" in reason else ""
+
+
+def file_problem(error: OSError) -> str:
+    """What is wrong, and with which file."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason

@@ -99,7 +99,7 @@ export interface Timeline {
   streams: string[];
   span_id: string[];
   parent_id: (string | null)[];
-  kind: ("turn" | "step" | "tool")[];
+  kind: ("turn" | "step" | "tool" | "span")[];
   name: string[];
   start: number[];
   end: (number | null)[];
@@ -166,7 +166,7 @@ export interface SpanDetail {
   trace_id: string;
   span_id: string;
   parent_id: string | null;
-  kind: "turn" | "step" | "tool";
+  kind: "turn" | "step" | "tool" | "span";
   name: string;
   start: string;
   end: string | null;
@@ -563,18 +563,73 @@ export interface RunState {
 export interface Destination {
   name: string;
   kind: string;
-  state: string;
+  address: string;
+  state: "idle" | "sending" | "waiting" | "paused" | "unused" | "stopped" | "removed";
+  reason: string | null;
+  retry_at: string | null;
+  paused: boolean;
   queued: number;
+  sending: number;
   acknowledged: number;
   refused: number;
   unknown: number;
-  last_sent_at: string | null;
+  dropped: number;
+  late: number;
+  rejected: number;
+  oldest_queued_at: string | null;
+  last_success_at: string | null;
   last_error: string | null;
+  last_error_at: string | null;
+  requests: number;
+  sent_bytes: number;
+  added_at: string | null;
+  since: string | null;
 }
 
-/** All destinations. */
+/** Whether anybody sends. */
+export interface ExporterState {
+  running: boolean;
+  pid: number | null;
+}
+
+/** Who sends, and all destinations. */
 export interface Exports {
+  exporter: ExporterState;
   destinations: Destination[];
+}
+
+/** A span on its way to a destination; of one that was removed from the store, only where it was is known. */
+export interface ExportSpan {
+  session: string;
+  session_id: string | null;
+  agent: string | null;
+  title: string | null;
+  span_id: string;
+  span: string | null;
+  kind: string | null;
+  started_at: string | null;
+  state: "queued" | "sending" | "acknowledged" | "refused" | "unknown" | "dropped";
+  attempts: number;
+  at: string;
+  answer: string | null;
+  late: boolean;
+}
+
+/** Spans of a destination. */
+export interface ExportSpanList {
+  items: ExportSpan[];
+  next: string | null;
+}
+
+/** How many spans were changed. */
+export interface ExportChange {
+  spans: number;
+}
+
+/** What is looked at for a destination. */
+export interface Backfill {
+  traces: number;
+  since: string | null;
 }
 
 /** A day's sums, by model. */

@@ -11,6 +11,7 @@ export { Code } from "./code";
 export type { Choice } from "./controls";
 export { SearchInput, Segmented, Select, Tabs, panelProps } from "./controls";
 export { Copy, copy } from "./copy";
+export { DestinationMark } from "./destination-mark";
 export { Confirm, Dialog, Drawer } from "./dialog";
 export { DiffView } from "./diff-view";
 export type { IconName } from "./icon";

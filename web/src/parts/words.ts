@@ -75,6 +75,15 @@ export const text = words({
       warn: "warning",
       fail: "problem",
     },
+    destinations: {
+      idle: "up to date",
+      sending: "sending",
+      waiting: "waiting",
+      paused: "paused",
+      unused: "not used",
+      stopped: "nobody sends",
+      removed: "removed",
+    },
   },
   zh: {
     loading: "加载中…",
@@ -148,6 +157,15 @@ export const text = words({
       half_open: "试探中",
       warn: "警告",
       fail: "问题",
+    },
+    destinations: {
+      idle: "已是最新",
+      sending: "发送中",
+      waiting: "等待重试",
+      paused: "已暂停",
+      unused: "未使用",
+      stopped: "无人发送",
+      removed: "已移除",
     },
   },
 });

@@ -10,9 +10,11 @@ from agenttrace.record.agents.contract import Agent
 from agenttrace.record.agents.kimi_cli import KimiCli
 from agenttrace.record.agents.kimi_code import KimiCode
 from agenttrace.record.agents.native import Native
+from agenttrace.record.agents.otlp import Otlp
 from agenttrace.record.agents.qwen_code import QwenCode
 
-AGENTS: tuple[Agent, ...] = (Native(), KimiCode(), KimiCli(), Codex(), QwenCode(), ClaudeCode())
+#: The log of received spans is inside the home of our own format: whose directory is the inner one comes first.
+AGENTS: tuple[Agent, ...] = (Otlp(), Native(), KimiCode(), KimiCli(), Codex(), QwenCode(), ClaudeCode())
 
 #: What agents keep beside their logs: Kimi CLI the messages it sends, others lists of prompts and of sessions.
 _SIDE_FILES = re.compile(r"(context(_sub)?(_\d+)?|session_index|history|journal|audit|[0-9a-f]{32})\.jsonl")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -57,6 +57,15 @@ class Content(msgspec.Struct, frozen=True):
     text: str
     #: The tool call it belongs to, if any.
     call: str | None = None
+
+
+@runtime_checkable
+class TellsAttributes(Protocol):
+    """An agent whose lines have more to show than its acts carry."""
+
+    def attributes(self, raw: bytes) -> dict[str, Any]:
+        """Everything that a line says of its span, by name."""
+        ...
 
 
 class Agent(Protocol):

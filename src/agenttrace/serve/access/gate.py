@@ -94,7 +94,7 @@ class Gate:
         address, secure = _address(scope), _is_secure(scope, headers)
         visitor: Visitor | None
         login: Login | None
-        required = self._always or not host.is_loopback or _came_by_proxy(scope, headers)
+        required = self._always or not host.is_loopback or came_by_proxy(scope, headers)
         if not required:
             visitor, login, csrf = local_visitor(address), None, self._local_csrf
         elif (login := self._login(headers)) is not None:
@@ -151,7 +151,7 @@ class _LoginOverError(Exception):
     """Ends whatever is still sending."""
 
 
-def _came_by_proxy(scope: Scope, headers: Headers) -> bool:
+def came_by_proxy(scope: Scope, headers: Headers) -> bool:
     """Whether somebody else may be behind the connection. Of a browser that is here, none of this can be seen."""
     # HTTP/1.0 is what nginx speaks to a server behind it, and it may be all that gives it away.
     return scope.get("http_version") == "1.0" or any(

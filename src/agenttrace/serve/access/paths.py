@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from agenttrace.serve.intake.paths import INTAKE
+
 API = "/api/"
 LOGIN = "/api/v1/login"
 LOGOUT = "/api/v1/logout"
@@ -14,7 +16,7 @@ _OPERATION = ("/healthz", "/readyz", "/metrics", "/openapi.json")
 
 def is_console(path: str) -> bool:
     """Whether the gate stands before a path; what nobody thought of is behind it."""
-    return path not in _OPERATION and not path.startswith(_PROGRAMS)
+    return path not in _OPERATION and path not in INTAKE and not path.startswith(_PROGRAMS)
 
 
 def is_open(path: str) -> bool:

@@ -22,10 +22,10 @@ from agenttrace.serve.api.finding import SessionName, find_session, no_session
 from agenttrace.serve.api.html_page import HtmlPage
 from agenttrace.serve.api.markdown_page import MarkdownPage
 from agenttrace.serve.api.session_texts import session_texts
-from agenttrace.serve.api.transcript import Page, Transcript, facts_of
 from agenttrace.serve.problems import documented
 from agenttrace.store.reading import LineRow, line_rows, usage_by_session, with_text
 from agenttrace.views.money import cashier
+from agenttrace.views.transcript import Page, Transcript, facts_of
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context

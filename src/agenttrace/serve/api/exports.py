@@ -1,26 +1,217 @@
-"""``/api/v1/exports``: where spans are sent, and how far that is. Nothing is sent anywhere yet: there are none."""
+"""``/api/v1/exports``: where spans are sent and how far that is, and what users may change about it."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from typing import Annotated, Any, Literal, TypeVar
 
-from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.shapes import Exports
+import msgspec
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from agenttrace.export.ledger import Ledger
+from agenttrace.serve.access.audit import audited
+from agenttrace.serve.access.visitor import admin
+from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
+from agenttrace.serve.api.filters import page_of, place_of
+from agenttrace.serve.api.kept import Kept
+from agenttrace.serve.api.shapes import (
+    Backfill,
+    Destination,
+    ExportChange,
+    Exports,
+    ExportSpan,
+    ExportSpanList,
+    Shape,
+)
+from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
-from agenttrace.serve.problems import documented
+from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.store.database import StoreError, connect
+from agenttrace.store.destinations import DestinationRow, backfill, destination_rows, set_paused
+from agenttrace.views.exports import NOTHING, Ledgers, Listed, entries, exports_fields, ledgers
+from agenttrace.views.times import NotATimeError, iso, parse_when
+
+T = TypeVar("T")
+
+#: For as long an answer is good.
+_SECONDS = 1.0
+Name = Annotated[str, Path(max_length=64, description="The NAME of its table `[destinations.NAME]`.")]
 
 
-def exports(_: Context) -> Exports:
-    """All destinations."""
-    return Exports(destinations=[])
+class Retry(BaseModel):
+    """Which spans to send again. Unknown ones may be there: where a destination keeps repeats, twice then."""
+
+    states: Annotated[list[Literal["refused", "unknown"]], Field(min_length=1, max_length=2)] = ["refused"]
+
+
+class Since(BaseModel):
+    """From when on to look."""
+
+    since: Annotated[str, Field(max_length=100, description="`30d`, `2026-11-01`, an ISO time, or `all`.")]
+
+
+class LedgerReader:
+    """Counts the ledgers once for each commit: of millions of spans that takes a moment."""
+
+    def __init__(self) -> None:
+        #: By connection, each of which has a thread of its own and its own count of commits.
+        self._known: dict[int, tuple[sqlite3.Connection, int, Ledgers]] = {}
+
+    def read(self, connection: sqlite3.Connection) -> Ledgers:
+        """The ledgers as they are."""
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        known = self._known.get(id(connection))
+        if known is not None and known[0] is connection and known[1] == version:
+            return known[2]
+        found = ledgers(connection)
+        self._known[id(connection)] = (connection, version, found)
+        return found
+
+
+def kept_exports(context: Context) -> Kept[Exports]:
+    """All destinations as they are now, or were a second ago."""
+    reader = LedgerReader()
+
+    async def make() -> Exports:
+        known = await context.reader.ask(reader.read, empty=lambda: NOTHING)
+        return msgspec.convert(exports_fields(known, context.settings), Exports)
+
+    return Kept(make, _SECONDS)
 
 
 def exports_router(context: Context) -> APIRouter:
-    """The endpoint."""
+    """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["exports"])
+    exports = kept_exports(context)
 
     @router.get("/exports", summary="Where spans are sent", responses=shaped(Exports) | documented(401))
     async def show_exports(request: Request) -> Response:
-        return answer(request, exports(context))
+        return answer(request, await exports.get())
+
+    @router.get(
+        "/exports/{name}/spans",
+        summary="Spans of a destination, the latest first",
+        responses=shaped(ExportSpanList) | documented(400, 401, 404, 422),
+    )
+    async def list_spans(
+        request: Request,
+        name: Name,
+        state: Annotated[Listed, Query(description="What became of them; `late`: changed after they were sent.")],
+        limit: Limit = 100,
+        cursor: Cursor = None,
+    ) -> Response:
+        before = place_of(cursor)
+
+        def read(connection: sqlite3.Connection) -> ExportSpanList:
+            number = _named(connection, name).destination_id
+            found = entries(connection, number, state, before=before, limit=limit + 1)
+            page, following = page_of(found, limit, lambda entry: entry.number)
+            return ExportSpanList([msgspec.convert(entry.fields, ExportSpan) for entry in page], following)
+
+        def nothing() -> ExportSpanList:
+            raise _missing(name)
+
+        return answer(request, await context.reader.ask(read, empty=nothing))
+
+    async def changed(request: Request, shape: Shape) -> Response:
+        await exports.forget()
+        return answer(request, shape)
+
+    async def paused(request: Request, name: str, wish: bool) -> Response:
+        async with audited(request, "export.pause" if wish else "export.resume", name):
+            await _change(context, name, lambda connection, row: set_paused(connection, row.name, wish))
+            await exports.forget()
+            found = await exports.get()
+            return answer(request, next(each for each in found.destinations if each.name == name))
+
+    @router.post("/exports/{name}/pause", summary="Stop sending to a destination", **_changes(Destination))
+    async def pause(request: Request, name: Name) -> Response:
+        return await paused(request, name, True)
+
+    @router.post("/exports/{name}/resume", summary="Go on sending to a destination", **_changes(Destination))
+    async def resume(request: Request, name: Name) -> Response:
+        return await paused(request, name, False)
+
+    @router.post(
+        "/exports/{name}/retry",
+        summary="Send again what was refused, or of which nobody knows",
+        openapi_extra=documented_body(Retry, {"states": ["refused"]}, {"states": ["unknown"]}),
+        **_changes(ExportChange),
+    )
+    async def retry(request: Request, name: Name) -> Response:
+        states = (await read_body(request, Retry)).states
+        async with audited(request, "export.retry", f"{name}: {', '.join(states)}"):
+            number = await _change(
+                context, name, lambda connection, row: Ledger(connection).retry(row.destination_id, states)
+            )
+            return await changed(request, ExportChange(number))
+
+    @router.post("/exports/{name}/accept", summary="What is unknown did arrive", **_changes(ExportChange))
+    async def accept(request: Request, name: Name) -> Response:
+        async with audited(request, "export.accept", name) as change:
+            number = await _change(context, name, lambda connection, row: Ledger(connection).accept(row.destination_id))
+            change.target = f"{name}: {number} spans"
+            return await changed(request, ExportChange(number))
+
+    @router.post(
+        "/exports/{name}/backfill",
+        summary="Also send what was recorded earlier",
+        openapi_extra=documented_body(Since, {"since": "30d"}, {"since": "all"}),
+        **_changes(Backfill),
+    )
+    async def look_back(request: Request, name: Name) -> Response:
+        since = (await read_body(request, Since)).since
+        moment = _moment(since)
+        async with audited(request, "export.backfill", f"{name}: since {since}"):
+            traces = await _change(context, name, lambda connection, row: backfill(connection, row.name, moment))
+            return await changed(request, Backfill(traces, iso(moment) if moment else None))
 
     return router
+
+
+def _changes(shape: type[Shape]) -> dict[str, Any]:
+    """What all endpoints have in common that change something."""
+    return {
+        "responses": shaped(shape) | documented(400, 401, 403, 404, 422, 503),
+        "dependencies": [Depends(admin)],
+    }
+
+
+async def _change(context: Context, name: str, work: Callable[[sqlite3.Connection, DestinationRow], T]) -> T:
+    """Change the ledger of a destination; whoever sends finds it changed."""
+    path = context.reader.path
+
+    def change() -> T:
+        if not path.exists():
+            raise _missing(name)
+        try:
+            with closing(connect(path)) as connection:
+                return work(connection, _named(connection, name))
+        except (StoreError, sqlite3.OperationalError) as error:
+            raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error
+
+    return await asyncio.to_thread(change)
+
+
+def _named(connection: sqlite3.Connection, name: str) -> DestinationRow:
+    for row in destination_rows(connection):
+        if row.name == name and row.removed_at is None:
+            return row
+    raise _missing(name)
+
+
+def _missing(name: str) -> ProblemError:
+    return ProblemError(404, f"There is no destination named {name}, or nothing was recorded since it was added.")
+
+
+def _moment(since: str) -> int:
+    if since.strip().lower() == "all":
+        return 0
+    try:
+        return parse_when(since)
+    except NotATimeError as error:
+        raise ProblemError(400, str(error)) from None

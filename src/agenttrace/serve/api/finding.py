@@ -13,7 +13,7 @@ from agenttrace.model import Session
 from agenttrace.serve.api.rows import TITLE_CHARS, cut, session_key
 from agenttrace.serve.api.shapes import SessionRef
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.reading import find_sessions, sessions_by_number
+from agenttrace.store.reading import find_sessions, joined_to, sessions_by_number
 from agenttrace.views.sessions import title_of
 
 #: As paths have it.
@@ -39,7 +39,8 @@ def find_session(connection: sqlite3.Connection, name: str, settings: Settings) 
     """The session of that name; 404 where there is none, 409 where there are several."""
     stale = settings.record.stale_minutes
     if _KEY.fullmatch(name):
-        found = sessions_by_number(connection, [int(name, 16)], stale_minutes=stale)
+        number = int(name, 16)
+        found = sessions_by_number(connection, [joined_to(connection, number) or number], stale_minutes=stale)
         if found:
             return found[0]
     matching = find_sessions(connection, name, stale_minutes=stale) if name else []

@@ -7,7 +7,7 @@ from html import escape
 
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
-from agenttrace.serve.api.transcript import Told, heading_of, visible
+from agenttrace.views.transcript import Told, heading_of, visible
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2126;--soft:#5b6670;--line:#d9dee3;--back:#fff;--card:#f6f7f9;--bad:#b3261e;
@@ -48,6 +48,7 @@ _PIECE = 10_000
 _FRAMES = {
     "turn": ('<section class="turn{state}">\n<h2>{head}</h2>\n', "</section>\n"),
     "step": ('<div class="step{state}">\n<p class="label">{head}</p>\n', "</div>\n"),
+    "span": ('<details class="tool{state}">\n<summary>{head}</summary>\n', "</details>\n"),
     "tool": ('<details class="tool{state}">\n<summary>{head}</summary>\n', "</details>\n"),
 }
 

@@ -37,3 +37,8 @@ class Kept(Generic[T]):
                 ended = time.monotonic()
                 self._good_until = ended + max(self._seconds, (ended - began) * _SHARE)
             return self._made
+
+    async def forget(self) -> None:
+        """Have it made anew for whoever asks next: something was changed that they will want to see."""
+        async with self._lock:
+            self._good_until = 0.0

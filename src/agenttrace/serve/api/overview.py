@@ -17,13 +17,13 @@ from fastapi import APIRouter, Request, Response
 from agenttrace.costing import Bill, Cashier
 from agenttrace.record.calendar import day_finder
 from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.exports import exports
+from agenttrace.serve.api.exports import kept_exports
 from agenttrace.serve.api.kept import Kept
 from agenttrace.serve.api.recording import Recording, kept_recording
 from agenttrace.serve.api.rows import bill_of
 from agenttrace.serve.api.run_state import run_state
 from agenttrace.serve.api.session_index import SessionIndex
-from agenttrace.serve.api.shapes import DayUsage, Overview, SessionRow
+from agenttrace.serve.api.shapes import DayUsage, Exports, Overview, SessionRow
 from agenttrace.serve.api.usage import named_bills
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import documented
@@ -42,7 +42,8 @@ def overview_router(context: Context) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["overview"])
     recording = kept_recording(context)
-    overview = Kept(lambda: _overview(context, recording), _SECONDS)
+    exports = kept_exports(context)
+    overview = Kept(lambda: _overview(context, recording, exports), _SECONDS)
 
     @router.get("/overview", summary="The first page", responses=shaped(Overview) | documented(401))
     async def show_overview(request: Request) -> Response:
@@ -52,13 +53,13 @@ def overview_router(context: Context) -> APIRouter:
     return router
 
 
-async def _overview(context: Context, recording: Kept[Recording]) -> tuple[Overview, str]:
+async def _overview(context: Context, recording: Kept[Recording], exports: Kept[Exports]) -> tuple[Overview, str]:
     """The answer, and a tag that is another one when anything but the time is."""
     now = time.time_ns() // 1000
     today = day_finder(context.settings.usage.timezone)(now)
     # Side by side: a database that is away takes its time to be given up.
-    run, recorded, usage, _ = await asyncio.gather(
-        run_state(context), recording.get(), _usage(context, today), context.index.refresh()
+    run, recorded, sent, usage, _ = await asyncio.gather(
+        run_state(context), recording.get(), exports.get(), _usage(context, today), context.index.refresh()
     )
     sessions = _Sessions(context.index, now)
     found = Overview(
@@ -76,7 +77,7 @@ async def _overview(context: Context, recording: Kept[Recording]) -> tuple[Overv
         days=usage.days,
         recording=recorded.state,
         run=run,
-        exports=exports(context),
+        exports=sent,
     )
     return found, _tag(found)
 

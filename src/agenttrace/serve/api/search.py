@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.ids import tool_span_id
-from agenttrace.record.agents.contract import Content
 from agenttrace.record.search_index import backlog, match_expression
 from agenttrace.serve.api.answers import Cursor, Limit, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.finding import ref_of
@@ -19,7 +17,7 @@ from agenttrace.serve.api.rows import number_of
 from agenttrace.serve.api.shapes import Piece, SearchHit, SearchList
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.views.events import Heard, Listener
-from agenttrace.views.hits import best, snippet, terms_of
+from agenttrace.views.hits import best, snippet, span_of, terms_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ ORDER BY search.rowid DESC LIMIT ?
 """
 #: The events of a session lie together: looking at no others makes a search in one session quick.
 _RANGE = "SELECT coalesce(min(event_no), 0), coalesce(max(event_no), -1) FROM processed_events WHERE session_id = ?"
-_SPAN_NAME = "SELECT name FROM spans WHERE session_id = ? AND span_id = ?"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +128,7 @@ def _matching(connection: sqlite3.Connection, asked: Asked) -> list[int]:
 def _hit(connection: sqlite3.Connection, heard: Heard, terms: re.Pattern[str]) -> SearchHit:
     content, place = best(heard, terms)
     line = heard.said.line
-    span_id, span = _place(connection, heard, content)
+    span_id, span = span_of(connection, heard, content)
     return SearchHit(
         event_no=line.event_no,
         at=iso(heard.said.event.at),
@@ -141,18 +138,6 @@ def _hit(connection: sqlite3.Connection, heard: Heard, terms: re.Pattern[str]) -
         kind=line.event_type if content is None else content.kind,
         snippet=[] if content is None else list(pieces(snippet(content.text, place), terms)),
     )
-
-
-def _place(connection: sqlite3.Connection, heard: Heard, content: Content | None) -> tuple[bytes | None, str | None]:
-    """The span that holds the text: what a tool was asked stands in the line of the model call that asked it."""
-    said, own = heard.said, heard.said.line.span_id
-    if own is not None and content is not None and content.call:
-        stream = said.event.stream or said.source.stream
-        tool = tool_span_id(heard.session.session_id, stream, own, content.call)
-        row = connection.execute(_SPAN_NAME, (heard.session.id, tool)).fetchone()
-        if row is not None:
-            return tool, row[0]
-    return own, heard.span
 
 
 def pieces(text: str, terms: re.Pattern[str]) -> Iterator[Piece]:

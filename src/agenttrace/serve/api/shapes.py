@@ -136,7 +136,8 @@ class SessionDetail(SessionRow):
 
 # ── spans ──
 
-Kind = Literal["turn", "step", "tool"]
+#: ``span`` is other work of a program that tells all it does.
+Kind = Literal["turn", "step", "tool", "span"]
 SpanStatus = Literal["open", "ok", "error", "cancelled", "unclosed"]
 
 
@@ -694,24 +695,98 @@ class RunState(Shape):
 # ── exports ──
 
 
+DestinationState = Literal["idle", "sending", "waiting", "paused", "unused", "stopped", "removed"]
+ExportState = Literal["queued", "sending", "acknowledged", "refused", "unknown", "dropped"]
+
+
 class Destination(Shape):
     """Where spans are sent, and how far that is."""
 
     name: str
     kind: str
-    state: str
+    address: str
+    state: DestinationState
+    #: Why it waits or is not used.
+    reason: str | None
+    #: When a destination that waits is tried again.
+    retry_at: str | None
+    paused: bool
+    #: Spans by what became of them.
     queued: int
+    sending: int
     acknowledged: int
     refused: int
     unknown: int
-    last_sent_at: str | None
+    dropped: int
+    #: Spans that changed after they were sent.
+    late: int
+    #: Spans that were refused without a word on which.
+    rejected: int
+    oldest_queued_at: str | None
+    last_success_at: str | None
     last_error: str | None
+    last_error_at: str | None
+    requests: int
+    sent_bytes: int
+    added_at: str | None
+    #: Turns that ended earlier are not sent; null: all are.
+    since: str | None
+
+
+class ExporterState(Shape):
+    """Whether anybody sends."""
+
+    running: bool
+    pid: int | None
 
 
 class Exports(Shape):
-    """All destinations."""
+    """Who sends, and all destinations."""
 
+    exporter: ExporterState
     destinations: list[Destination]
+
+
+class ExportSpan(Shape):
+    """A span on its way to a destination; of one that was removed from the store, only where it was is known."""
+
+    #: The key of its session.
+    session: str
+    session_id: str | None
+    agent: str | None
+    title: str | None
+    span_id: str
+    span: str | None
+    kind: str | None
+    started_at: str | None
+    state: ExportState
+    attempts: int
+    #: When it came into its state.
+    at: str
+    #: What the destination said.
+    answer: str | None
+    late: bool
+
+
+class ExportSpanList(Shape):
+    """Spans of a destination."""
+
+    items: list[ExportSpan]
+    next: str | None
+
+
+class ExportChange(Shape):
+    """How many spans were changed."""
+
+    spans: int
+
+
+class Backfill(Shape):
+    """What is looked at for a destination."""
+
+    traces: int
+    #: Null: everything that was recorded.
+    since: str | None
 
 
 # ── overview ──

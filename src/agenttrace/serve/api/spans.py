@@ -7,26 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.costing import Cashier
+from agenttrace.costing import Cashier, cost_of
 from agenttrace.model import Price, Session
 from agenttrace.prices import MILLION
-from agenttrace.record.contents import Said
+from agenttrace.record.contents import Said, attributes_of
 from agenttrace.record.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import Cursor, Limit, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.finding import SessionName, SpanName, find_session, no_session, ref_of, span_of
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
 from agenttrace.serve.api.texts import Chars, Cutter, no_span
-from agenttrace.serve.api.timeline import MAIN, cost_of
 from agenttrace.serve.problems import documented
 from agenttrace.store.reading import SpanView, span_views
-from agenttrace.store.span_rows import SpanRow, Subagents, session_rows, some_rows
+from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, session_rows, some_rows
 from agenttrace.views.money import cashier
 from agenttrace.views.spans import conventional, span_fields, usage_fields
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
+
+#: Of a text among attributes, in characters.
+_LONGEST_ATTRIBUTE = 2_000
 
 
 def spans_router(context: Context) -> APIRouter:
@@ -102,7 +104,7 @@ def span_detail(
         session=ref_of(session),
         **_facts(row),
         **_money(row, prices),
-        attributes=_attributes(session, row),
+        attributes=_attributes(session, row, gathered),
         texts=Cutter(chars).pieces(gathered.contents.get(span_id, ())),
         lines=[_line_ref(said) for said in _own_lines(gathered, span_id)],
     )
@@ -151,10 +153,23 @@ def _price_info(price: Price) -> PriceInfo:
     )
 
 
-def _attributes(session: Session, row: SpanRow) -> dict[str, Any]:
-    """Ours and those of the GenAI conventions; what was said is among the texts."""
+def _attributes(session: Session, row: SpanRow, gathered: Gathered) -> dict[str, Any]:
+    """Ours and those of the GenAI conventions, or those that were received; what was said is among the texts."""
     view: SpanView = span_views([row])[0]
-    return {**view.attributes, **conventional(session, view, (), full=False)}
+    received: dict[str, Any] = {}
+    for said in gathered.lines:
+        if said.line.span_id == row.span_id:
+            received |= attributes_of(said)
+    return {**view.attributes, **(_cut(received) if received else conventional(session, view, (), full=False))}
+
+
+def _cut(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """The same without most of long texts; the line has them."""
+    if isinstance(value, str) and len(value) > _LONGEST_ATTRIBUTE:
+        return f"{value[:_LONGEST_ATTRIBUTE]}… ({len(value):,} characters)"
+    if isinstance(value, dict):
+        return {name: _cut(each) for name, each in value.items()}
+    return [_cut(each) for each in value] if isinstance(value, list) else value
 
 
 def _own_lines(gathered: Gathered, span_id: bytes) -> list[Said]:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.costing import Cashier
+from agenttrace.costing import NO_COST, Cashier, cost_of
 from agenttrace.model import Session
-from agenttrace.prices import MILLION, cost_micros, displayed
 from agenttrace.serve.api.answers import Cursor, from_cursor, shaped, tagged, to_cursor, unchanged
 from agenttrace.serve.api.finding import SessionName, find_session, key_of, no_session
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.problems import documented
-from agenttrace.store.span_rows import SpanRow, changed_rows, session_rows
+from agenttrace.store.span_rows import MAIN, SpanRow, changed_rows, session_rows
 from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 PAGE = 50_000
 #: Looking for what changed since longer ago than this takes longer than sending everything.
 _MOST_BEHIND = 20_000
-#: What the store calls the stream of the agent itself.
-MAIN = "main"
 _PORTION = 500
 #: Columns that are as they are stored, and what the store calls them.
 _PLAIN = {
@@ -161,23 +158,10 @@ def _extend(found: Timeline, rows: list[SpanRow], streams: dict[str, int], cashi
     found.input += map(_all_input, column["input_tokens"], column["cache_read_tokens"], column["cache_write_tokens"])
     found.counted += map(bool, column["counted"])
     found.estimated += map(bool, column["estimated"])
-    costs = [_NO_COST if row.input_tokens is None else cost_of(row, cashier) for row in rows]
+    costs = [NO_COST if row.input_tokens is None else cost_of(row, cashier) for row in rows]
     found.cost += [cost for cost, _ in costs]
     found.currency += [currency for _, currency in costs]
 
 
 def _all_input(fresh: int | None, read: int, written: int) -> int | None:
     return None if fresh is None else fresh + read + written
-
-
-_NO_COST: tuple[float | None, str | None] = (None, None)
-
-
-def cost_of(row: SpanRow, cashier: Cashier) -> tuple[float | None, str | None]:
-    """What a model call cost; nothing is told where another session pays for it, or its model has no price."""
-    usage = row.usage if row.counted else None
-    price = cashier.prices.price(row.billed_model or "")
-    if price is None or usage is None or not usage.total:
-        return _NO_COST
-    micros, currency = displayed(cost_micros(price, usage), price.currency, cashier.settings)
-    return micros / MILLION, currency

@@ -1,10 +1,11 @@
-/** The ledger of each destination that spans are sent to. */
+/** Where spans are sent: each destination with its ledger. */
 import { useGet } from "../../api/queries";
-import type { Destination, Exports as ExportsShape } from "../../api/shapes";
-import { useFormat } from "../../format";
-import type { Column } from "../../parts";
-import { Empty, LinkButton, Loaded, Page, StateMark, Table, Text, Time } from "../../parts";
+import type { Exports as ExportsShape } from "../../api/shapes";
+import { Copy, Icon, Loaded, Page } from "../../parts";
 import { useText } from "../../text";
+import { DestinationCard } from "./destination";
+import styles from "./exports.module.css";
+import { None } from "./none";
 import { text } from "./text";
 
 export default function Exports() {
@@ -12,15 +13,17 @@ export default function Exports() {
   const found = useGet<ExportsShape>("/exports", {}, { every: 2000 });
   return (
     <Page title={t.title} note={t.note}>
-      <Loaded query={found}>
-        {({ destinations }) =>
+      <Loaded query={found} lines={8}>
+        {({ exporter, destinations }) =>
           destinations.length > 0 ? (
-            <Ledger rows={destinations} />
+            <>
+              {!exporter.running && <Stopped />}
+              {destinations.map((row) => (
+                <DestinationCard key={row.name} row={row} />
+              ))}
+            </>
           ) : (
-            <Empty title={t.none} icon="exports">
-              <p>{t.noneHow}</p>
-              <LinkButton href="/sessions">{t.sessions}</LinkButton>
-            </Empty>
+            <None />
           )
         }
       </Loaded>
@@ -28,19 +31,15 @@ export default function Exports() {
   );
 }
 
-function Ledger({ rows }: { rows: Destination[] }) {
+function Stopped() {
   const t = useText(text);
-  const f = useFormat();
-  const columns: Column<Destination>[] = [
-    { name: "name", title: t.name, lead: true, cell: (row) => <Text>{row.name}</Text> },
-    { name: "kind", title: t.kind, cell: (row) => row.kind },
-    { name: "state", title: t.state, cell: (row) => <StateMark state={row.state} /> },
-    { name: "queued", title: t.queued, end: true, cell: (row) => f.count(row.queued) },
-    { name: "acknowledged", title: t.acknowledged, end: true, cell: (row) => f.count(row.acknowledged) },
-    { name: "refused", title: t.refused, end: true, cell: (row) => f.count(row.refused) },
-    { name: "unknown", title: t.unknown, end: true, cell: (row) => f.count(row.unknown) },
-    { name: "last", title: t.last, cell: (row) => <Time at={row.last_sent_at} as="ago" /> },
-    { name: "error", title: t.error, cell: (row) => <Text none="–">{row.last_error}</Text> },
-  ];
-  return <Table label={t.table} columns={columns} rows={rows} rowKey={(row) => row.name} />;
+  return (
+    <p className={styles.stopped} role="status">
+      <Icon name="warn" />
+      <span>
+        {t.stopped} <code>agenttrace up</code>
+      </span>
+      <Copy text="agenttrace up" />
+    </p>
+  );
 }

@@ -3,7 +3,7 @@ import { Link } from "wouter";
 
 import type { BreakerRow, Exports, RunState } from "../../api/shapes";
 import { useFormat } from "../../format";
-import { BudgetMeter, Section, StateMark, Text, Time, visible } from "../../parts";
+import { BudgetMeter, DestinationMark, Section, StateMark, Text, Time, visible } from "../../parts";
 import { useText } from "../../text";
 import styles from "./run-half.module.css";
 import { text } from "./text";
@@ -118,12 +118,13 @@ export function ExportState({ exports }: { exports: Exports }) {
       <ul role="list" className={styles.destinations}>
         {exports.destinations.map((destination) => (
           <li key={destination.name}>
-            <StateMark state={destination.state} look={destination.last_error ? "failed" : undefined} />
+            <DestinationMark state={destination.state} />
             <Text line>{destination.name}</Text>
-            <span>{t.sent(f.count(destination.acknowledged), f.count(destination.queued))}</span>
-            <span className={destination.refused > 0 ? styles.bad : "faint"}>{t.notSent(f.count(destination.refused))}</span>
+            <span>{t.sent(f.count(destination.acknowledged), f.count(destination.queued + destination.sending))}</span>
+            {destination.refused > 0 && <span className={styles.bad}>{t.notSent(f.count(destination.refused))}</span>}
+            {destination.unknown > 0 && <span className={styles.bad}>{t.notKnown(f.count(destination.unknown))}</span>}
             <span className="faint">
-              <Time at={destination.last_sent_at} />
+              <Time at={destination.last_success_at} />
             </span>
           </li>
         ))}

@@ -15,6 +15,9 @@ import styles from "./session.module.css";
 import { text } from "./text";
 import { Views } from "./views";
 
+/** What the sessions of programs are called that send spans. */
+const RECEIVED = "otlp";
+
 export default function Session() {
   const { key = "" } = useRouteParams<{ key: string }>();
   // Another session is another page: nothing of this one may be left.
@@ -53,7 +56,7 @@ function SessionPage({ name }: { name: string }) {
       {!spans && error ? <Failed error={error} retry={retry} /> : null}
       {!ready && !error && <Loading lines={12} />}
       {ready && ready.table.length === 0 && <Nothing />}
-      {ready && ready.table.length > 0 && <Views spans={ready} live={isLive(session)} changed={changed} />}
+      {ready && ready.table.length > 0 && <Views spans={ready} live={isLive(session)} received={session?.agent === RECEIVED} changed={changed} />}
       {spans && !spans.whole && <p className="faint">{t.loadingMore}</p>}
     </Page>
   );

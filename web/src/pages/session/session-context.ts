@@ -7,6 +7,8 @@ export interface SessionTools {
   hideThinking: boolean;
   /** The agent works: what is open goes on. */
   live: boolean;
+  /** A program sent its spans: a turn tells its answer, and the model call inside that gave it tells it again. */
+  received: boolean;
   /** Whether the inside of a span is shown: its texts, or the spans in it. */
   isOpen(what: "texts" | "spans", id: string, usually: boolean): boolean;
   toggle(what: "texts" | "spans", id: string, open: boolean): void;
@@ -18,6 +20,7 @@ export const SessionContext = createContext<SessionTools>({
   key: "",
   hideThinking: false,
   live: false,
+  received: false,
   isOpen: (_, __, usually) => usually,
   toggle: () => {},
   details: () => {},

@@ -21,7 +21,7 @@ export interface Place {
   tools: SessionTools;
 }
 
-export function usePlace(spans: Spans, view: View, live: boolean): Place {
+export function usePlace(spans: Spans, view: View, live: boolean, received: boolean): Place {
   const { table } = spans;
   const { span, change, name } = view;
   const [here, setHere] = useState({ id: span, jump: span === null ? 0 : 1 });
@@ -53,6 +53,7 @@ export function usePlace(spans: Spans, view: View, live: boolean): Place {
       key: spans.key,
       hideThinking: view.hideThinking,
       live,
+      received,
       isOpen,
       toggle: (what, id, on) => open(what, [id], on),
       details: (id) => {
@@ -60,7 +61,7 @@ export function usePlace(spans: Spans, view: View, live: boolean): Place {
         change({ span: id }, { push: true });
       },
     }),
-    [spans.key, view.hideThinking, live, isOpen, open, change],
+    [spans.key, view.hideThinking, live, received, isOpen, open, change],
   );
   const goToRow = (row: number) => row >= 0 && goTo(table.ids[row] ?? "");
   return {

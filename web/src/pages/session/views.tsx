@@ -25,6 +25,7 @@ import { Waterfall } from "./waterfall/waterfall";
 interface ViewsProps {
   spans: Spans;
   live: boolean;
+  received: boolean;
   /** Where to say which spans have changed. */
   changed: RefObject<(ids: readonly string[]) => void>;
 }
@@ -33,7 +34,7 @@ interface ViewsProps {
 const READ = 2000;
 const LABEL = 160;
 
-export function Views({ spans, live, changed }: ViewsProps) {
+export function Views({ spans, live, received, changed }: ViewsProps) {
   const view = useView();
   const bodies = useTextCache(spans.key, READ);
   const labels = useTextCache(spans.key, LABEL);
@@ -48,7 +49,7 @@ export function Views({ spans, live, changed }: ViewsProps) {
     bodies.put(news);
     labels.put(news);
   });
-  const place = usePlace(spans, view, live);
+  const place = usePlace(spans, view, live, received);
   const now = useMoment(spans, live, view.name === "waterfall");
   const time = useScale(spans, view, now);
   const row = spans.table.rowOf(place.currentId);

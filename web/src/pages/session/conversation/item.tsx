@@ -3,6 +3,7 @@ import { memo } from "react";
 
 import type { Spans } from "../data/use-spans";
 import styles from "./conversation.module.css";
+import { SpanItem } from "./span-item";
 import { StepItem } from "./step-item";
 import { ToolItem } from "./tool-item";
 import { TurnItem } from "./turn-item";
@@ -24,6 +25,7 @@ export const Item = memo(function Item({ spans, row }: ItemProps) {
       {kind === "turn" && <TurnItem spans={spans} row={row} />}
       {kind === "step" && <StepItem spans={spans} row={row} />}
       {kind === "tool" && <ToolItem spans={spans} row={row} />}
+      {kind === "span" && <SpanItem spans={spans} row={row} />}
     </div>
   );
 });

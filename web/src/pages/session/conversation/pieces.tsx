@@ -12,20 +12,24 @@ import { LongPiece } from "./long-piece";
 interface PiecesProps {
   span: string;
   pieces: readonly TextPiece[];
+  /** The answers are read below. */
+  foldAnswers?: boolean;
 }
 
-export function Pieces({ span, pieces }: PiecesProps) {
-  return pieces.map((piece) => <OnePiece key={piece.index} span={span} piece={piece} />);
+export function Pieces({ span, pieces, foldAnswers = false }: PiecesProps) {
+  return pieces.map((piece) => <OnePiece key={piece.index} span={span} piece={piece} fold={foldAnswers} />);
 }
 
-function OnePiece({ span, piece }: { span: string; piece: TextPiece }) {
+function OnePiece({ span, piece, fold }: { span: string; piece: TextPiece; fold: boolean }) {
   const t = useText(text);
   const { hideThinking } = useSessionTools();
   switch (piece.kind) {
     case "thinking":
       return hideThinking ? null : <Folded span={span} piece={piece} label={t.thinking} />;
     case "text":
-      return (
+      return fold ? (
+        <Folded span={span} piece={piece} label={t.answer} />
+      ) : (
         <div className={styles.answer}>
           <LongPiece span={span} piece={piece} label={t.answer} as="markdown" />
         </div>
@@ -36,10 +40,16 @@ function OnePiece({ span, piece }: { span: string; piece: TextPiece }) {
           <LongPiece span={span} piece={piece} label={t.error} as="prose" />
         </div>
       );
+    case "prompt":
+      return (
+        <div className={styles.prompt}>
+          <LongPiece span={span} piece={piece} label={t.prompt} as="prose" />
+        </div>
+      );
     case "note":
       return <Folded span={span} piece={piece} label={t.note} />;
     default:
-      return <LongPiece span={span} piece={piece} label={piece.kind === "prompt" ? t.prompt : t[piece.kind]} as="prose" />;
+      return <LongPiece span={span} piece={piece} label={t[piece.kind]} as="prose" />;
   }
 }
 

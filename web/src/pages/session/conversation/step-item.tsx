@@ -15,12 +15,25 @@ export function StepItem({ spans, row }: ItemProps) {
   const { table } = spans;
   const id = table.ids[row] ?? "";
   const pieces = useTexts(id);
+  const [inner, outer] = turnsAround(spans, row);
+  const asked = [...(useTexts(inner) ?? []), ...(useTexts(outer) ?? [])].map((piece) => piece.kind === "prompt" && piece.text);
   return (
     <>
       <StepHead spans={spans} row={row} />
-      {pieces === undefined ? <Skeleton lines={2} /> : <Pieces span={id} pieces={pieces} />}
+      {pieces === undefined ? (
+        <Skeleton lines={2} />
+      ) : (
+        // Where a model call tells what it was asked, its turn often does, too.
+        <Pieces span={id} pieces={pieces.filter((piece) => piece.kind !== "prompt" || !asked.includes(piece.text))} />
+      )}
     </>
   );
+}
+
+/** The innermost and the outermost turn that a span belongs to; "" where there is none. */
+function turnsAround({ table }: ItemProps["spans"], row: number): [string, string] {
+  const turns = [...table.order.ancestors(row)].filter((up) => table.kindOf(up) === "turn").map((up) => table.ids[up] ?? "");
+  return [turns[0] ?? "", turns.at(-1) ?? ""];
 }
 
 function StepHead({ spans, row }: ItemProps) {

@@ -107,6 +107,7 @@ function Subagent({ spans, row }: ItemProps) {
   const f = useFormat();
   const tools = useSessionTools();
   const { order, ids } = spans.table;
+  const agent = spans.table.kindOf(order.rows[(order.position[row] ?? 0) + 1] ?? row) === "turn";
   if (!order.opens(row)) return null;
   const id = ids[row] ?? "";
   const open = tools.isOpen("spans", id, false);
@@ -114,7 +115,7 @@ function Subagent({ spans, row }: ItemProps) {
   return (
     <button type="button" className={styles.subagent} aria-expanded={open} onClick={() => tools.toggle("spans", id, !open)}>
       <Icon name={open ? "down" : "right"} size={12} />
-      {open ? t.closeSubagent : t.openSubagent(f.count(count))}
+      {agent ? (open ? t.closeSubagent : t.openSubagent(f.count(count))) : open ? t.closeInside : t.openInside(f.count(count))}
     </button>
   );
 }

@@ -1,6 +1,6 @@
 /** The beginning of a turn: which one, what it took in all, and the prompt. */
 import { useFormat } from "../../../format";
-import { Icon } from "../../../parts";
+import { Icon, Text } from "../../../parts";
 import { useText } from "../../../text";
 import { useTexts } from "../data/use-texts";
 import { useSessionTools } from "../session-context";
@@ -17,6 +17,7 @@ export function TurnItem({ spans, row }: ItemProps) {
   const id = table.ids[row] ?? "";
   const pieces = useTexts(id);
   const t = useText(text);
+  const { received } = useSessionTools();
   return (
     <>
       <TurnHead spans={spans} row={row} />
@@ -28,7 +29,13 @@ export function TurnItem({ spans, row }: ItemProps) {
           </div>
         ) : null,
       )}
-      {pieces && <Pieces span={id} pieces={pieces.filter((piece) => piece.kind !== "prompt")} />}
+      {pieces && (
+        <Pieces
+          span={id}
+          pieces={pieces.filter((piece) => piece.kind !== "prompt")}
+          foldAnswers={received && spans.sums.of(row).steps > 0}
+        />
+      )}
     </>
   );
 }
@@ -41,6 +48,7 @@ function TurnHead({ spans, row }: ItemProps) {
   const id = table.ids[row] ?? "";
   const sums = spans.sums.of(row);
   const number = f.count((table.turn[row] ?? 0) + 1);
+  const title = table.titleOf(row);
   const open = tools.isOpen("spans", id, true);
   return (
     <div className={styles.turnHead}>
@@ -55,9 +63,10 @@ function TurnHead({ spans, row }: ItemProps) {
       </button>
       <h2>
         <button type="button" className={styles.title} onClick={() => tools.details(id)}>
-          {table.nested(row) ? t.subagentTurn(number) : t.turn(number)}
+          {table.inner(row) ? <Text>{title}</Text> : table.nested(row) ? t.subagentTurn(number) : t.turn(number)}
         </button>
       </h2>
+      {!table.inner(row) && title !== "" && <Text className={styles.glimpse}>{title}</Text>}
       <Mark table={table} row={row} />
       <span className={styles.when}>{f.timeOfDay(table.start[row] ?? null)}</span>
       <span className={styles.sums} title={`${t.sum}\n${t.sumOf(f.count(sums.steps), f.count(sums.tools))}`}>

@@ -32,7 +32,7 @@ function times(detail: SpanDetail, live: boolean, t: Words, f: Format): Fact[] {
     [t.facts.ended, detail.end ? f.exact(detail.end) : "–"],
     [t.facts.duration, detail.end || (live && detail.status === "open") ? <Elapsed key="d" start={detail.start} end={detail.end} /> : "–"],
     [t.facts.model, detail.model ? <Text key="m">{detail.model}</Text> : undefined],
-    [t.facts.place, detail.kind === "turn" ? t.placeTurn(turn) : t.place(turn, f.count(detail.step_n))],
+    [t.facts.place, detail.kind === "turn" || detail.session.agent === "otlp" ? t.placeTurn(turn) : t.place(turn, f.count(detail.step_n))],
     [t.facts.stream, detail.stream && detail.stream !== "main" ? <Text key="s" mono>{detail.stream}</Text> : undefined],
   ];
 }

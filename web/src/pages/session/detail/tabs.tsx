@@ -15,6 +15,8 @@ import styles from "./pane.module.css";
 type TabName = "messages" | "call" | "diff" | "lines" | "attributes";
 
 function tabsOf(detail: SpanDetail, edit: TextPiece | undefined): TabName[] {
+  // Of other work nothing was said: what went in and came out, and what its sender tells about it.
+  if (detail.kind === "span") return detail.texts.length > 0 ? ["call", "attributes", "lines"] : ["attributes", "lines"];
   const kinds = new Set(detail.texts.map((piece) => piece.kind));
   const first: TabName[] = detail.kind === "tool" || kinds.has("arguments") ? ["call"] : [];
   const said = detail.kind !== "tool" || kinds.has("text") || kinds.has("note") ? (["messages"] as const) : [];

@@ -31,6 +31,24 @@ describe("SpanTable", () => {
     expect(table.nested(table.rowOf("c1"))).toBe(false);
   });
 
+  it("names turns of recorded agents by their number alone, and spans of other programs as these do", () => {
+    const table = whole([
+      { id: "t1", start: 0, name: "invoke_agent codex" },
+      { id: "t2", start: 10, name: "POST /chat" },
+      { id: "a1", parent: "t2", start: 11, name: "invoke_agent shopper" },
+      { id: "h1", parent: "a1", kind: "span", start: 12, name: "GET /stock" },
+      { id: "n1", parent: "t1", start: 1, name: "invoke_agent codex", stream: "sub" },
+    ]);
+    const titles = table.ids.map((id) => [id, table.titleOf(table.rowOf(id)), table.inner(table.rowOf(id))]);
+    expect(titles).toEqual([
+      ["t1", "", false],
+      ["t2", "POST /chat", false],
+      ["a1", "shopper", true],
+      ["h1", "GET /stock", false],
+      ["n1", "", false],
+    ]);
+  });
+
   it("gives the same order, depths, subtrees and sums from pieces in any cut as from the whole", () => {
     for (let seed = 1; seed <= 30; seed += 1) {
       const random = randoms(seed * 77);

@@ -3,12 +3,13 @@ import type { Timeline } from "../../../api/shapes";
 import { grown } from "./growing";
 import { SpanOrder } from "./span-order";
 
-export const KINDS = ["turn", "step", "tool"] as const;
+export const KINDS = ["turn", "step", "tool", "span"] as const;
 export const STATUSES = ["open", "ok", "error", "cancelled", "unclosed"] as const;
 export type Kind = (typeof KINDS)[number];
 export type Status = (typeof STATUSES)[number];
 
 const TOOL_PREFIX = "execute_tool ";
+const AGENT_PREFIX = "invoke_agent ";
 
 /** What a merge did. */
 export interface Merged {
@@ -74,6 +75,18 @@ export class SpanTable {
     const name = this.names[row] ?? "";
     if (this.kindOf(row) !== "tool") return "";
     return name.startsWith(TOOL_PREFIX) ? name.slice(TOOL_PREFIX.length) : name;
+  }
+
+  /** What whoever sent a span calls it; "" for turns of recorded agents, which are only counted. */
+  titleOf(row: number): string {
+    const name = this.names[row] ?? "";
+    if (this.kindOf(row) !== "turn" || this.inner(row)) return name.startsWith(AGENT_PREFIX) ? name.slice(AGENT_PREFIX.length) : name;
+    return name.startsWith(AGENT_PREFIX) ? "" : name;
+  }
+
+  /** Whether a span is an agent at work inside a turn; subagents of recorded agents have a stream of their own. */
+  inner(row: number): boolean {
+    return this.kindOf(row) === "turn" && this.parentIds[row] !== null && !this.nested(row);
   }
 
   /** Whether a span belongs to a subagent. */

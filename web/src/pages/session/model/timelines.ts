@@ -4,7 +4,7 @@ import type { Timeline } from "../../../api/shapes";
 export interface MadeSpan {
   id: string;
   parent?: string | null;
-  kind?: "turn" | "step" | "tool";
+  kind?: "turn" | "step" | "tool" | "span";
   name?: string;
   /** Milliseconds. */
   start: number;

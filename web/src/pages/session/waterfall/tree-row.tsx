@@ -22,6 +22,8 @@ interface TreeRowProps {
   onToggle: (row: number) => void;
 }
 
+/** Which of its texts stands for a span. */
+const SAID = { turn: "prompt", step: "text", tool: "arguments", span: "arguments" } as const;
 const INDENT = 0.875;
 const DEEPEST = 12;
 
@@ -72,18 +74,20 @@ function Label({ spans, row }: { spans: Spans; row: number }) {
   const { table } = spans;
   const pieces = useTexts(table.ids[row] ?? "");
   const kind = table.kindOf(row);
-  const said = pieces?.find((piece) => piece.kind === (kind === "turn" ? "prompt" : kind === "step" ? "text" : "arguments"));
+  const said = pieces?.find((piece) => piece.kind === SAID[kind]);
   const other = pieces?.find((piece) => piece.kind === "thinking");
-  const line = said ? (kind === "tool" ? summaryOf(said.text) : oneLine(said.text)) : oneLine(other?.text ?? "");
-  const name = kind === "turn" ? turnName(table.nested(row)) : kind === "step" ? (table.models[row] ?? t.modelCall) : table.toolOf(row);
-  function turnName(nested: boolean): string {
+  const line = said ? (SAID[kind] === "arguments" ? summaryOf(said.text) : oneLine(said.text)) : oneLine(other?.text ?? "");
+  const title = table.titleOf(row);
+  const name = kind === "turn" ? turnName() : kind === "step" ? (table.models[row] ?? t.modelCall) : table.toolOf(row) || title;
+  function turnName(): string {
+    if (table.inner(row)) return title;
     const number = f.count((table.turn[row] ?? 0) + 1);
-    return nested ? t.subagentTurn(number) : t.turn(number);
+    return table.nested(row) ? t.subagentTurn(number) : t.turn(number);
   }
   return (
     <span className={styles.label}>
       <Text className={styles.name}>{name}</Text>
-      {line !== "" && <Text className={styles.line}>{line}</Text>}
+      {(line || (kind === "turn" && title !== name)) && <Text className={styles.line}>{line || title}</Text>}
     </span>
   );
 }

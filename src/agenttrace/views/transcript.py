@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from agenttrace import costing
-from agenttrace.costing import Cashier
+from agenttrace.costing import Cashier, cost_of
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.session_texts import SessionTexts
-from agenttrace.serve.api.timeline import MAIN, cost_of
-from agenttrace.store.span_rows import SpanRow, Subagents, some_rows, stored_rows
+from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, some_rows, stored_rows
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
@@ -70,10 +69,10 @@ class Told(NamedTuple):
     def title(self) -> str:
         """What the span is, in words."""
         row = self.row
-        if row.kind == "turn":
+        if row.kind == "turn" and not is_inner_agent(row):
             who = "Turn" if row.stream == MAIN else f"Subagent {row.stream}, turn"
             return one_line(f"{who} {row.turn_index + 1}")
-        return one_line(row.name.removeprefix("execute_tool "), 200)
+        return one_line(row.name.removeprefix("execute_tool ").removeprefix("invoke_agent "), 200)
 
     @property
     def figures(self) -> list[str]:
@@ -90,6 +89,11 @@ class Told(NamedTuple):
         if row.status != "ok":
             found.append(row.status)
         return found
+
+
+def is_inner_agent(row: SpanRow) -> bool:
+    """Whether it is an agent at work inside a turn, whose span says so: subagents of other logs have a stream."""
+    return row.kind == "turn" and row.parent_id is not None and row.stream == MAIN
 
 
 class Page(Protocol):
@@ -152,7 +156,7 @@ class Transcript:
         self._session, self._texts, self._prices = session, texts, prices
         self._subagents = Subagents(connection, session.id)
         rows = map(self._subagents.joined, stored_rows(connection, session.id, attributes=False))
-        self._order = _depth_first([(row.span_id, row.parent_id) for row in rows])
+        self._order = depth_first([(row.span_id, row.parent_id) for row in rows])
         self._told = 0
 
     def more(self, connection: sqlite3.Connection) -> list[Told]:
@@ -171,7 +175,7 @@ class Transcript:
         ]
 
 
-def _depth_first(spans: Sequence[tuple[bytes, bytes | None]]) -> list[tuple[bytes, int]]:
+def depth_first(spans: Sequence[tuple[bytes, bytes | None]]) -> list[tuple[bytes, int]]:
     """Every span once, after the one it stands under; those whose parent is not there begin anew."""
     known = {span_id for span_id, _ in spans}
     children: dict[bytes | None, list[bytes]] = {}

@@ -1,0 +1,409 @@
+"""``agenttrace export``: sending what was recorded elsewhere, and the ledger of what arrived."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from agenttrace.cli import opening, output
+from agenttrace.cli.errors import FAILED, CommandError, UsageError
+from agenttrace.cli.grouping import StatusFirst
+from agenttrace.cli.times import since_micros
+from agenttrace.views import figures
+from agenttrace.views.places import store_path
+from agenttrace.views.times import iso
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+    from agenttrace.destinations import DestinationSettings
+    from agenttrace.export.ledger import Ledger, State
+    from agenttrace.store.destinations import DestinationRow
+    from agenttrace.views.exports import Ledgers, Listed
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace export                          every destination: state and counts
+
+  agenttrace export check                    can they be reached, are the keys right
+
+  agenttrace export run --once               send what is there, then leave
+
+  agenttrace export status langfuse          one of them, with what it refused
+
+  agenttrace export retry langfuse           send again what was refused
+
+  agenttrace export backfill phoenix --since 30d
+
+Destinations are tables of agenttrace.toml. While agenttrace up or record runs, everything is sent by itself.
+"""
+
+#: What to write where there is nothing yet.
+EXAMPLE = """\
+[destinations.files]
+type = "jsonl"
+path = "~/agenttrace-export"
+
+[destinations.phoenix]
+type = "otlp"
+url = "http://127.0.0.1:6006/v1/traces"
+"""
+
+#: What a destination is shown with.
+_TROUBLED: tuple[Listed, ...] = ("refused", "unknown")
+
+app = typer.Typer(cls=StatusFirst, rich_markup_mode="rich")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A destination: NAME of its table [destinations.NAME].")]
+MaybeName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A destination; without one, all of them.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+# -- looking --------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def status(
+    name: MaybeName = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also destinations that the settings name no longer.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Spans of each kind that NAME is shown with.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far each destination is: what it has, what waits, what it refused, what nobody knows of.
+
+    With NAME also the latest spans that were refused or are unknown, with the destination's answer.
+    """
+    from agenttrace.views.exports import exports_fields
+
+    settings = opening.settings()
+    with _looking(settings) as (connection, known):
+        found = exports_fields(known, settings, removed=everything or name is not None)
+        if name is None:
+            _show_all(settings, found, as_json=as_json)
+            return
+        each = _one(settings, name, found["destinations"])
+        spans: dict[str, list[dict[str, Any]]] = {
+            state: _latest(connection, known, name, state, limit) for state in _TROUBLED
+        }
+    if as_json:
+        output.print_json({**each, "spans": spans})
+        return
+    from agenttrace.cli.export_status import show_exporter, show_one
+
+    show_one(each, spans)
+    show_exporter(found)
+
+
+def _show_all(settings: Settings, found: dict[str, Any], *, as_json: bool) -> None:
+    from agenttrace.cli.export_status import show_table
+
+    if as_json:
+        output.print_json(found)
+    elif found["destinations"]:
+        show_table(found)
+    else:
+        output.say("Nothing is sent anywhere. To send it, add to " + _file(settings) + ", for example:", "bold")
+        output.say()
+        output.say(EXAMPLE)
+        output.note("Then: agenttrace export run --once, or agenttrace up. The guide: docs/export.md")
+
+
+@contextmanager
+def _looking(settings: Settings) -> Iterator[tuple[sqlite3.Connection | None, Ledgers]]:
+    """The store's ledgers; nothing is in them where there is no store yet."""
+    from agenttrace.views.exports import NOTHING, ledgers
+
+    if not store_path(settings).exists():
+        yield None, NOTHING
+        return
+    with opening.reading(settings) as connection:
+        yield connection, ledgers(connection)
+
+
+def _latest(
+    connection: sqlite3.Connection | None, known: Ledgers, name: str, listed: Listed, limit: int
+) -> list[dict[str, Any]]:
+    from agenttrace.views.exports import entries
+
+    numbers = [row.destination_id for row in known.rows if row.name == name]
+    if connection is None or not numbers:
+        return []
+    return [entry.fields for entry in entries(connection, numbers[0], listed, limit=limit)]
+
+
+@app.command()
+def check(name: MaybeName = None, as_json: AsJson = False) -> None:
+    """Reach each destination without sending it anything, and say what is wrong and how to put it right."""
+    import asyncio
+
+    settings = opening.settings()
+    wanted = list(settings.destinations) if name is None else [_configured(settings, name)]
+    if not wanted:
+        raise _none_configured(settings)
+    results = asyncio.run(_checked(wanted))
+    if as_json:
+        output.print_json(
+            [
+                {"name": each.name, "kind": each.type, "address": each.address, "ok": not problem, "problem": problem}
+                for each, problem in zip(wanted, results, strict=True)
+            ]
+        )
+    else:
+        for each, problem in zip(wanted, results, strict=True):
+            where = f" ({each.address})" if each.address else ""
+            if problem:
+                output.say(f"✗ {each.name}{where}: {problem}", "red")
+            else:
+                output.say(f"✓ {each.name}{where} can be sent to", "green")
+    if any(results):
+        raise typer.Exit(FAILED)
+
+
+async def _checked(wanted: list[DestinationSettings]) -> list[str | None]:
+    import asyncio
+
+    return list(await asyncio.gather(*map(_problem, wanted)))
+
+
+async def _problem(settings: DestinationSettings) -> str | None:
+    """What is wrong with a destination, if anything."""
+    from agenttrace.export.kinds import UnusableDestinationError, destination_of
+
+    try:
+        destination = destination_of(settings)
+    except UnusableDestinationError as error:
+        return str(error)
+    try:
+        return await destination.check() or None
+    finally:
+        await destination.close()
+
+
+# -- sending --------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def run(
+    once: Annotated[bool, typer.Option("--once", help="Send everything that is finished by now, and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON, and nothing else.")] = False,
+    until_input_ends: Annotated[bool, typer.Option("--until-input-ends", hidden=True)] = False,
+) -> None:
+    """Send what is recorded to all destinations, as agenttrace up and agenttrace record do beside their work.
+
+    Only one exporter runs on a data directory. Ctrl-C stops it after the requests under way; nothing is lost, and
+    nothing that was acknowledged is sent again. With --once: exit code 1 where something is left, and why.
+    """
+    from agenttrace.cli import export_run
+    from agenttrace.config import ensure_home
+    from agenttrace.export.lock import ExporterLock
+
+    settings = opening.settings()
+    if not settings.destinations:
+        raise _none_configured(settings)
+    output.show_warnings()
+    with ExporterLock(ensure_home(settings)):
+        if once:
+            export_run.once(settings, as_json=as_json)
+        else:
+            export_run.on(settings, as_json=as_json, until_input_ends=until_input_ends)
+
+
+# -- changing the ledger --------------------------------------------------------------------------------------
+
+
+@app.command()
+def retry(
+    name: Name,
+    refused: Annotated[bool, typer.Option("--refused", help="What was refused; this is also the default.")] = False,
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="What was sent and not answered for; it may be there twice then.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send again what a destination refused, or of which nobody knows whether it arrived."""
+    choices: tuple[tuple[State, bool], ...] = (("refused", refused or not unknown), ("unknown", unknown))
+    states = [state for state, wanted in choices if wanted]
+    with _changing(name) as found:
+        number = found.ledger.retry(found.row.destination_id, states)
+        left = found.ledger.entries(found.row.destination_id, "unknown", 1)
+    if as_json:
+        output.print_json({"name": name, "queued": number})
+        return
+    output.say(f"{figures.counted(number, 'span')} queued again for {name}.")
+    if left and not unknown:
+        output.note(
+            "Spans of which nobody knows whether they arrived were left alone. Look there; if they did not: "
+            f"agenttrace export retry {name} --unknown; if they did: agenttrace export accept {name}"
+        )
+    _note_nobody_sends(found.settings)
+
+
+@app.command()
+def accept(name: Name, as_json: AsJson = False) -> None:
+    """Note down that everything unknown did arrive: you have looked. It is not sent again."""
+    with _changing(name) as found:
+        number = found.ledger.accept(found.row.destination_id)
+    if as_json:
+        output.print_json({"name": name, "acknowledged": number})
+    else:
+        output.say(f"{figures.counted(number, 'span')} of {name} noted down as arrived.")
+
+
+@app.command()
+def pause(name: Name, as_json: AsJson = False) -> None:
+    """Stop sending to a destination; what is finished meanwhile is queued."""
+    _set_paused(name, paused=True, as_json=as_json)
+
+
+@app.command()
+def resume(name: Name, as_json: AsJson = False) -> None:
+    """Go on sending to a destination."""
+    _set_paused(name, paused=False, as_json=as_json)
+
+
+def _set_paused(name: str, *, paused: bool, as_json: bool) -> None:
+    from agenttrace.store.destinations import set_paused
+
+    with _changing(name) as found:
+        set_paused(found.connection, name, paused)
+    if as_json:
+        output.print_json({"name": name, "paused": paused})
+        return
+    output.say(f"Nothing is sent to {name} until: agenttrace export resume {name}" if paused else f"{name} is sent to.")
+    if not paused:
+        _note_nobody_sends(found.settings)
+
+
+@app.command()
+def backfill(
+    name: Name,
+    since: Annotated[
+        str, typer.Option(metavar="WHEN", help="Turns that ended since: 30d, 2026-11-01, an ISO time, or all.")
+    ] = "30d",
+    as_json: AsJson = False,
+) -> None:
+    """Also send what was recorded earlier. What a destination has is not sent again, and its filters hold."""
+    from agenttrace.store.destinations import backfill as look_back
+
+    moment = 0 if since.strip().lower() == "all" else since_micros(since) or 0
+    with _changing(name) as found:
+        traces = look_back(found.connection, name, moment)
+    if as_json:
+        output.print_json({"name": name, "since": iso(moment) if moment else None, "traces": traces})
+        return
+    when = f"since {figures.clock(moment)}" if moment else "of all time"
+    output.say(f"{figures.counted(traces, 'turn')} {when} are looked at for {name}; what it lacks is queued.")
+    _note_nobody_sends(found.settings)
+
+
+@app.command()
+def forget(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Forget what was sent to a destination, so that it can be sent anew: after its data was deleted there.
+
+    Needs the exporter to be stopped. What is sent anew begins at the table's start setting; more with backfill.
+    """
+    from agenttrace.config import ensure_home
+    from agenttrace.export.journal import Journal
+    from agenttrace.export.lock import ExporterLock
+    from agenttrace.store import destinations
+
+    settings = opening.settings()
+    if not store_path(settings).exists():
+        _configured(settings, name)
+    with ExporterLock(ensure_home(settings)), _changing(name, removed=True) as found:
+        if not yes:
+            _ask(found)
+        number = destinations.forget(found.connection, name)
+        Journal(settings.home, name).path.unlink(missing_ok=True)
+        destinations.keep_destinations(found.connection, settings.destinations)
+    if as_json:
+        output.print_json({"name": name, "forgotten": number})
+    else:
+        output.say(f"The ledger of {name} is empty: {figures.counted(number, 'span')} forgotten.")
+
+
+def _ask(found: _Found) -> None:
+    from rich.prompt import Confirm
+
+    name = found.row.name
+    if not output.is_terminal():
+        raise UsageError("there is nobody to ask", f"Add --yes to forget what was sent to {name}.")
+    question = f"Forget what was sent to {name}? What is there by now will be there twice if it is sent again."
+    if not Confirm.ask(question, console=output.stderr(), default=False):
+        raise CommandError("nothing was forgotten")
+
+
+# -- finding a destination ------------------------------------------------------------------------------------
+
+
+class _Found(NamedTuple):
+    """A destination, and the store to change."""
+
+    settings: Settings
+    connection: sqlite3.Connection
+    row: DestinationRow
+    ledger: Ledger
+
+
+@contextmanager
+def _changing(name: str, *, removed: bool = False) -> Iterator[_Found]:
+    """The store to change, with the destination of this name; with ``removed`` also one that the settings lack."""
+    from agenttrace.export.ledger import Ledger
+    from agenttrace.store.destinations import destination_rows, keep_destinations
+
+    settings = opening.settings()
+    if not removed:
+        _configured(settings, name)
+    with opening.writing(settings) as connection:
+        keep_destinations(connection, settings.destinations)
+        rows = {row.name: row for row in destination_rows(connection) if removed or row.removed_at is None}
+        if name not in rows:
+            raise _no_such(settings, name, list(rows))
+        yield _Found(settings, connection, rows[name], Ledger(connection))
+
+
+def _configured(settings: Settings, name: str) -> DestinationSettings:
+    found = {each.name: each for each in settings.destinations}
+    if name not in found:
+        raise _no_such(settings, name, list(found))
+    return found[name]
+
+
+def _one(settings: Settings, name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    by_name = {each["name"]: each for each in found}
+    if name not in by_name:
+        raise _no_such(settings, name, list(by_name))
+    return by_name[name]
+
+
+def _no_such(settings: Settings, name: str, names: list[str]) -> CommandError:
+    from agenttrace.config import did_you_mean
+
+    if not names:
+        return _none_configured(settings)
+    return CommandError(f"there is no destination named {name!r}", did_you_mean(name, names))
+
+
+def _none_configured(settings: Settings) -> CommandError:
+    return CommandError("no destination is configured", f"Add one to {_file(settings)}, for example:\n\n{EXAMPLE}")
+
+
+def _file(settings: Settings) -> str:
+    return str(settings.file or settings.home / "agenttrace.toml")
+
+
+def _note_nobody_sends(settings: Settings) -> None:
+    from agenttrace.export.lock import owner
+
+    if owner(settings.home) is None:
+        output.note("No exporter runs. Start it with: agenttrace up; once: agenttrace export run --once")

@@ -1,0 +1,43 @@
+"""``agenttrace mcp``: agents look at their own past."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from agenttrace.cli import output
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace mcp                                  what an agent starts by itself
+
+  agenttrace mcp --full                           without masking secrets
+
+  agenttrace mcp --json                           the tools and their arguments
+
+  claude mcp add agenttrace -- agenttrace mcp     add it to Claude Code
+
+See docs/mcp.md for Codex, Kimi, Cursor and VS Code.
+"""
+
+
+def mcp(
+    full: Annotated[bool, typer.Option("--full", help="Show texts as they are, secrets included.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the tools as JSON, and end.")] = False,
+) -> None:
+    """Let an agent look at recorded sessions: a server of the Model Context Protocol on stdin and stdout, read-only."""
+    from agenttrace.mcp import server
+
+    if as_json:
+        tools = [
+            server.described(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in server.TOOLS
+        ]
+        output.print_json(tools)
+        return
+    if sys.stdin.isatty():
+        output.note("This waits for an agent on stdin. Add it to one: claude mcp add agenttrace -- agenttrace mcp")
+    output.show_warnings()
+    server.serve(full=full)

@@ -1,0 +1,90 @@
+"""One process of a kind for a data directory: the second one learns who the first is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+class LockedError(Exception):
+    """Another process holds the lock."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(f"held by process {owner or 'unknown'}")
+        #: Its number, as it wrote it down; empty where it has not yet.
+        self.owner = owner
+
+
+class ProcessLock:
+    """A locked file with the number of the process in it. The system frees it when that dies, however it dies."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _lock_patiently(self.descriptor)
+        except OSError:
+            owner = _written(self.descriptor)
+            os.close(self.descriptor)
+            raise LockedError(owner) from None
+        os.ftruncate(self.descriptor, 0)
+        os.lseek(self.descriptor, 0, os.SEEK_SET)
+        os.write(self.descriptor, str(os.getpid()).encode())
+
+    def release(self) -> None:
+        """Let another process have it."""
+        os.close(self.descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def owner_of(path: Path) -> int | None:
+    """The process that holds the lock now, if any; 0 where it has not written its number yet."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        _lock(descriptor)
+    except OSError:
+        text = _written(descriptor)
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _written(descriptor: int) -> str:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return os.read(descriptor, 32).decode("ascii", "replace").strip()
+
+
+def _lock_patiently(descriptor: int) -> None:
+    """Whoever only asks for the owner holds the lock for an instant."""
+    for _ in range(5):
+        try:
+            return _lock(descriptor)
+        except OSError:
+            time.sleep(0.05)
+    return _lock(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        # Windows locks bytes against reading too: one behind the owner's number, which others must read.
+        os.lseek(descriptor, 4096, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,105 @@
+"""Finding what a model names: a session by its id or the beginning of one, an agent, a moment."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from agenttrace.config import did_you_mean
+from agenttrace.mcp.past import Look
+from agenttrace.model import Session
+from agenttrace.record.agents import AGENTS
+from agenttrace.store.reading import find_sessions, sessions_by_number
+from agenttrace.views.sessions import title_of
+from agenttrace.views.times import NotATimeError, iso, parse_when
+from agenttrace.views.trouble import TroubleError
+
+_SHOWN = 10
+_TITLE_CHARS = 80
+_LONGEST_ID = 200
+_KEY = re.compile("[0-7][0-9a-f]{15}")
+
+
+def session_named(look: Look, name: str) -> Session:
+    """The session of that name; where several have it, the error says which."""
+    name = name.strip()
+    matching = _matching(look, name) if name else []
+    found = [session for session in matching if session.events]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = "".join(f"\n- {_line(look, session)}" for session in found[:_SHOWN])
+        raise TroubleError(f"{name!r} is the beginning of several sessions", f"Give one of these:{listed}")
+    if matching:
+        raise TroubleError(f"session {name!r} was pruned; only its cost is kept", "usage with by=session shows it.")
+    raise TroubleError(f"no session has an id that begins with {name!r}", "list_sessions and search give ids.")
+
+
+def _matching(look: Look, name: str) -> list[Session]:
+    stale = look.settings.record.stale_minutes
+    found = find_sessions(look.connection, name, stale_minutes=stale)
+    if not any(session.events for session in found) and _KEY.fullmatch(name):
+        found = sessions_by_number(look.connection, [int(name, 16)], stale_minutes=stale)
+    return found
+
+
+def name_of(session: Session) -> str:
+    """What a model may call a session: its id, or its key where the id is nothing to copy."""
+    name = session.session_id
+    plain = len(name) <= _LONGEST_ID and name.isprintable() and name == name.strip()
+    return name if plain else key_of(session)
+
+
+def quoted(session: Session) -> str:
+    """The name as it is written in a call."""
+    return json.dumps(name_of(session), ensure_ascii=False)
+
+
+def key_of(session: Session) -> str:
+    """The name that no other session has."""
+    return f"{session.id:016x}"
+
+
+def _line(look: Look, session: Session) -> str:
+    # Two agents may have a session of one id; keys tell them apart.
+    facts = (key_of(session), name_of(session), session.agent, short_time(session.last_at))
+    return " · ".join([*filter(None, facts), look.shown.line(title_of(session), _TITLE_CHARS)])
+
+
+def agent_named(look: Look, name: str | None) -> str | None:
+    """An agent's name as the store has it."""
+    if name is None:
+        return None
+    names = [agent.name for agent in AGENTS]
+    wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
+    if wanted in names:
+        return wanted
+    # Programs that send spans of their own are called what they call themselves.
+    stored = [row[0] for row in look.connection.execute("SELECT DISTINCT agent FROM sessions WHERE agent <> ''")]
+    if name in stored:
+        return name
+    raise TroubleError(
+        f"there is no agent named {name[:100]!r}", did_you_mean(wanted, sorted({*names, *stored})), misused=True
+    )
+
+
+def moment_of(text: str | None) -> int | None:
+    """A moment in microseconds."""
+    if text is None:
+        return None
+    try:
+        return parse_when(text)
+    except NotATimeError as error:
+        raise TroubleError(error.problem, error.fix, misused=True) from None
+
+
+def short_time(micros: int | None) -> str | None:
+    """A moment in UTC, to the second: ``2026-11-15T08:30:00Z``."""
+    text = iso(micros)
+    return None if text is None else f"{text[:19]}Z"
+
+
+def like(text: str) -> str:
+    """A pattern of SQL for texts that contain this one."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"

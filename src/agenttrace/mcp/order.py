@@ -1,0 +1,81 @@
+"""The order in which a session is read: each turn, what happened in it, and how it ended."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from agenttrace.model import Session
+from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, stored_rows
+from agenttrace.views.transcript import depth_first
+
+
+class Entry(NamedTuple):
+    """A span when its turn has come, or the end of a turn."""
+
+    span_id: bytes
+    depth: int
+    ends: bool
+    #: The place of the turn it belongs to in ``Order.turns``; -1 before the first one.
+    turn: int
+
+
+class Turn(NamedTuple):
+    """A turn of the session itself, and what happened in it."""
+
+    span_id: bytes
+    #: As people count them: 1 is the first.
+    number: int
+    tools: int
+    failed: int
+
+
+class Order:
+    """All entries of a session in order."""
+
+    def __init__(self, rows: Iterable[SpanRow]) -> None:
+        self.turns: list[Turn] = []
+        self.entries: list[Entry] = []
+        known = {row.span_id: (row.kind, row.stream, row.turn_index, row.status, row.parent_id) for row in rows}
+        open_turns: list[Entry] = []
+        for span_id, depth in depth_first([(span_id, facts[4]) for span_id, facts in known.items()]):
+            kind, stream, index, status, _ = known[span_id]
+            while open_turns and open_turns[-1].depth >= depth:
+                self.entries.append(open_turns.pop())
+            if kind == "turn" and depth == 0 and stream == MAIN:
+                self.turns.append(Turn(span_id, index + 1, 0, 0))
+            entry = Entry(span_id, depth, False, len(self.turns) - 1)
+            self.entries.append(entry)
+            if kind == "turn":
+                open_turns.append(entry._replace(ends=True))
+            elif kind == "tool" and self.turns:
+                turn = self.turns[-1]
+                self.turns[-1] = turn._replace(tools=turn.tools + 1, failed=turn.failed + (status == "error"))
+        self.entries += reversed(open_turns)
+
+    @property
+    def outline(self) -> list[Entry]:
+        """The beginnings of the turns alone."""
+        return [Entry(turn.span_id, 0, False, place) for place, turn in enumerate(self.turns)]
+
+
+class Orders:
+    """The order of the session that was read last: its pages are read one after the other."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[object, ...], Order] | None = None
+
+    def of(self, connection: sqlite3.Connection, session: Session) -> Order:
+        """The order of a session as of now."""
+        spans = connection.execute(
+            "SELECT count(*), max(span_no), max(changed) FROM spans WHERE session_id = ?", (session.id,)
+        ).fetchone()
+        key = (session.id, session.events, session.last_at, spans)
+        last = self._last
+        if last is not None and last[0] == key:
+            return last[1]
+        subagents = Subagents(connection, session.id)
+        order = Order(map(subagents.joined, stored_rows(connection, session.id, attributes=False)))
+        self._last = (key, order)
+        return order

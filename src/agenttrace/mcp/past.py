@@ -1,0 +1,121 @@
+"""The store as tools see it: every question is one look at it, in a thread, read-only, and can be called off.
+
+A connection is opened for each look. So it does not matter whether the store appears, is upgraded or is made anew
+while the server runs; and a server that nobody asks holds nothing open.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import cached_property
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+import msgspec
+import zstandard
+
+from agenttrace.config import Settings, load_settings
+from agenttrace.costing import Cashier
+from agenttrace.mcp.order import Orders
+from agenttrace.mcp.shown import Shown
+from agenttrace.record.session_texts import SessionTexts
+from agenttrace.store.database import CorruptStoreError, connect
+from agenttrace.views.money import cashier
+from agenttrace.views.places import store_path
+from agenttrace.views.trouble import TroubleError
+
+T = TypeVar("T")
+
+#: Clients give up on a tool after a minute.
+_SECONDS = 30.0
+#: Looks at a time; the others wait.
+_AT_ONCE = 4
+#: After so many steps SQLite asks whether to go on.
+_STEPS = 20_000
+_BLOCK_BYTES = 16 << 20
+_RUBBISH = (zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError)
+_TOO_LONG = (f"this takes longer than {_SECONDS:.0f} s", "Ask for less: one agent, one project, a shorter time.")
+
+
+class Machine:
+    """What stays the same from look to look: settings, prices, how texts are shown, what was read lately."""
+
+    def __init__(self, settings: Settings, *, full: bool) -> None:
+        # The patterns of all secrets take longer to make than the client takes to say hello.
+        from agenttrace.masking import Mask
+
+        self.settings = settings
+        self.full = full
+        self.shown = Shown(str if full else Mask(settings.export.mask).text)
+        self.texts = SessionTexts(block_bytes=_BLOCK_BYTES)
+        self.orders = Orders()
+
+    @cached_property
+    def prices(self) -> Cashier:
+        """What tokens cost."""
+        return cashier(self.settings)
+
+
+class Look:
+    """One look at the store."""
+
+    def __init__(self, connection: sqlite3.Connection, machine: Machine) -> None:
+        self.connection = connection
+        self.machine = machine
+        self.settings, self.shown, self.texts = machine.settings, machine.shown, machine.texts
+
+    @property
+    def prices(self) -> Cashier:
+        """What tokens cost."""
+        return self.machine.prices
+
+
+class Past:
+    """Answers questions about what was recorded on this machine."""
+
+    def __init__(self, *, full: bool = False) -> None:
+        self.full = full
+        self._machine: Machine | None = None
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    async def ask(self, question: Callable[[Look], T]) -> T:
+        """What the question finds; when the caller is cancelled, so is the look."""
+        self._limiter = self._limiter or anyio.CapacityLimiter(_AT_ONCE)
+        over = threading.Event()
+        try:
+            return await anyio.to_thread.run_sync(
+                self.asked, question, over, abandon_on_cancel=True, limiter=self._limiter
+            )
+        finally:
+            over.set()
+
+    def asked(self, question: Callable[[Look], T], over: threading.Event) -> T:
+        """The same in this thread."""
+        machine = self._known()
+        with closing(connect(store_path(machine.settings), read_only=True)) as connection:
+            end = time.monotonic() + _SECONDS
+            connection.set_progress_handler(lambda: over.is_set() or time.monotonic() > end, _STEPS)
+            # One transaction, so that what several queries find belongs together.
+            connection.execute("BEGIN")
+            try:
+                return question(Look(connection, machine))
+            except sqlite3.OperationalError as error:
+                if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                    raise TroubleError(*_TOO_LONG, misused=True) from None
+                if "decode" in str(error):
+                    raise CorruptStoreError(f"what was recorded cannot be read ({error})") from error
+                raise
+            except _RUBBISH as error:
+                # SQLite vouches for its tables, not for what is in them.
+                raise CorruptStoreError(f"what was recorded cannot be read ({error})") from error
+
+    def _known(self) -> Machine:
+        # Settings that cannot be read are told to whoever asks; put right, the next question finds them so.
+        if self._machine is None:
+            self._machine = Machine(load_settings(), full=self.full)
+        return self._machine

@@ -1,0 +1,36 @@
+"""Sessions as resources: ``agenttrace://session/{id}``, for clients that let people pick one."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+from agenttrace.mcp.past import Look
+from agenttrace.mcp.sessions import Asked as AskedSessions
+from agenttrace.mcp.sessions import SessionLine, listed
+from agenttrace.mcp.transcript import Asked as AskedTranscript
+from agenttrace.mcp.transcript import read
+from agenttrace.views.trouble import TroubleError
+
+PREFIX = "agenttrace://session/"
+TEMPLATE = PREFIX + "{session}"
+MEDIA_TYPE = "text/markdown"
+_LISTED = 30
+_CHARS = 50_000
+
+
+def latest(look: Look) -> list[SessionLine]:
+    """The sessions that a client lists."""
+    return listed(look, AskedSessions(limit=_LISTED)).sessions
+
+
+def address(session: str) -> str:
+    """A session's address."""
+    return PREFIX + quote(session, safe="")
+
+
+def text_of(look: Look, uri: str) -> str:
+    """The beginning of a session's transcript, and how to read on."""
+    name = unquote(uri.removeprefix(PREFIX), errors="replace")
+    if not uri.startswith(PREFIX) or not name:
+        raise TroubleError("there is no such resource", f"Sessions have addresses such as {TEMPLATE}.", misused=True)
+    return "".join(read(look, AskedTranscript(session=name, max_chars=_CHARS)))

@@ -1,0 +1,150 @@
+"""``usage``: tokens and cost, each response counted once; the figures of ``agenttrace usage``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from agenttrace.costing import Bill
+from agenttrace.mcp.naming import agent_named, like
+from agenttrace.mcp.past import Look
+from agenttrace.mcp.sessions import TITLE_CHARS
+from agenttrace.mcp.tool import Agent, Answer, Arguments, Project, Tool, most
+from agenttrace.store.reading import UsageRow, usage_rows
+from agenttrace.views.times import NotATimeError
+from agenttrace.views.trouble import TroubleError
+from agenttrace.views.usage import day_after, first_day, ordered
+
+MOST = 500
+_GROUP_CHARS = 300
+#: No directory is called so: a project that nobody has.
+_NO_PROJECT = "\0"
+
+By = Literal["day", "month", "model", "agent", "project", "session"]
+
+
+class Asked(Arguments, frozen=True, kw_only=True):
+    """Which usage, and how it is grouped."""
+
+    by: Annotated[By, msgspec.Meta(description="How to group.")] = "day"
+    since: (
+        Annotated[str, msgspec.Meta(max_length=100, description="From that day on: 7d, today, 2026-11-01, ISO time.")]
+        | None
+    ) = None
+    until: Annotated[str, msgspec.Meta(max_length=100, description="Before that day; written like since.")] | None = (
+        None
+    )
+    agent: Agent = None
+    project: Project = None
+    limit: Annotated[int, most(MOST, "How many groups at most; the total is always over all of them.")] = 50
+
+
+class Figures(Answer, kw_only=True, omit_defaults=True):
+    """Tokens and cost. Input, cache reads and cache writes do not overlap; reasoning is a part of output."""
+
+    #: The day, month, model, agent, project or session; left out: sessions without one.
+    group: str | None = None
+    #: Of a session.
+    title: str | None = None
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    #: Where all of it is in one currency.
+    cost: float | None = None
+    #: That currency; "mixed" where there are several, which are never added.
+    currency: str | None = None
+    costs: dict[str, float] = msgspec.field(default_factory=dict)
+    #: Tokens of models without a known price; they are not in the cost.
+    unpriced_tokens: int = 0
+    unpriced_models: list[str] = msgspec.field(default_factory=list)
+    #: Requests whose log holds only a placeholder of their tokens.
+    estimated_requests: int = 0
+    #: Further mentions of responses that were counted once.
+    folded_copies: int = 0
+
+
+class UsageAnswer(Answer):
+    """Usage by group: days and months in order, all else with the most expensive first."""
+
+    by: By
+    total: Figures
+    groups: list[Figures]
+    #: Groups that were left out: of days and months the oldest, of others the cheapest.
+    left_out: int = 0
+
+
+def used(look: Look, asked: Asked) -> UsageAnswer:
+    """Tokens and cost by group."""
+    rows = _rows(look, asked)
+    total = look.prices.bill(rows)
+    groups = list(ordered(asked.by, total, look.prices.by_group(rows)).items())
+    limit = min(asked.limit, MOST)
+    kept = groups[-limit:] if asked.by in ("day", "month") else groups[:limit]
+    titles = _titles(look, [group for group, _ in kept]) if asked.by == "session" else {}
+    return UsageAnswer(
+        by=asked.by,
+        total=Figures(**_fields(look, total)),
+        groups=[
+            Figures(
+                group=look.shown.line(group, _GROUP_CHARS) or None,
+                title=look.shown.line(titles.get(group), TITLE_CHARS) or None,
+                **_fields(look, bill),
+            )
+            for group, bill in kept
+        ],
+        left_out=len(groups) - len(kept),
+    )
+
+
+def _rows(look: Look, asked: Asked) -> list[UsageRow]:
+    timezone = look.settings.usage.timezone
+    agent = agent_named(look, asked.agent)
+    try:
+        since = None if asked.since is None else first_day(asked.since, timezone)
+        until = None if asked.until is None else day_after(asked.until, timezone)
+    except NotATimeError as error:
+        raise TroubleError(error.problem, error.fix, misused=True) from None
+    return usage_rows(
+        look.connection,
+        by=asked.by,
+        since_day=since,
+        before_day=until,
+        agents=() if agent is None else (agent,),
+        projects=() if asked.project is None else _projects(look, asked.project),
+    )
+
+
+def _projects(look: Look, part: str) -> list[str]:
+    query = "SELECT DISTINCT project FROM sessions WHERE project LIKE ? ESCAPE '\\' LIMIT 10000"
+    return [row[0] for row in look.connection.execute(query, (like(part),))] or [_NO_PROJECT]
+
+
+def _titles(look: Look, groups: list[str]) -> dict[str, str]:
+    marks = ",".join("?" * len(groups))
+    query = f"SELECT session_id, coalesce(title, first_prompt, '') FROM sessions WHERE session_id IN ({marks})"
+    return dict(look.connection.execute(query, groups).fetchall())
+
+
+def _fields(look: Look, bill: Bill) -> dict[str, Any]:
+    fields = bill.fields()
+    fields["unpriced_models"] = [look.shown.line(model, _GROUP_CHARS) for model in fields["unpriced_models"][:MOST]]
+    return fields
+
+
+TOOL = Tool(
+    name="usage",
+    title="Tokens and cost",
+    description=(
+        "Tokens and cost of the recorded sessions, grouped by day, month, model, agent, project or session; each model "
+        "response counts once, however many sessions hold a copy of it. Costs of different currencies stay apart, and "
+        "tokens of models without a known price are told as unpriced, never as free. The figures are those of the "
+        "command agenttrace usage."
+    ),
+    arguments=Asked,
+    answer=UsageAnswer,
+    ask=used,
+)

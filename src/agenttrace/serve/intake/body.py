@@ -1,0 +1,70 @@
+"""The body of a request: its kind, and its bytes as they were before they were compressed, within a limit."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from agenttrace.serve.intake.json_request import read_json
+from agenttrace.serve.intake.lines import Taken
+from agenttrace.serve.intake.protobuf import read_protobuf
+from agenttrace.serve.intake.refusals import MalformedError, TooLargeError, UnsupportedError
+
+#: Of a body, as it came and unpacked.
+MOST_BYTES = 16 << 20
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+READERS: dict[str, Callable[[bytes], Taken]] = {PROTOBUF: read_protobuf, JSON: read_json}
+
+_GRPC = "application/grpc"
+#: As zlib has them: gzip, and zlib's own format, which HTTP calls deflate.
+_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+def media_type(content_type: str) -> str:
+    """Which of the two kinds a body is."""
+    found = content_type.partition(";")[0].strip().lower()
+    if found in READERS:
+        return found
+    if found.startswith(_GRPC):
+        raise UnsupportedError(
+            "This is OTLP over HTTP, not gRPC. Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or use the HTTP exporter."
+        )
+    raise UnsupportedError(f"Send Content-Type: {PROTOBUF} or {JSON}, not {found or 'nothing'}.")
+
+
+def coding(content_encoding: str) -> str:
+    """How a body is compressed; empty where it is not."""
+    found = content_encoding.strip().lower()
+    if found in ("", "identity"):
+        return ""
+    if found not in _WINDOWS:
+        raise UnsupportedError(f"Send Content-Encoding: gzip, deflate or none, not {found[:50]}.")
+    return found
+
+
+def too_large() -> TooLargeError:
+    """What a sender hears whose request is too large."""
+    limit = f"{MOST_BYTES >> 20} MiB"
+    return TooLargeError(f"The body is larger than {limit}. Send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE).")
+
+
+def unpacked(body: bytes, how: str) -> bytes:
+    """The body without its compression; never more than the limit is unpacked."""
+    if not how:
+        return body
+    parts: list[bytes] = []
+    left = MOST_BYTES
+    while body:
+        unpacker = zlib.decompressobj(_WINDOWS[how])
+        try:
+            parts.append(unpacker.decompress(body, left + 1))
+        except zlib.error as error:
+            raise MalformedError(f"The body is not {how}: {error}.") from None
+        left -= len(parts[-1])
+        if left < 0:
+            raise too_large()
+        if not unpacker.eof:
+            raise MalformedError(f"The body is not {how}: it ends in the middle.")
+        body = unpacker.unused_data
+    return b"".join(parts)

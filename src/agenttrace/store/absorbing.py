@@ -1,0 +1,63 @@
+"""One session becomes part of another: everything that was stored of it, inside the caller's transaction.
+
+Its events are numbered anew, after all others: whoever asks for what came since an event is told of them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+_SUMMED = (
+    "requests",
+    "estimated",
+    "copies",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "reasoning_tokens",
+)
+_SUMS = ", ".join(_SUMMED)
+_ADDED = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMMED)
+
+#: In this order. What is there already under the other session is no other than this.
+_STATEMENTS = (
+    """
+    INSERT OR IGNORE INTO processed_events
+        (event_id, session_id, turn_index, step_n, event_type, span_id, processed_at, block_id, line_n)
+    SELECT event_id, :whole, :turn, step_n, event_type, span_id, processed_at, block_id, line_n
+    FROM processed_events WHERE session_id = :part ORDER BY event_no
+    """,
+    "DELETE FROM processed_events WHERE session_id = :part",
+    """
+    UPDATE responses SET session_id = :whole WHERE session_id = :part
+        AND response IN (SELECT response FROM spans WHERE session_id = :part AND response IS NOT NULL)
+    """,
+    f"""
+    INSERT INTO usage_rollup (day, session_id, model, {_SUMS})
+    SELECT day, :whole, model, {_SUMS} FROM usage_rollup WHERE session_id = :part
+    ON CONFLICT (day, session_id, model) DO UPDATE SET {_ADDED}
+    """,
+    "DELETE FROM usage_rollup WHERE session_id = :part",
+    """
+    UPDATE export_spans SET session_id = :whole WHERE session_id = :part
+        AND destination_id IN (SELECT destination_id FROM export_destinations)
+        AND span_id IN (SELECT span_id FROM spans WHERE session_id = :part)
+    """,
+    """
+    UPDATE OR IGNORE spans SET session_id = :whole, turn_index = :turn,
+        changed = (SELECT coalesce(max(event_no), 0) FROM processed_events)
+    WHERE session_id = :part
+    """,
+    "DELETE FROM spans WHERE session_id = :part",
+    "DELETE FROM streams WHERE session_id = :part",
+    "UPDATE OR REPLACE pruned SET session_id = :whole WHERE session_id = :part",
+    "UPDATE OR REPLACE export_touched SET session_id = :whole WHERE session_id = :part",
+)
+
+
+def absorb(connection: sqlite3.Connection, part: int, whole: int, turn: int) -> None:
+    """Make a session part of another, as its ``turn``-th turn."""
+    for statement in _STATEMENTS:
+        connection.execute(statement, {"part": part, "whole": whole, "turn": turn})

@@ -1,0 +1,69 @@
+"""What ``agenttrace doctor`` looks at of what is sent elsewhere; nothing is sent for it, and nobody is asked."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from agenttrace.views import figures, places
+from agenttrace.views.checks import Check
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+
+
+def destinations(settings: Settings) -> Iterator[Check]:
+    """Each destination, with what keeps spans from it."""
+    if not settings.destinations:
+        return
+    found = _found(settings)
+    for each in found["destinations"]:
+        wrong = list(_wrong(each))
+        yield from wrong
+        if not wrong:
+            place = f", {each['address']}" if each["address"] else ""
+            yield Check("export", "ok", f"{each['name']} ({each['kind']}{place}): {_progress(each)}")
+
+
+def _found(settings: Settings) -> dict[str, Any]:
+    from agenttrace.store.database import StoreError, connect
+    from agenttrace.views.exports import NOTHING, exports_fields, ledgers
+
+    try:
+        connection = connect(places.store_path(settings), read_only=True)
+    except (StoreError, sqlite3.Error):
+        # What is wrong with the store is said elsewhere.
+        return exports_fields(NOTHING, settings)
+    try:
+        return exports_fields(ledgers(connection), settings)
+    except sqlite3.Error:
+        return exports_fields(NOTHING, settings)
+    finally:
+        connection.close()
+
+
+def _progress(each: dict[str, Any]) -> str:
+    queued = each["queued"] + each["sending"]
+    sent = f"{figures.counted(each['acknowledged'], 'span')} acknowledged"
+    return f"{sent}, {figures.count(queued)} queued{' (paused)' if each['paused'] else ''}"
+
+
+def _wrong(each: dict[str, Any]) -> Iterator[Check]:
+    name, queued = each["name"], each["queued"] + each["sending"]
+    if each["state"] == "unused":
+        fix = "Set what is missing where agenttrace is started, or take the table out of agenttrace.toml."
+        yield Check("export", "warn", f"{name} is not used: {each['reason']}", fix)
+    elif each["state"] == "waiting":
+        found = f"{name} takes nothing now: {each['reason']}; {figures.counted(queued, 'span')} queued"
+        yield Check("export", "warn", found, f"See what is wrong: agenttrace export check {name}")
+    elif each["state"] == "stopped" and queued:
+        found = f"{name}: {figures.counted(queued, 'span')} queued, and no exporter runs"
+        yield Check("export", "warn", found, "Start it: agenttrace up; or once: agenttrace export run --once")
+    if each["refused"]:
+        fix = f"See why: agenttrace export status {name}; then: agenttrace export retry {name}"
+        yield Check("export", "warn", f"{name} refused {figures.counted(each['refused'], 'span')}", fix)
+    if each["unknown"]:
+        found = f"{name}: nobody knows whether {figures.counted(each['unknown'], 'span')} arrived"
+        fix = f"Look there; if so: agenttrace export accept {name}; if not: agenttrace export retry {name} --unknown"
+        yield Check("export", "warn", found, fix)

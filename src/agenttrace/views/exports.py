@@ -1,0 +1,228 @@
+"""Destinations and the spans on their way there, as ``--json`` and the API show them."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from agenttrace.views.sessions import title_of
+from agenttrace.views.times import iso
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+    from agenttrace.destinations import DestinationSettings
+    from agenttrace.export.ledger import State
+    from agenttrace.model import Session
+    from agenttrace.store.destinations import DestinationRow
+
+#: How a destination is: everything is there; spans are on their way; it is tried again later; somebody has paused it;
+#: it cannot be used as it is configured; nobody sends; the settings name it no longer.
+DestinationState = Literal["idle", "sending", "waiting", "paused", "unused", "stopped", "removed"]
+#: What spans can be listed by; of those that were acknowledged there are too many to be of interest.
+Listed = Literal["refused", "unknown", "queued", "sending", "dropped", "late"]
+
+#: What is asked for the oldest that is queued: spans that were queued again have old numbers and new times.
+_FIRST = 1_000
+_TITLE_CHARS = 300
+
+_OLDEST = """
+SELECT min(queued_at) FROM (
+    SELECT queued_at FROM export_spans INDEXED BY export_spans_left
+    WHERE destination_id = ? AND state = 'queued' AND state <> 'acknowledged' ORDER BY queue_no LIMIT ?
+)
+"""
+_LATE = "SELECT destination_id, count(*) FROM export_spans INDEXED BY export_spans_late WHERE late = 1 GROUP BY 1"
+
+_ENTRIES = """
+SELECT queue_no, session_id, span_id, state, attempts, at, answer, late FROM export_spans INDEXED BY {index}
+WHERE destination_id = :destination AND {condition} AND queue_no < :before ORDER BY queue_no DESC LIMIT :limit
+"""
+_SPAN = "SELECT name, kind, start FROM spans WHERE session_id = ? AND span_id = ?"
+
+
+class Ledgers(NamedTuple):
+    """What the store knows of all destinations."""
+
+    rows: list[DestinationRow]
+    counts: Mapping[int, Mapping[State, int]]
+    late: Mapping[int, int]
+    #: When the oldest span that waits was queued, in seconds since the epoch.
+    oldest: Mapping[int, float | None]
+
+
+NOTHING = Ledgers([], {}, {}, {})
+
+
+def ledgers(connection: sqlite3.Connection) -> Ledgers:
+    """Count everything that was sent and is to be sent."""
+    from agenttrace.export.ledger import counts
+    from agenttrace.store.destinations import destination_rows
+
+    rows = destination_rows(connection)
+    oldest = {
+        row.destination_id: connection.execute(_OLDEST, (row.destination_id, _FIRST)).fetchone()[0] for row in rows
+    }
+    return Ledgers(rows, counts(connection), dict(connection.execute(_LATE).fetchall()), oldest)
+
+
+def exports_fields(known: Ledgers, settings: Settings, *, removed: bool = False) -> dict[str, Any]:
+    """Who sends, and how each destination does; with ``removed`` also those that the settings name no longer."""
+    from agenttrace.export.lock import owner
+
+    process = owner(settings.home)
+    configured = {each.name: each for each in settings.destinations}
+    found = [
+        _fields(row, known, _state(row, configured, known, process))
+        for row in known.rows
+        if removed or not _is_removed(row, configured, process)
+    ]
+    names = {row.name for row in known.rows if row.removed_at is None}
+    found += [_unknown(each, process) for each in settings.destinations if each.name not in names]
+    return {"exporter": {"running": process is not None, "pid": process}, "destinations": found}
+
+
+# -- how a destination is -------------------------------------------------------------------------------------
+
+
+def _is_removed(row: DestinationRow, configured: Mapping[str, DestinationSettings], process: int | None) -> bool:
+    """Whether it is not sent to any more; the store hears of that from whoever sends next."""
+    return row.removed_at is not None or (process is None and row.name not in configured)
+
+
+def _state(
+    row: DestinationRow, configured: Mapping[str, DestinationSettings], known: Ledgers, process: int | None
+) -> tuple[DestinationState, str | None]:
+    """In one word, and why where that is worth a word."""
+    if _is_removed(row, configured, process):
+        return "removed", None
+    # Whoever sends knows best: a key may be in its environment alone.
+    unusable = row.unusable if process is not None else _missing(configured[row.name])
+    if unusable is not None:
+        return "unused", unusable
+    if row.paused:
+        return "paused", None
+    if process is None:
+        return "stopped", None
+    if row.retry_at is not None and row.retry_at > time.time():
+        return "waiting", row.last_error
+    states = known.counts.get(row.destination_id, {})
+    return ("sending" if states.get("queued", 0) + states.get("sending", 0) else "idle"), None
+
+
+def _missing(configured: DestinationSettings) -> str | None:
+    names = configured.missing
+    if not names:
+        return None
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not set in the environment"
+
+
+def _fields(row: DestinationRow, known: Ledgers, state: tuple[DestinationState, str | None]) -> dict[str, Any]:
+    from agenttrace.export.ledger import STATES
+
+    number = row.destination_id
+    states = known.counts.get(number, {})
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "address": row.address,
+        "state": state[0],
+        "reason": state[1],
+        "retry_at": _iso(row.retry_at) if state[0] == "waiting" else None,
+        "paused": bool(row.paused),
+        **{name: states.get(name, 0) for name in STATES},
+        "late": known.late.get(number, 0),
+        "rejected": row.rejected,
+        "oldest_queued_at": _iso(known.oldest.get(number)),
+        "last_success_at": _iso(row.last_success_at),
+        "last_error": row.last_error,
+        "last_error_at": _iso(row.last_error_at),
+        "requests": row.requests,
+        "sent_bytes": row.sent_bytes,
+        "added_at": _iso(row.added_at),
+        "since": iso(row.since) if row.since else None,
+    }
+
+
+def _unknown(each: DestinationSettings, process: int | None) -> dict[str, Any]:
+    """A destination that the store has not heard of yet."""
+    from agenttrace.export.ledger import STATES
+
+    unusable = _missing(each)
+    later = "added after the exporter was started; start it again" if process is not None else None
+    return {
+        "name": each.name,
+        "kind": each.type,
+        "address": each.address,
+        "state": "unused" if unusable else "stopped",
+        "reason": unusable or later,
+        "retry_at": None,
+        "paused": False,
+        **dict.fromkeys((*STATES, "late", "rejected"), 0),
+        **dict.fromkeys(("oldest_queued_at", "last_success_at", "last_error", "last_error_at")),
+        "requests": 0,
+        "sent_bytes": 0,
+        "added_at": None,
+        "since": None,
+    }
+
+
+def _iso(seconds: float | None) -> str | None:
+    return None if seconds is None else iso(round(seconds * 1e6))
+
+
+# -- its spans ------------------------------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """A span of a ledger, with what the store still has of it."""
+
+    number: int
+    fields: dict[str, Any]
+
+
+def entries(
+    connection: sqlite3.Connection,
+    destination: int,
+    listed: Listed,
+    *,
+    before: int | None = None,
+    limit: int,
+) -> list[Entry]:
+    """Spans of a destination in a state, or that changed too late, the latest first."""
+    late = listed == "late"
+    query = _ENTRIES.format(
+        index="export_spans_late" if late else "export_spans_left",
+        condition="late = 1" if late else "state = :state AND state <> 'acknowledged'",
+    )
+    values = {"destination": destination, "before": 2**63 - 1 if before is None else before, "limit": limit}
+    rows = connection.execute(query, values if late else {**values, "state": listed}).fetchall()
+    sessions = _sessions(connection, (row[1] for row in rows))
+    return [Entry(row[0], _entry(connection, sessions.get(row[1]), row)) for row in rows]
+
+
+def _sessions(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Session]:
+    from agenttrace.store.reading import sessions_by_number
+
+    return {session.id: session for session in sessions_by_number(connection, sorted(set(numbers)))}
+
+
+def _entry(connection: sqlite3.Connection, session: Session | None, row: Sequence[Any]) -> dict[str, Any]:
+    _, number, span_id, state, attempts, at, answer, late = row
+    name, kind, start = connection.execute(_SPAN, (number, span_id)).fetchone() or (None, None, None)
+    return {
+        "session": f"{number:016x}",
+        "session_id": None if session is None else session.session_id,
+        "agent": None if session is None else session.agent,
+        "title": None if session is None else title_of(session)[:_TITLE_CHARS] or None,
+        "span_id": span_id.hex(),
+        "span": name,
+        "kind": kind,
+        "started_at": iso(start),
+        "state": state,
+        "attempts": attempts,
+        "at": _iso(at),
+        "answer": answer,
+        "late": bool(late),
+    }
