@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PAGE := src/agenttrace/console/dist/index.html
+# Many tests wait for processes: twice as many at a time as there are cores keep these busy.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
 .PHONY: help setup console up demo test test-peers lint bench screenshots web-types lock clean
@@ -45,7 +47,7 @@ demo: setup
 
 test: setup console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent test
-	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
 
 # Against the real programs of others; fetches them, and takes some minutes.
 test-peers: setup

@@ -134,7 +134,7 @@ _plain: st.SearchStrategy[Any] = st.one_of(
 _values = st.recursive(
     _plain,
     lambda below: st.one_of(st.lists(below, max_size=3), st.dictionaries(any_text, below, max_size=3)),
-    max_leaves=5,
+    max_leaves=3,
 )
 
 
@@ -172,7 +172,7 @@ _costs = st.decimals(min_value=0, max_value=10_000, places=6) | st.none()
 
 
 @st.composite
-def trees(draw: st.DrawFn, max_spans: int = 12, *, with_texts: bool = True) -> list[ExportSpan]:
+def trees(draw: st.DrawFn, max_spans: int = 5, *, with_texts: bool = True) -> list[ExportSpan]:
     """Any trace: turns, model calls, tools, subagents and foreign spans in any shape, with any unicode in them.
 
     ``with_texts`` False: nothing that was said may be told.
