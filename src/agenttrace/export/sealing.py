@@ -119,9 +119,7 @@ class Sealer:
         over = self._is_over(found[0])
         families = traces.families(each.trace for each in touched)
         sealed = {
-            trace: rows
-            for trace, rows in families.items()
-            if trace not in moving and (over or _is_complete(rows))
+            trace: rows for trace, rows in families.items() if trace not in moving and (over or _is_complete(rows))
         }
         looked_at = [each for each in touched if self._is_settled(traces, each, families, sealed)]
         self._remember(found[0], touched, looked_at)
