@@ -8,6 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from agenttrace.cli.program import app
 
 from .conftest import Program
 
@@ -89,11 +92,14 @@ def test_every_command_is_documented(command: str) -> None:
     assert f"$ agenttrace {command}" in section[1]
 
 
-def test_every_command_has_json(program: Program) -> None:
+def test_every_command_has_json() -> None:
     """All of them, and the commands of the groups, too."""
+    runner = CliRunner()
     for command in COMMANDS:
         for part in GROUPS.get(command, ("",)):
-            assert "--json" in program.run(*filter(None, (command, part)), "--help").stdout
+            told = runner.invoke(app, [*filter(None, (command, part)), "--help"], terminal_width=120)
+            assert told.exit_code == 0, told.output
+            assert "--json" in told.output, (command, part)
 
 
 @pytest.fixture(scope="module")

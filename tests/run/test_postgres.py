@@ -70,6 +70,17 @@ def postmaster(home: Path) -> int:
     return int((home / "postgres" / "postmaster.pid").read_text().split()[0])
 
 
+def kill(pid: int) -> None:
+    """Kill a process that is nobody's child here, and wait until it is gone: a busy machine takes its time."""
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(pid))
+
+
+def is_alive(pid: int) -> bool:
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+    return state[:1] not in ("", "Z")
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     limit = time.monotonic() + 60
     while not condition():
@@ -202,7 +213,7 @@ def test_a_killed_server_is_brought_back(place: Path) -> None:
     try:
         execute(url, "CREATE TABLE kept AS SELECT 42 AS answer")
         with contextlib.closing(psycopg.connect(url)):
-            os.kill(postmaster(place), signal.SIGKILL)
+            kill(postmaster(place))
             assert server.start() == url
         assert execute(url, "SELECT answer FROM kept") == [(42,)]
     finally:
@@ -216,7 +227,7 @@ def test_a_killed_servers_backend_is_waited_for(place: Path) -> None:
     url = server.start()
     with ThreadPoolExecutor() as pool, contextlib.closing(psycopg.connect(url)) as client:
         os.kill(client.info.backend_pid, signal.SIGSTOP)
-        os.kill(postmaster(place), signal.SIGKILL)
+        kill(postmaster(place))
         starting = pool.submit(server.start)
         try:
             wait_until(lambda: "still in use" in (place / "postgres.log").read_text())
