@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PAGE := src/agenttrace/console/dist/index.html
-# Many tests wait for processes: twice as many at a time as there are cores keep these busy.
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
+# Many tests wait for processes: one more at a time than there are cores keeps these busy.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
 .PHONY: help setup console up demo test test-peers lint bench screenshots web-types lock clean

@@ -15,8 +15,8 @@ from export.fake_langsmith import KEY, FakeLangSmith
 from export.fake_otlp import FakeOtlp
 from export.rig import World, target
 
-KILLS = 12
-TURNS = 650
+KILLS = 8
+TURNS = 450
 CLI = (sys.executable, "-m", "agenttrace.cli.main")
 
 
