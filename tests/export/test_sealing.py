@@ -67,9 +67,9 @@ def test_filters_decide_what_is_queued(tmp_path: Path) -> None:
         target("states", states=("error",)),
         target("all"),
     )
-    world.append("a", "session.begin", project="/work/shop")
+    world.append("a", "session.begin", project="/srv/shop")
     world.turn("a", 1)
-    world.append("b", "session.begin", project="/work/other")
+    world.append("b", "session.begin", project="/srv/other")
     world.append("b", "turn.begin", turn=1)
     world.append("b", "turn.end", turn=1, status="error")
     world.record()
