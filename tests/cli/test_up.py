@@ -22,7 +22,9 @@ def test_up_says_what_is_there_and_keeps_recording(
     process = background("up", "--port", "0")
     eventually(lambda: machine.recorder_pid() == process.pid, "up to begin")
     eventually(lambda: _recorded(machine) == 7, "all sessions")
+    told = _imported(process)
     out, err = stop(process)
+    out = told + out
     assert process.returncode == 0, err
     assert "Claude Code: 2 sessions, 51.0 kB" in out
     assert "Codex: 1 session, " in out
@@ -30,6 +32,16 @@ def test_up_says_what_is_there_and_keeps_recording(
     assert "Kimi Code: 1 session, " in out
     assert "Qwen Code: none" in out
     assert "agenttrace usage" in out
+
+
+def _imported(process: subprocess.Popen[str]) -> str:
+    """What it says until all that was there is recorded; a signal before that would have cut its work short."""
+    assert process.stdout is not None
+    told = ""
+    while "service install" not in told:
+        told += (line := process.stdout.readline())
+        assert line, told
+    return told
 
 
 def _recorded(program: Program) -> int:
@@ -79,6 +91,7 @@ def test_up_records_when_it_cannot_serve(machine: Program, background: Callable[
         taken.listen()
         process = background("up", "--port", str(taken.getsockname()[1]))
         eventually(lambda: _recorded(machine) == 7, "all sessions")
+        _imported(process)
         _, err = stop(process)
     assert process.returncode == 0
     assert "recording goes on" in err

@@ -174,7 +174,7 @@ def _holds_messages(value: object) -> bool:
 
 
 def _is_message(value: dict[str, Any]) -> bool:
-    return "role" in value or "kwargs" in value or value.get("type") in _ROLES or "message" in value
+    return "role" in value or "kwargs" in value or str(value.get("type")) in _ROLES or "message" in value
 
 
 def _in_object(value: dict[str, Any], role: str, depth: int) -> Iterator[Message]:
@@ -185,7 +185,7 @@ def _in_object(value: dict[str, Any], role: str, depth: int) -> Iterator[Message
     if isinstance(value.get("kwargs"), dict):
         # As LangChain writes its objects.
         names = value.get("id")
-        kind = names[-1] if isinstance(names, list) and names else ""
+        kind = str(names[-1]) if isinstance(names, list) and names else ""
         yield from _in_object({"role": _ROLES.get(str(kind), role), **value["kwargs"]}, role, depth + 1)
     elif _is_message(value):
         said = value.get("role") or value.get("type")
@@ -218,7 +218,7 @@ def _parts(value: object, depth: int) -> list[Part]:
 
 
 def _part(value: dict[str, Any]) -> Part:
-    kind = value.get("type")
+    kind = str(value.get("type"))
     if kind in _CALLS:
         return _call(value)
     if kind in _RESULT_PARTS:
@@ -253,7 +253,7 @@ def _flat_message(flat: Attributes, role: str) -> Message:
     parts = _parts(_parsed(content), 0) if content else []
     for each in _numbered(flat, "message.contents."):
         text = first(each, ("message_content.text", "message_content.type"))
-        thought = each.get("message_content.type") in _THOUGHTS
+        thought = str(each.get("message_content.type")) in _THOUGHTS
         parts.append(Part("thinking" if thought else "text", _shown(text)))
     for each in (*_numbered(flat, "message.tool_calls."), *_numbered(flat, "tool_calls.")):
         name = first(each, ("tool_call.function.name", "name"))
