@@ -204,7 +204,7 @@ def test_a_text_that_was_cut_in_a_value() -> None:
         "pad_token='<pad>', eos_token=</s>",
         "arn:aws:secretsmanager:us-west-2:123456789012:secret:Name-a1b2c3",
         "PWD=/home/me/project2, OLDPWD=/tmp/x1",
-        "SSH_KEY=/root/.ssh/id_ed25519, private_key: ./certs/server1.key",
+        "SSH_KEY=/home/me/.ssh/id_ed25519, private_key: ./certs/server1.key",
         "PASS: 12 FAIL: 0, first_pass=2048",
         "secrets: inherit, secret: true, secret_name: my-app/prod/db2",
         "token_url=https://h/oauth2/token1",

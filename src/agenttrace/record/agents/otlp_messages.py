@@ -185,7 +185,7 @@ def _in_object(value: dict[str, Any], role: str, depth: int) -> Iterator[Message
     if isinstance(value.get("kwargs"), dict):
         # As LangChain writes its objects.
         names = value.get("id")
-        kind = str(names[-1]) if isinstance(names, list) and names else ""
+        kind = names[-1] if isinstance(names, list) and names else ""
         yield from _in_object({"role": _ROLES.get(str(kind), role), **value["kwargs"]}, role, depth + 1)
     elif _is_message(value):
         said = value.get("role") or value.get("type")
