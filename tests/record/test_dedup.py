@@ -23,6 +23,8 @@ from agenttrace.record.dedup import Tiers, cleanup_expired
 from agenttrace.store.database import connect
 
 IDS = [bytes([number]) * 16 for number in range(12)]
+#: The session of the newest event.
+LAST = 99
 DAY = 24 * 3600.0
 
 reuses_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -273,12 +275,14 @@ class Retention:
         self.events, self.log = events, log
         self.connection = events._connection
 
-    def add(self, event: bytes, *, block: int | None, age: float = 30 * DAY, session: int = 7) -> None:
+    def add(
+        self, event: bytes, *, block: int | None, age: float = 30 * DAY, session: int = 7, number: int | None = None
+    ) -> None:
         self.connection.execute(
             "INSERT INTO processed_events "
-            "(event_id, session_id, turn_index, step_n, event_type, processed_at, block_id) "
-            "VALUES (?, ?, 0, 0, '', ?, ?)",
-            (event, session, time.time() - age, block),
+            "(event_no, event_id, session_id, turn_index, step_n, event_type, processed_at, block_id) "
+            "VALUES (coalesce(?, (SELECT count(*) FROM processed_events)), ?, ?, 0, 0, '', ?, ?)",
+            (number, event, session, time.time() - age, block),
         )
 
     def add_file(self, path: Path | str, file_id: int = 1) -> None:
@@ -294,7 +298,8 @@ class Retention:
         )
 
     def left(self) -> set[bytes]:
-        return {row[0] for row in self.connection.execute("SELECT event_id FROM processed_events")}
+        found = self.connection.execute("SELECT event_id FROM processed_events WHERE session_id <> ?", (LAST,))
+        return {row[0] for row in found}
 
 
 @pytest.fixture
@@ -303,6 +308,8 @@ def retention(events: EventDeduplicator, tmp_path: Path) -> Retention:
     log.write_text("{}\n")
     made = Retention(events, log)
     made.add_file(log)
+    # The newest event keeps its number whatever happens to its session: here it is of another one.
+    made.add(IDS[-1], block=1, session=LAST, number=1000)
     return made
 
 
@@ -363,6 +370,26 @@ def test_a_file_whose_name_is_not_utf8_is_left(retention: Retention) -> None:
     retention.prune(file_id=2)
     assert retention.events.cleanup_expired() == 0
     os.unlink(odd)
+    assert retention.events.cleanup_expired() == 1
+
+
+def test_the_newest_event_keeps_its_number(retention: Retention) -> None:
+    """Else the next event would get it, and be found by words of one that was removed."""
+    retention.add(IDS[0], block=None, number=2000)
+    retention.prune()
+    retention.log.unlink()
+    assert retention.events.cleanup_expired() == 0
+    assert retention.left() == {IDS[0]}
+
+
+def test_ids_outlive_their_file_by_the_limit(retention: Retention) -> None:
+    """A file that vanished an hour ago may come back; its ids go a day after it."""
+    retention.add(IDS[0], block=None)
+    retention.prune()
+    retention.log.unlink()
+    retention.connection.execute("UPDATE file_offsets SET gone_at = ?", (time.time() - 3600,))
+    assert retention.events.cleanup_expired() == 0
+    retention.connection.execute("UPDATE file_offsets SET gone_at = ?", (time.time() - 25 * 3600,))
     assert retention.events.cleanup_expired() == 1
 
 

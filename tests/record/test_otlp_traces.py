@@ -315,6 +315,8 @@ def test_notes_of_traces_go_last(tmp_path: Path) -> None:
     notes = "SELECT count(*) FROM sessions WHERE parent = 'talk'"
     later = store.log.stat().st_mtime + 1_000_000
     with connect(store.settings.home / "agenttrace.db") as connection:
+        # The newest event of the store stays whatever its session: here that is another one.
+        connection.execute("INSERT INTO processed_events VALUES (1000, x'00', 1, 0, 0, '', NULL, 0, 1, 0)")
         pruning.prune(connection, later)
         cleanup_expired(connection, later)
         assert store.rows(notes) == [(1,)]

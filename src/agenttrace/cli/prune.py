@@ -28,7 +28,8 @@ EPILOG = """
   agenttrace prune --older-than 52w --yes --vacuum
 
 Tokens and cost of pruned sessions stay in agenttrace usage. Reading the same log files again does not bring them
-back. Without --older-than the setting retention.days decides.
+back. Without --older-than the setting retention.days decides; while that is set, agenttrace up and record prune by
+themselves.
 """
 
 
@@ -50,10 +51,10 @@ def prune(
     with opening.reading(settings) as connection:
         planned = pruning.measure(connection, cutoff)
         logs = len(own_logs.recorded_before(connection, settings.home, cutoff))
-    if dry_run or not (planned.sessions or logs):
+    if dry_run:
         _report(planned, cutoff, logs, done=False, as_json=as_json)
         return
-    if not yes:
+    if (planned.sessions or logs) and not yes:
         _ask(planned, cutoff, logs)
     removed, logs = _prune(settings, cutoff, quiet=as_json, vacuum=vacuum)
     _report(removed, cutoff, logs, done=True, as_json=as_json)
@@ -83,14 +84,15 @@ def _ask(planned: Pruned, cutoff: float, logs: int) -> None:
 def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> tuple[Pruned, int]:
     from agenttrace.cli.record import stop_event
     from agenttrace.cli.search import bring_up_to_date
-    from agenttrace.record import own_logs, search_index
-    from agenttrace.record.dedup import cleanup_expired
+    from agenttrace.record import maintenance, own_logs, search_index
     from agenttrace.store import pruning
 
     with opening.writing(settings) as connection, stop_event() as stop:
         removed = pruning.prune(connection, cutoff, stop=stop.is_set)
         logs = own_logs.remove_recorded(connection, settings.home, cutoff)
-        cleanup_expired(connection, cutoff)
+        for _ in maintenance.run(connection, settings, days=0):
+            if stop.is_set():
+                break
         if removed.sessions:
             search_index.reset(connection)
         if vacuum:

@@ -68,6 +68,8 @@ def record(
         else:
             work = partial(follow, settings, lock, stop, paths=chosen, agent=name, quiet=as_json, export=True)
         summary = rebuilding(settings, work)
+        if once:
+            apply_retention(settings, stop)
     if as_json:
         output.print_json(summary)
     elif once:
@@ -166,6 +168,17 @@ def import_now(
             with opening.writing(settings) as connection:
                 progress.index(connection, stop)
     return summary
+
+
+def apply_retention(settings: Settings, stop: threading.Event) -> None:
+    """Remove what the setting ``retention.days`` says, after an import that no recorder follows."""
+    from agenttrace.record.maintenance import run
+
+    if settings.retention.days:
+        with opening.writing(settings) as connection:
+            for _ in run(connection, settings):
+                if stop.is_set():
+                    break
 
 
 def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> None:

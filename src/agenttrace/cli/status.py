@@ -77,9 +77,19 @@ def _show(found: dict[str, Any]) -> None:
     _show_problems(found)
     backlog = found["search_backlog"]
     _fact("search", f"{figures.counted(backlog, 'event')} to be indexed" if backlog else "up to date")
+    _fact("retention", _retention(found["retention"]))
     _fact("database", f"{figures.size(found['database_bytes'])} in {found['home']}")
     output.say()
     _show_tiers(found["dedup"])
+
+
+def _retention(found: dict[str, Any]) -> str:
+    days, removed = found["days"], found["removed"]["sessions"]
+    kept = f"sessions are removed after {figures.counted(days, 'day')}" if days else "sessions are kept for ever"
+    if found["last_run_at"] is None:
+        return f"{kept}; no clean-up yet"
+    gone = f", {figures.counted(removed, 'session')} removed so far" if removed else ""
+    return f"{kept}; last clean-up {found['last_run_at'][:16].replace('T', ' ')}{gone}"
 
 
 def _fact(name: str, value: str, style: str = "") -> None:

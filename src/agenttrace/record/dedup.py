@@ -14,7 +14,7 @@ import re
 import sqlite3
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -258,28 +258,38 @@ class EventDeduplicator:
 
 
 def cleanup_expired(connection: sqlite3.Connection, cutoff: float) -> int:
-    """Remove the ids of what was pruned from sessions none of whose files is left.
+    """Remove the ids of what was pruned from sessions all of whose files are gone since ``cutoff``; how many."""
+    return sum(expired_ids(connection, cutoff))
+
+
+def expired_ids(connection: sqlite3.Connection, cutoff: float) -> Iterator[int]:
+    """The same session by session, each in a transaction of its own.
 
     A session that went on after it was pruned has data again; the ids of that data stay.
     """
     rows = connection.execute(
-        "SELECT pruned.session_id, file_offsets.filepath FROM pruned "
+        "SELECT pruned.session_id, file_offsets.filepath, file_offsets.gone_at FROM pruned "
         "LEFT JOIN file_offsets USING (file_id) WHERE pruned_at < ?",
         (cutoff,),
     ).fetchall()
-    kept = {number for number, path in rows if path is not None and still_there(path)}
-    gone = sorted({number for number, _ in rows} - kept)
-    with transaction(connection):
-        removed = sum(
-            connection.execute(
-                "DELETE FROM processed_events WHERE session_id = ? AND block_id IS NULL AND processed_at < ?",
+    kept = {number for number, path, gone in rows if path is not None and _is_needed(path, gone, cutoff)}
+    for number in sorted({number for number, *_ in rows} - kept):
+        with transaction(connection):
+            # The newest event stays: a new one must not get its number, under which the search index may hold words.
+            removed = connection.execute(
+                "DELETE FROM processed_events WHERE session_id = ? AND block_id IS NULL AND processed_at < ? "
+                "AND event_no < (SELECT max(event_no) FROM processed_events)",
                 (number, cutoff),
             ).rowcount
-            for number in gone
-        )
-        connection.executemany("DELETE FROM pruned WHERE session_id = ?", ((number,) for number in gone))
+            connection.execute("DELETE FROM pruned WHERE session_id = ?", (number,))
+        yield removed
+    with transaction(connection):
         connection.execute(_FORGET_NOTES)
-    return removed
+
+
+def _is_needed(path: str, gone: float | None, cutoff: float) -> bool:
+    """Whether a file may be read again: it is there, or was not long ago."""
+    return (gone is not None and gone >= cutoff) or still_there(path)
 
 
 def _number(session_id: str | None) -> int:

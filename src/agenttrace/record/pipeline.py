@@ -36,6 +36,8 @@ COMPRESSION_LEVEL = 1
 QUARANTINE_BYTES = 1 << 20
 #: Sessions whose folding state stays in memory between batches.
 SESSIONS_IN_MEMORY = 500
+#: A session without a new line for this long is not held in memory.
+IDLE_SECONDS = 3_600.0
 #: Blocks a file may have; the block's number is the file's number and the block's place in it.
 BLOCK_BITS = 20
 
@@ -59,6 +61,7 @@ class LiveSession:
         self.prefix = f"{session.session_id}:turn:0:step:0:type:".encode("utf-8", "surrogatepass")
         self.folders: dict[str, Folder] = {}
         self.touched = False
+        self.used_at = 0.0
         #: True for a trace that is part of another session: its row says of which, and nothing else.
         self.joined = False
         #: The ids of sessions that became part of this one in the batch; the store has them where they were.
@@ -294,6 +297,7 @@ class Pipeline:
         for live in self._sessions.values():
             if live.touched:
                 live.touched = live.new = False
+                live.used_at = time.monotonic()
                 live.parts = []
                 for folder in live.folders.values():
                     folder.taken()
@@ -304,10 +308,19 @@ class Pipeline:
         self._began = 0.0
 
     def _trim(self) -> None:
+        """Free what is held of sessions that ended or were idle for long, and of the oldest if there are too many.
+
+        Should such a session go on, its state and its ids are read from the store.
+        """
         self.tiers.trim_sessions()
+        idle = time.monotonic() - IDLE_SECONDS
         excess = len(self._sessions) - SESSIONS_IN_MEMORY
-        for key in list(self._sessions)[: max(0, excess)]:
-            del self._sessions[key]
+        for place, (key, live) in enumerate(list(self._sessions.items())):
+            over = live.session.state == "ended" or live.used_at < idle
+            if over:
+                self.tiers.end_session(live.session.id)
+            if over or place < excess:
+                del self._sessions[key]
 
     def roll_back(self) -> None:
         """Forget the batch and every cache; the store alone knows what is true."""

@@ -21,6 +21,8 @@ INDEXED_CHARACTERS = 8_000
 INDEXED_OF_RESULTS = 1_500
 _PORTION = 5_000
 _CURSOR = "search_event_no"
+#: Since when the index holds words of sessions that were pruned; searching does not find them.
+_STALE = "search_stale_since"
 _CJK = re.compile("([\u2e80-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff])")
 _TERM = re.compile(r'"([^"]*)"|(\S+)')
 
@@ -88,7 +90,19 @@ def reset(connection: sqlite3.Connection) -> None:
     """Empty the index, to be filled anew (after pruning)."""
     with transaction(connection):
         connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
-        connection.execute("DELETE FROM meta WHERE key = ?", (_CURSOR,))
+        connection.execute("DELETE FROM meta WHERE key IN (?, ?)", (_CURSOR, _STALE))
+
+
+def mark_stale(connection: sqlite3.Connection, at: float) -> None:
+    """Something was pruned at that time; an earlier mark stays."""
+    with transaction(connection):
+        connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (_STALE, str(at)))
+
+
+def stale_since(connection: sqlite3.Connection) -> float | None:
+    """When the first session was pruned whose words the index still holds."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_STALE,)).fetchone()
+    return float(row[0]) if row else None
 
 
 def _position(connection: sqlite3.Connection) -> int:

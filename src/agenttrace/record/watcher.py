@@ -19,6 +19,7 @@ from watchfiles import watch
 
 from agenttrace.record import quarantine, search_index
 from agenttrace.record.contents import Interpreter
+from agenttrace.record.maintenance import Maintenance
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.database import is_corruption
 from agenttrace.store.schema import PAGE_SIZE
@@ -35,6 +36,8 @@ _WAKE_SECONDS = 0.25
 _SCAN_SHARE = 250
 #: Between two portions of search indexing while lines keep coming.
 _INDEX_SECONDS = 5.0
+#: One portion of clean-up; new lines wait meanwhile.
+_MAINTENANCE_SECONDS = 0.05
 #: Pages in the write-ahead log before it is folded back. Many small commits touch the same pages again and again: with
 #: the length that suits an import, the log of a quiet day is larger than all it recorded.
 _CHECKPOINT_PAGES = 512
@@ -59,6 +62,7 @@ class Watcher:
         self._watched: tuple[Path, ...] = ()
         self._next_scan = self._next_index = 0.0
         self._rested = False
+        self._maintenance = Maintenance(connection=recorder.connection, settings=recorder.settings)
         #: What SQLite calls the state of the store after what others have written; -1: not looked at yet.
         self._others_wrote = -1
         #: Files with lines that are being tried again.
@@ -121,6 +125,7 @@ class Watcher:
                 self._on_commit()
             if not changed or time.monotonic() >= self._next_index:
                 self._index()
+                self._maintain()
             self._recovered()
         except sqlite3.Error as error:
             if is_corruption(error):
@@ -173,6 +178,12 @@ class Watcher:
                 return
             self._rested = False
 
+    def _maintain(self) -> None:
+        """Retention and clean-up, a piece at a time; what the recorder remembers of removed data is dropped."""
+        if self._maintenance.step(_MAINTENANCE_SECONDS):
+            self.recorder.pipeline.roll_back()
+            self._on_commit()
+
     def _rest(self) -> None:
         """All is done: give back the memory that a burst of work took."""
         if not self._rested:
@@ -187,6 +198,7 @@ class Watcher:
             logger.warning("recording is stopped by: %s; nothing is lost, trying again", reason)
         self._on_problem(reason)
         self.recorder.pipeline.roll_back()
+        self._maintenance.interrupted()
         self.stop.wait(delay)
         self._next_scan = 0.0
 

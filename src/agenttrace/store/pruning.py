@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from agenttrace.store.database import transaction
 
 _PORTION = 500
+#: Events that one piece of a sweep looks at.
+_SWEPT_EVENTS = 50_000
 
 _OLD_SESSIONS = """
 SELECT id FROM sessions WHERE agent <> '' AND events > 0 AND last_at < ?
@@ -80,15 +82,16 @@ def prune(
     for number in old_sessions(connection, cutoff):
         if stop():
             break
-        removed = _prune_session(connection, number)
+        removed = prune_session(connection, number)
         sessions, spans, events = sessions + 1, spans + removed[0], events + removed[1]
         on_session()
-    _forget_quarantined(connection, cutoff)
-    blocks, size = sweep_blocks(connection)
-    return Pruned(sessions, spans, events, blocks, size)
+    forget_quarantined(connection, cutoff)
+    swept = list(sweep(connection))
+    return Pruned(sessions, spans, events, sum(blocks for blocks, _ in swept), sum(size for _, size in swept))
 
 
-def _prune_session(connection: sqlite3.Connection, number: int) -> tuple[int, int]:
+def prune_session(connection: sqlite3.Connection, number: int) -> tuple[int, int]:
+    """Remove what one session said; how many spans and events."""
     with transaction(connection):
         connection.execute(_REMEMBER_FILES, (time.time(), number))
         spans = connection.execute("DELETE FROM spans WHERE session_id = ?", (number,)).rowcount
@@ -103,23 +106,33 @@ def _prune_session(connection: sqlite3.Connection, number: int) -> tuple[int, in
     return spans, events
 
 
-def _forget_quarantined(connection: sqlite3.Connection, cutoff: float) -> None:
+def forget_quarantined(connection: sqlite3.Connection, cutoff: float) -> None:
     """The text of old quarantined lines goes; the entry stays, so that the line is not set aside anew."""
     with transaction(connection):
         connection.execute("UPDATE quarantine SET raw = NULL WHERE found_at < ? AND raw IS NOT NULL", (cutoff,))
 
 
-def sweep_blocks(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Remove raw lines that no event refers to any more, also those an interrupted run left behind."""
+def sweep(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
+    """Remove raw lines that no event refers to any more, also those an interrupted run left behind.
+
+    Yields after each piece how many blocks and bytes went with it.
+    """
     # Listed before the events are: a block that a recorder adds meanwhile is not in the list.
-    listed = {row[0] for row in connection.execute("SELECT block_id FROM raw_blocks")}
-    used = connection.execute("SELECT DISTINCT block_id FROM processed_events WHERE block_id IS NOT NULL")
-    listed.difference_update(row[0] for row in used)
-    size = _stored_bytes(connection, listed)
-    for part in _portions(listed):
+    unused = {row[0] for row in connection.execute("SELECT block_id FROM raw_blocks")}
+    last = 0
+    while unused:
+        query = "SELECT event_no, block_id FROM processed_events WHERE event_no > ? ORDER BY event_no LIMIT ?"
+        rows = connection.execute(query, (last, _SWEPT_EVENTS)).fetchall()
+        if not rows:
+            break
+        last = rows[-1][0]
+        unused.difference_update(block for _, block in rows)
+        yield 0, 0
+    for part in _portions(unused):
+        size = _stored_bytes(connection, part)
         with transaction(connection):
             connection.execute(f"DELETE FROM raw_blocks WHERE block_id IN ({','.join('?' * len(part))})", part)
-    return len(listed), size
+        yield len(part), size
 
 
 def _count(connection: sqlite3.Connection, table: str, number: int, also: str = "") -> int:

@@ -39,6 +39,7 @@ def collected(connection: sqlite3.Connection, settings: Settings) -> dict[str, A
         "unreadable": unreadable,
         "sessions": _sessions(connection),
         "search_backlog": search_index.backlog(connection),
+        "retention": _retention(connection, settings),
         "database_bytes": database_bytes(places.store_path(settings)),
         "files": files,
     }
@@ -109,10 +110,33 @@ def _unread(path: str, size: int) -> dict[str, Any]:
 
 
 def _lines(connection: sqlite3.Connection) -> dict[str, int]:
-    names = ("lines", "recorded", "duplicate", "ignored", "quarantined")
-    sums = ", ".join(f"coalesce(sum({name}), 0)" for name in names)
+    """Lines by outcome, those of files whose row was removed since included."""
+    from agenttrace.record.maintenance import LINE_COUNTS, forgotten_lines
+
+    sums = ", ".join(f"coalesce(sum({name}), 0)" for name in LINE_COUNTS)
     row = connection.execute(f"SELECT {sums} FROM file_offsets").fetchone()
-    return dict(zip(names, row, strict=True))
+    past = forgotten_lines(connection)
+    return {name: number + past[name] for name, number in zip(LINE_COUNTS, row, strict=True)}
+
+
+def _retention(connection: sqlite3.Connection, settings: Settings) -> dict[str, Any]:
+    """What the clean-up removed so far; ``days`` 0: sessions are kept for ever."""
+    from agenttrace.record.maintenance import stored_report
+
+    report = stored_report(connection)
+    return {
+        "days": settings.retention.days,
+        "last_run_at": None if report.last_run_at is None else iso(round(report.last_run_at * 1e6)),
+        "removed": {
+            "sessions": report.sessions,
+            "spans": report.spans,
+            "events": report.events,
+            "bytes": report.bytes,
+            "event_ids": report.event_ids,
+            "files": report.files,
+            "log_files": report.log_files,
+        },
+    }
 
 
 def dedup_stats(connection: sqlite3.Connection, settings: Settings) -> dict[str, Any]:
