@@ -16,7 +16,7 @@ MEANINGS = {
     "record.max_line_bytes": "A longer line (32 MiB) is quarantined, not loaded.",
     "record.workers": "Processes for a large first import; 0 means one for each core.",
     "record.stale_minutes": "A working session silent for this long counts as interrupted.",
-    "retention.days": "Sessions silent for longer lose what they said, by themselves; tokens and cost stay. 0 means never.",
+    "retention.days": "Sessions silent for longer lose what they said; tokens and cost stay. 0 means never.",
     "usage.timezone": 'Where a day begins: "local" or an IANA name.',
     "usage.currency": (
         '"native": each cost in the currency of its price; "USD" or "CNY": converted, if there is a rate.'

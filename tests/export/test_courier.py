@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agenttrace.export.courier import GIVE_UP_AFTER
 from agenttrace.export.destination import Delivery
 from agenttrace.export.ledger import Ledger
 from agenttrace.export.span import ExportSpan
@@ -173,6 +174,47 @@ def test_every_span_arrives_once_whatever_happens(way: str, faults: list[Fault],
         requests = len(shelf.requests)
         delivered(world, shelf)
         assert len(shelf.requests) == requests
+
+
+class SilentShelf(Shelf):
+    """A destination that can be asked, as far as is known, and does not answer questions while ``silent``."""
+
+    silent = True
+
+    async def present(self, spans: Sequence[ExportSpan]) -> Set[bytes] | None:
+        return None if self.silent else await super().present(spans)
+
+
+def test_a_destination_that_cannot_be_asked_is_given_up(tmp_path: Path) -> None:
+    """No span stays in ``sending`` for good: after the stated time it is unknown, others are sent meanwhile, and once
+    the destination answers again it is settled by itself."""
+    world = World(tmp_path, target())
+    world.turn("s", 1)
+    world.record()
+    world.seal(quiet_seconds=0)
+    shelf = SilentShelf(can_read_back=True)
+    shelf.faults = [lost_answer]
+    lost = world.span_ids()
+
+    async def rounds(count: int) -> None:
+        with world.courier(shelf) as courier:
+            for _ in range(count):
+                await courier.deliver()
+                world.passed += 60.0
+
+    asyncio.run(rounds(3))
+    assert world.states()["sending"] == len(lost)
+    world.turn("s", 2)
+    world.record()
+    world.seal(quiet_seconds=0)
+    asyncio.run(rounds(3))
+    assert world.states()["acknowledged"] == len(world.span_ids() - lost), "the others are not held up"
+    asyncio.run(rounds(int(GIVE_UP_AFTER / 60) + 5))
+    assert (world.states()["sending"], world.states()["unknown"]) == (0, len(lost))
+    shelf.silent = False
+    asyncio.run(rounds(10))
+    assert world.states()["acknowledged"] == len(world.span_ids())
+    assert set(shelf.ids.values()) == {1}
 
 
 def test_a_span_that_is_refused_does_not_take_others_with_it(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from openinference.semconv.resource import ResourceAttributes
 from openinference.semconv.trace import OpenInferenceSpanKindValues, SpanAttributes
@@ -24,6 +26,7 @@ from agenttrace.export.span import ExportSpan, Text
 from agenttrace.model import Usage
 from export.fake_otlp import FakeOtlp, FakePhoenix, parsed, values
 from export.faulty_server import Fault
+from export.rig import World, target
 from export.span_making import START, make_span, span_tree, trees
 
 T = TypeVar("T")
@@ -351,3 +354,33 @@ def test_what_cannot_be_read_now_is_not_missing(fault: Fault) -> None:
         assert await destination.present(spans) == {span.span_id for span in spans}
 
     with_server(FakePhoenix, use, project="p")
+
+
+class NoReads(FakeOtlp):
+    """A collector that answers every GET with an error of its own, as many do that know POST alone."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(status=501) if request.method == "GET" else await super().handle(request)
+
+
+def test_a_server_that_dropped_requests_is_identified_when_it_is_back(tmp_path: Path) -> None:
+    """The first requests are cut off, so nothing shows what the server is, and it answers no question about spans. As
+    soon as it takes an empty request it is known to be no Phoenix: what was dropped is unknown."""
+    world = World(tmp_path, target())
+    world.turn("s", 1)
+    world.record()
+    world.seal(quiet_seconds=0)
+
+    async def use() -> None:
+        async with NoReads() as server:
+            server.faults.extend([Fault("close")] * 2)
+            destination = OtlpDestination(target(url=server.url))
+            with world.courier(destination) as courier:
+                for _ in range(4):
+                    await courier.deliver()
+                    world.passed += 20.0
+            await destination.close()
+
+    asyncio.run(use())
+    states = world.states()
+    assert (states["sending"], states["unknown"]) == (0, len(world.span_ids()))

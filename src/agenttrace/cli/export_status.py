@@ -16,6 +16,7 @@ Fields = Mapping[str, Any]
 _WORDS = {
     "idle": "up to date",
     "sending": "sending",
+    "confirming": "confirming",
     "waiting": "waiting",
     "paused": "paused",
     "unused": "not used",
@@ -25,6 +26,7 @@ _WORDS = {
 _STYLES = {
     "idle": "green",
     "sending": "bold cyan",
+    "confirming": "cyan",
     "waiting": "bold yellow",
     "unused": "bold yellow",
     "stopped": "yellow",

@@ -1,7 +1,8 @@
 """A courier brings the queued spans of one destination there, in order, and enters what became of them.
 
 Whatever leaves is entered as ``sending`` first. What nobody answered for is doubtful from then on: a destination that
-ignores repeats is sent it again; one that can be read is asked whether it has it; otherwise the user decides.
+ignores repeats is sent it again; one that can be read is asked whether it has it; otherwise the user decides. One that
+should be asked and cannot be is given up after a while: its spans are ``unknown`` until it answers again.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ FIRST_BLOCKED_WAIT = 30.0
 READ_BACK_AFTER = 10.0
 #: What was accepted and cannot be read after this long was lost: some need a while to store what they accepted.
 LOST_AFTER = 120.0
+#: What was sent, and could not be asked for in this long, is unknown.
+GIVE_UP_AFTER = 900.0
 #: Spans that may be accepted and not yet known to be stored.
 MOST_UNCONFIRMED = 2_000
 #: After so many breakdowns in a row a destination is sent smaller portions: one of the spans may be the reason.
 BREAKDOWNS_BEFORE_HALVING = 2
 _DOUBT = "it was sent, and nobody answered"
+_NOT_ASKED = f"{_DOUBT}; for {GIVE_UP_AFTER / 60:.0f} minutes the destination could not be asked for it"
 
 
 class Courier:
@@ -70,6 +74,8 @@ class Courier:
         self._wait_until = 0.0
         #: Nothing is read back before this moment.
         self._read_after = 0.0
+        #: How often in a row it could not be read.
+        self._read_failures = 0
 
     @property
     def waits(self) -> float:
@@ -102,7 +108,7 @@ class Courier:
 
     async def is_unsettled(self) -> bool:
         """Whether something was sent of which will soon be known whether it is there."""
-        if self.waits or await self._call(self._is_paused):
+        if self.waits or self._read_failures or await self._call(self._is_paused):
             return False
         return bool(await self._call(self._ledger.entries, self._number, "sending", 1))
 
@@ -223,7 +229,7 @@ class Courier:
         if not self._destination.accepted_is_stored:
             entries = [entry for entry in entries if entry.at <= self._clock() - READ_BACK_AFTER]
         if not entries:
-            return 0
+            return await self._ask_again()
         if self._destination.can_read_back and not (
             self._destination.ignores_repeats and self._destination.accepted_is_stored
         ):
@@ -234,6 +240,13 @@ class Courier:
             await self._mark(entries, "unknown", _DOUBT)
         return len(entries)
 
+    async def _ask_again(self) -> int:
+        """What was given up is settled after all when the destination can be asked again."""
+        if not self._destination.can_read_back:
+            return 0
+        entries = await self._call(self._ledger.answered, self._number, _NOT_ASKED, self._destination.max_spans)
+        return await self._read_back(entries) if entries else 0
+
     async def _read_back(self, entries: Sequence[Entry]) -> int:
         """Ask which of these are there; how many were settled by the answer."""
         ready = await self._built(entries)
@@ -242,9 +255,8 @@ class Courier:
         except Exception:  # whatever it was, it means that nobody knows
             present = None
         if present is None:
-            self._back_off(Delivery(verdict="retry"))
-            self._read_after = self._wait_until
-            return 0
+            return await self._give_up(entries)
+        self._read_failures = 0
         found = [each.entry for each in ready if each.span.span_id in present]
         lost_before = self._clock() - (0.0 if self._destination.accepted_is_stored else LOST_AFTER)
         lost = [each.entry for each in ready if each.span.span_id not in present and each.entry.at <= lost_before]
@@ -253,6 +265,23 @@ class Courier:
         if len(found) + len(lost) < len(ready):
             self._read_after = self._clock() + READ_BACK_AFTER
         return len(found) + len(lost)
+
+    async def _give_up(self, entries: Sequence[Entry]) -> int:
+        """It cannot be asked: see what it is, ask again later, and after a while enter that nobody knows.
+
+        Spans that are queued are sent meanwhile: their answer may show what the destination is.
+        """
+        with suppress(Exception):
+            await self._destination.check()
+        if not self._destination.can_read_back:
+            return 0
+        self._read_after = self._clock() + min(READ_BACK_AFTER * 2**self._read_failures, LONGEST_WAIT)
+        self._read_failures += 1
+        if self._destination.ignores_repeats:
+            return 0
+        overdue = [entry for entry in entries if entry.at <= self._clock() - GIVE_UP_AFTER]
+        await self._mark(overdue, "unknown", _NOT_ASKED)
+        return len(overdue)
 
     # -- bookkeeping ------------------------------------------------------------------------------------------
 

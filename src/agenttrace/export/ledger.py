@@ -32,6 +32,11 @@ SELECT queue_no, session_id, span_id, attempts, at FROM export_spans
 WHERE destination_id = ? AND state = ? AND state <> 'acknowledged' ORDER BY queue_no LIMIT ?
 """
 
+_UNKNOWN = """
+SELECT queue_no, session_id, span_id, attempts, at FROM export_spans
+WHERE destination_id = ? AND state = 'unknown' AND state <> 'acknowledged' AND answer = ? ORDER BY queue_no LIMIT ?
+"""
+
 _SENT = """
 UPDATE export_destinations SET
     requests = requests + 1, sent_bytes = sent_bytes + :bytes, rejected = rejected + :rejected,
@@ -102,6 +107,10 @@ class Ledger:
     def entries(self, destination: int, state: State, limit: int) -> list[Entry]:
         """The oldest spans in a state."""
         return [Entry._make(row) for row in self.connection.execute(_IN_STATE, (destination, state, limit))]
+
+    def answered(self, destination: int, answer: str, limit: int) -> list[Entry]:
+        """The oldest unknown spans of which the ledger says just that."""
+        return [Entry._make(row) for row in self.connection.execute(_UNKNOWN, (destination, answer, limit))]
 
     def known(self, destination: int, spans: Iterable[bytes]) -> dict[bytes, Sent]:
         """What is known of these spans."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.store.destinations import DestinationRow
 
-#: How a destination is: everything is there; spans are on their way; it is tried again later; somebody has paused it;
-#: it cannot be used as it is configured; nobody sends; the settings name it no longer.
-DestinationState = Literal["idle", "sending", "waiting", "paused", "unused", "stopped", "removed"]
+#: How a destination is: everything is there; spans are being sent; all were sent and not all are confirmed; it is tried
+#: again later; it is paused; it cannot be used as it is configured; no exporter runs; the settings name it no longer.
+DestinationState = Literal["idle", "sending", "confirming", "waiting", "paused", "unused", "stopped", "removed"]
 #: What spans can be listed by; of those that were acknowledged there are too many to be of interest.
 Listed = Literal["refused", "unknown", "queued", "sending", "dropped", "late"]
 
@@ -108,7 +108,9 @@ def _state(
     if row.retry_at is not None and row.retry_at > time.time():
         return "waiting", row.last_error
     states = known.counts.get(row.destination_id, {})
-    return ("sending" if states.get("queued", 0) + states.get("sending", 0) else "idle"), None
+    if states.get("queued", 0):
+        return "sending", None
+    return ("confirming" if states.get("sending", 0) else "idle"), None
 
 
 def _missing(configured: DestinationSettings) -> str | None:

@@ -564,7 +564,7 @@ export interface Destination {
   name: string;
   kind: string;
   address: string;
-  state: "idle" | "sending" | "waiting" | "paused" | "unused" | "stopped" | "removed";
+  state: "idle" | "sending" | "confirming" | "waiting" | "paused" | "unused" | "stopped" | "removed";
   reason: string | null;
   retry_at: string | null;
   paused: boolean;

@@ -7,6 +7,7 @@ import { text } from "./words";
 const LOOKS: Record<Destination["state"], string> = {
   idle: "ok",
   sending: "working",
+  confirming: "working",
   waiting: "rate_limited",
   paused: "pending",
   unused: "warn",

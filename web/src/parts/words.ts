@@ -78,6 +78,7 @@ export const text = words({
     destinations: {
       idle: "up to date",
       sending: "sending",
+      confirming: "waiting for confirmation",
       waiting: "waiting",
       paused: "paused",
       unused: "not used",
@@ -161,6 +162,7 @@ export const text = words({
     destinations: {
       idle: "已是最新",
       sending: "发送中",
+      confirming: "等待确认",
       waiting: "等待重试",
       paused: "已暂停",
       unused: "未使用",

@@ -695,7 +695,7 @@ class RunState(Shape):
 # ── exports ──
 
 
-DestinationState = Literal["idle", "sending", "waiting", "paused", "unused", "stopped", "removed"]
+DestinationState = Literal["idle", "sending", "confirming", "waiting", "paused", "unused", "stopped", "removed"]
 ExportState = Literal["queued", "sending", "acknowledged", "refused", "unknown", "dropped"]
 
 

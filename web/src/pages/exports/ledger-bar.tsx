@@ -4,7 +4,7 @@ import { useFormat } from "../../format";
 import { useText } from "../../text";
 import styles from "./exports.module.css";
 import type { Listed, Shown } from "./states";
-import { PARTS, SHOWN, countOf, isListed } from "./states";
+import { PARTS, SHOWN, isListed } from "./states";
 import { text } from "./text";
 
 interface LedgerBarProps {
@@ -17,14 +17,14 @@ interface LedgerBarProps {
 export function LedgerBar({ row, listed, onList }: LedgerBarProps) {
   const t = useText(text);
   const f = useFormat();
-  const all = PARTS.reduce((sum, part) => sum + countOf(row, part.state), 0);
+  const all = PARTS.reduce((sum, part) => sum + row[part.state], 0);
   if (all === 0) return <p className={styles.nothing}>{t.nothingYet}</p>;
-  const said = PARTS.map((part) => `${t.states[part.state]} ${f.count(countOf(row, part.state))}`).join(", ");
+  const said = PARTS.map((part) => `${t.states[part.state]} ${f.count(row[part.state])}`).join(", ");
   return (
     <div className={styles.ledger}>
       <div className={styles.bar} role="img" aria-label={`${t.bar}: ${said}`}>
         {PARTS.map((part) => {
-          const count = countOf(row, part.state);
+          const count = row[part.state];
           return count > 0 ? (
             <span
               key={part.state}
@@ -37,9 +37,9 @@ export function LedgerBar({ row, listed, onList }: LedgerBarProps) {
         })}
       </div>
       <ul role="list" className={styles.counts}>
-        {SHOWN.filter((state) => state === "acknowledged" || state === "queued" || countOf(row, state) > 0).map((state) => (
+        {SHOWN.filter((state) => state === "acknowledged" || state === "queued" || row[state] > 0).map((state) => (
           <li key={state} title={t.hints[state]}>
-            <Count state={state} count={countOf(row, state)} open={state === listed} onList={onList} />
+            <Count state={state} count={row[state]} open={state === listed} onList={onList} />
           </li>
         ))}
       </ul>

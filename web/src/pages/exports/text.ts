@@ -17,6 +17,7 @@ export const text = words({
     states: {
       acknowledged: "Acknowledged",
       queued: "Queued",
+      sending: "Unconfirmed",
       refused: "Refused",
       unknown: "Unknown",
       dropped: "Dropped",
@@ -25,6 +26,7 @@ export const text = words({
     hints: {
       acknowledged: "The destination has said that it has them.",
       queued: "To be sent.",
+      sending: "Sent and not confirmed yet. What cannot be asked for in 15 minutes becomes unknown.",
       refused: "The destination does not want them, and has said why.",
       unknown: "They were sent, and nobody answered.",
       dropped: "Removed from the store before they could be sent.",
@@ -93,6 +95,7 @@ export const text = words({
     states: {
       acknowledged: "已确认",
       queued: "排队中",
+      sending: "待确认",
       refused: "被拒绝",
       unknown: "结果未知",
       dropped: "已丢弃",
@@ -101,6 +104,7 @@ export const text = words({
     hints: {
       acknowledged: "目的地已确认收到。",
       queued: "等待发送。",
+      sending: "已发送，尚未确认。15 分钟内无法查询到的记为结果未知。",
       refused: "目的地拒绝接收，并说明了原因。",
       unknown: "已发送，但没有得到答复。",
       dropped: "发送之前已从存储中删除。",
