@@ -25,9 +25,6 @@ ROLLOUT = next(DATA.rglob("rollout-*.jsonl"))
 PARENT = "019b55c1-d022-7061-bbb9-b0c90708472b"
 REVIEW = "019b5669-8da8-7bc3-bed8-e1c1b805dad5"
 
-#: The response before the review in the real parent file, which the golden rule counts again after it.
-REPEATED_AFTER_REVIEW = Usage(input_tokens=513, cache_read_tokens=93_824, output_tokens=117)
-
 THREAD = "01a1de77-9240-7233-b378-7a1872f63de7"
 OLD_THREAD = "01a1de70-0000-7000-8000-000000000001"
 OLD_TURN = "01a1de71-0000-7000-8000-000000000001"
@@ -188,7 +185,7 @@ def test_every_stretch_between_resets_adds_up_to_its_final_total() -> None:
             total = now
     assert len(finals) == 4
     review = play(version(REVIEW, 0)).total
-    assert play(path).total - review - REPEATED_AFTER_REVIEW.total == sum(finals) + total == 28_350_172
+    assert play(path).total - review == sum(finals) + total == 28_350_172
 
 
 def test_records_are_used_where_there_are_any() -> None:
@@ -239,10 +236,156 @@ def test_a_review_in_a_newer_log_shares_its_names_too() -> None:
         [meta(source={"subagent": "review"}), *turn(NEW_TURN[:-1] + "2", said("bad"), *counts, prompt="review this")]
     )
     assert set(review.responses) < set(parent.responses)
-    # The golden rule takes the count that a review interrupted for a new one when it comes again.
-    assert parent.total == 1100 + 770 + 1100
-    assert len(parent.of(a.ResponseUsage)) == 4
+    # The count from before the review is written once more after it; no model answered.
+    assert parent.total == 1100 + 770
+    assert len(parent.of(a.ResponseUsage)) == 3
     assert {act.model for act in parent.of(a.ResponseUsage)[1:3]} == {"unknown"}
+
+
+# -- counts before their items (0.36 to 0.65) -----------------------------------------------------------------
+
+
+def counted_first(*rows: dict[str, Any], thread: str = THREAD, version: str = "0.46.0") -> Play:
+    return Play([meta(thread, cli_version=version), *rows])
+
+
+OLD_STYLE = (
+    event_msg("user_message", 1, message="do it"),
+    count(100, 100, 2),
+    call("c1", 3),
+    answer("c1", second=4),
+    count(300, 200, 5),
+    said("done", 6),
+)
+
+
+def test_a_count_before_its_items_belongs_to_them() -> None:
+    """Two model calls with the tokens of each; the tool is the first one's, and the answer ends the turn."""
+    played = counted_first(*OLD_STYLE)
+    used = {act.step: act.usage.total for act in played.of(a.ResponseUsage)}
+    assert list(used.values()) == [110, 220]
+    (tool,) = played.of(a.ToolBegin)
+    assert tool.step == next(iter(used))
+    assert [type(act) for act in played.acts if isinstance(act, a.StepBegin | a.TurnEnd)] == [
+        a.StepBegin,
+        a.StepBegin,
+        a.TurnEnd,
+    ]
+
+
+def test_a_resumed_copy_of_such_a_log_shares_its_names() -> None:
+    """The copy has another thread id and new times; only what it adds has new names."""
+    own = counted_first(*OLD_STYLE)
+    later = [row | {"timestamp": "2026-11-16T09:00:00.000Z"} for row in OLD_STYLE]
+    more = (event_msg("user_message", 90, message="and now?"), count(700, 400, 91), said("more", 92))
+    copy = counted_first(*later, *more, thread=OLD_THREAD)
+    assert set(own.responses) < set(copy.responses)
+    assert (own.total, copy.total) == (330, 330 + 440)
+    stranger = [row for row in OLD_STYLE if row["payload"].get("call_id") is None]
+    other = counted_first(*stranger[:2], call("c9", 3), answer("c9", second=4), *stranger[2:], thread=OLD_THREAD)
+    assert set(other.responses) != set(own.responses)
+
+
+def test_a_preamble_does_not_end_the_turn() -> None:
+    """The model says what it will do and calls a tool: the turn goes on, as one turn."""
+    played = counted_first(
+        event_msg("user_message", 1, message="do it"),
+        count(100, 100, 2),
+        said("let me look", 3),
+        call("c1", 4),
+        answer("c1", second=5),
+        count(300, 200, 6),
+        said("done", 7),
+    )
+    turns = [act for act in played.acts if isinstance(act, a.TurnBegin | a.TurnEnd)]
+    assert [type(act) for act in turns] == [a.TurnBegin, a.TurnEnd, a.TurnBegin, a.TurnEnd]
+    assert len({act.turn for act in turns}) == 1
+    assert turns[0].turn is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "first"), [("0.35.9", False), ("0.36.0", True), ("0.65.0", True), ("0.66.0", False)]
+)
+def test_only_some_versions_count_first(version: str, first: bool) -> None:
+    """Others have the count behind the items: the same rows mean that the first count is of a call without items."""
+    used = [act.step for act in counted_first(*OLD_STYLE, version=version).of(a.ResponseUsage)]
+    assert (None not in used) == first
+
+
+# -- ends -----------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_that_failed() -> None:
+    """``task_complete.error`` is the reason."""
+    error = {"message": "429 too many", "codex_error_info": "usage_limit_exceeded"}
+    played = Play([meta(), *turn(OLD_TURN)[:-1], event_msg("task_complete", turn_id=OLD_TURN, error=error)])
+    assert played.of(a.TurnEnd) == [a.TurnEnd("error", "429 too many", OLD_TURN)]
+
+
+@pytest.mark.parametrize("command", ["/bin/bash -lc ls", "x" * 5_000, "cat <<'E'\nOutput:\nExit code: 0\nE"])
+@pytest.mark.parametrize("code", [0, 3])
+def test_exit_codes_behind_the_command(command: str, code: int) -> None:
+    """0.115 to 0.119 repeat the command first; the exit code stands behind it."""
+    header = f"Chunk ID: 1a2b3c\nWall time: 0.0521 seconds\nProcess exited with code {code}\nOriginal token count: 3"
+    output = f"Command: {command}\n{header}\nOutput:\nProcess exited with code 9"
+    played = Play([meta(), *turn(OLD_TURN, call("c1"), answer("c1", output))])
+    (end,) = played.of(a.ToolEnd)
+    assert (end.status, end.error) == (("error", "exit code 3") if code else ("ok", None))
+    assert end.duration == 52_100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<environment_context>\n  <cwd>/home/dev/work</cwd>\n  <shell>bash</shell>\n</environment_context>",
+        "<environment_context>\nCurrent working directory: /home/dev/work\nApproval policy: never\n</environment_context>",
+    ],
+)
+def test_bare_logs_tell_their_directory_to_the_model(text: str) -> None:
+    """It is in no header there; and it is no prompt."""
+    head = {"id": THREAD, "timestamp": "2025-05-01T10:00:00.000Z", "instructions": None}
+    context = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+    played = Play([head, context])
+    assert [act.cwd for act in played.of(a.SessionInfo) if act.cwd] == ["/home/dev/work"]
+    assert played.of(a.TurnBegin) == []
+
+
+# -- the review of 0.166 --------------------------------------------------------------------------------------
+
+
+def recorded_reviews() -> dict[str, Play]:
+    paths = sorted((ROOT / "tests" / "data" / "codex-0.166.0-review").rglob("rollout-*.jsonl"))
+    return {path.name[-18:-6]: Play(path.read_bytes().splitlines(), path.name) for path in paths}
+
+
+def test_the_turn_of_a_review_begins_and_ends() -> None:
+    """It begins with an item and has the reviewer's ``task_started`` inside: one turn, ended, without tokens of its
+    own; the reviewer's thread has them."""
+    played = recorded_reviews()
+    parent, review, failed = played["45b54a799014"], played["267eb69940fb"], played["29252df4494b"]
+    (begin,), (end,) = parent.of(a.TurnBegin), parent.of(a.TurnEnd)
+    assert begin.turn == end.turn is not None
+    assert (begin.prompt, end.status) == ("/review current changes", "ok")
+    assert (parent.responses, parent.of(a.StepBegin), parent.of(a.ToolBegin)) == ({}, [], [])
+    assert review.total == 2003 + 43
+    assert [end.status for end in review.of(a.TurnEnd)] == ["ok"]
+    assert failed.of(a.TurnEnd)[0].status == "error"
+    assert "bad request of test" in failed.of(a.TurnEnd)[0].error
+
+
+def test_a_review_that_was_killed_does_not_swallow_the_next_turn() -> None:
+    """The reviewer has one turn; the next one is the thread's own."""
+    entered = {"type": "EnteredReviewMode", "id": "i", "user_facing_hint": "x"}
+    played = Play(
+        [
+            meta(),
+            event_msg("item_completed", thread_id=THREAD, turn_id=OLD_TURN, item=entered),
+            event_msg("task_started", turn_id="reviewer"),
+            *turn(NEW_TURN, said("hi"), count(100, 100)),
+        ]
+    )
+    assert [act.turn for act in played.of(a.TurnBegin)] == [OLD_TURN, NEW_TURN, NEW_TURN]
+    assert len(played.responses) == 1
 
 
 def test_a_fork_shares_the_names_of_what_it_copied() -> None:

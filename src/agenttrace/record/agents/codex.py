@@ -4,9 +4,11 @@
 add where turns begin and end. How tokens are counted is told in ``codex_usage.py``.
 
 ``memory`` holds, for this module: ``turn``, the open turn's id, in logs that mark turns; ``step``, the open
-step, with ``steps`` (how many so far), ``spoke``, ``called`` and ``answered`` (what it has had); ``calls``
-that wait for their answer, with what is known of how they ended; ``model``; and of the first
-``session_meta``: ``named``, ``origin``, ``delegate`` (a review or the like), ``spawned``.
+step, with ``spoke``, ``called`` and ``answered`` (what it has had); ``calls`` that wait for their answer, with what is
+known of how they ended; ``model``; of the first ``session_meta``: ``named``, ``origin``, ``delegate`` (a review or the
+like), ``spawned``; in logs that do not mark turns and count first: ``asked``, the name of the turn, and ``over``,
+whether an answer ended it; of a review that is an item: ``reviewer`` while its first turn is still to come, and
+``reviewed`` after it.
 """
 
 from __future__ import annotations
@@ -215,6 +217,7 @@ def _session_meta(event: Event, source: Source, memory: Memory) -> Iterator[a.Ac
     memory["origin"] = "subagent" if begun_by else "user"
     memory["delegate"] = delegate
     memory["spawned"] = bool(parent and begun_by and not delegate)
+    memory["counts_first"] = meta.counts_first
     branch = meta.git.branch if meta.git else None
     yield a.SessionInfo(cwd=meta.cwd, branch=branch, version=meta.cli_version, parent=parent)
 
@@ -234,7 +237,10 @@ def _context(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
 def _task_started(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
     turn = lines.read_turn(event.body)
     turn_id = turn.turn_id if turn else None
+    if memory.pop("reviewer", None):
+        return  # the reviewer's turn, which has a log of its own
     usage.leave_review(memory)
+    memory.pop("reviewed", None)
     _forget_turn(memory)
     memory["turn"] = turn_id or f"at {event.at}"
     if turn_id:
@@ -249,9 +255,12 @@ def _task_ended(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]
         usage.leave_review(memory)
         yield a.TurnEnd("cancelled", turn.reason if turn else None, ended)
     else:
-        yield a.TurnEnd(turn=ended)
+        error = turn.failure() if turn else None
+        yield a.TurnEnd("error" if error else "ok", error, ended)
     if ended == memory.get("turn"):
         memory["turn"] = None
+        memory.pop("reviewer", None)
+        memory.pop("reviewed", None)
         usage.forget_step(memory)
 
 
@@ -275,8 +284,13 @@ def _prompt(text: str, memory: Memory) -> Iterator[a.Act]:
     if not memory.get("turn"):
         yield from usage.end_of_answer(memory)
         _forget_turn(memory)
+    memory["trail"] = digest
+    memory.pop("over", None)
+    if memory.get("counts_first"):
+        memory["asked"] = f"{memory.get('steps', 0)} {digest}"
     asked = text.rpartition(_IDE_REQUEST)[2].strip() or text
-    yield a.TurnBegin(asked[:PROMPT_LIMIT], memory.get("origin", "user"), memory.get("turn"))
+    turn = memory.get("turn") or memory.get("asked")
+    yield a.TurnBegin(asked[:PROMPT_LIMIT], memory.get("origin", "user"), turn)
 
 
 def _forget_turn(memory: Memory) -> None:
@@ -296,6 +310,23 @@ def _exited_review(event: Event, source: Source, memory: Memory) -> Iterable[a.A
     return ()
 
 
+def _review_item(completed: lines.Completed, memory: Memory) -> Iterator[a.Act]:
+    """0.166: the turn of a review begins with an item, then the reviewer's ``task_started`` stands in this log too."""
+    item = completed.item
+    assert item is not None
+    if item.type == "ExitedReviewMode":
+        usage.leave_review(memory)
+        memory.pop("reviewer", None)
+        memory["reviewed"] = True
+        return
+    _forget_turn(memory)
+    memory["turn"] = memory["turn_id"] = completed.turn_id
+    memory["reviewer"] = True
+    usage.enter_review(memory)
+    yield a.TurnBegin(f"/review {item.user_facing_hint or ''}".strip(), memory.get("origin", "user"), completed.turn_id)
+    yield a.Note("review", item.user_facing_hint)
+
+
 # -- steps and tools -----------------------------------------------------------------------------------------
 
 
@@ -306,25 +337,39 @@ def _response_item(event: Event, source: Source, memory: Memory) -> Iterator[a.A
     if item.type == "message" and item.role != "assistant":
         # Bare logs have no events that tell a user's message from Codex's own.
         if item.role == "user" and event.body.startswith(_BARE_BODY):
-            yield from _prompt(lines.text_of(item.content), memory)
+            text = lines.text_of(item.content)
+            yield from _prompt(text, memory)
+            if (cwd := lines.working_directory(text)) is not None:
+                yield a.SessionInfo(cwd=cwd)
         return
+    if memory.get("reviewed") and item.type == "message":
+        return  # what the reviewer found, said once more by no model
     yield from _open_step(item, memory)
     if item.type in _CALLS:
         yield from _begin_call(item, memory)
     elif item.type == "message":
         memory["spoke"] = True
+    if memory.get("counts_first"):
+        yield from _perhaps_over(item, memory)
 
 
 def _open_step(item: lines.Item, memory: Memory) -> Iterator[a.Act]:
     """The first item after a counted response begins the next; so does one after a tool's answer."""
+    unnamed = bytes(item.encrypted_content) or bytes(item.content) or bytes(item.summary)
+    name = memory["trail"] = item.call_id or item.id or usage.digest(unnamed)
     if memory.get("step") and not memory.get("answered"):
         return
-    usage.forget_step(memory)
-    memory["steps"] = memory.get("steps", 0) + 1
-    memory["step"] = f"step {memory['steps']}"
-    unnamed = bytes(item.encrypted_content) or bytes(item.content) or bytes(item.summary)
-    memory["item"] = item.call_id or item.id or usage.digest(unnamed)
-    yield a.StepBegin(memory["step"], model=memory.get("model"))
+    yield from usage.begin_step(memory)
+    memory["item"] = name
+
+
+def _perhaps_over(item: lines.Item, memory: Memory) -> Iterator[a.Act]:
+    """Where nothing stands behind an answer, the turn is over when the model spoke and called nothing so far."""
+    if item.type == "message" and not memory.get("called") and not memory.get("turn"):
+        memory["over"] = True
+        yield a.TurnEnd(turn=memory.get("asked"))
+    elif memory.pop("over", None):
+        yield a.TurnBegin(turn=memory.get("asked"))
 
 
 def _begin_call(item: lines.Item, memory: Memory) -> Iterator[a.Act]:
@@ -345,6 +390,7 @@ def _answer(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
     if item is None or not call:
         return
     memory["answered"] = True
+    memory["trail"] = f"answer {call}"
     status, error, duration = lines.answer_verdict(item.output)
     known = memory.get("calls", {}).pop(call, None)
     if known:
@@ -361,9 +407,11 @@ def _call_ended(event: Event, source: Source, memory: Memory) -> Iterable[a.Act]
 
 def _item_completed(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
     completed = lines.read_completed(event.body)
-    if completed is None or completed.item is None:
+    if completed is None or completed.item is None or completed.thread_id not in (None, source.session_id):
         return
-    if completed.item.type == "UserMessage":
+    if completed.item.type in ("EnteredReviewMode", "ExitedReviewMode"):
+        yield from _review_item(completed, memory)
+    elif completed.item.type == "UserMessage":
         yield from _prompt(lines.text_of(completed.item.content), memory)
     else:
         _remember_end(completed.item, memory)

@@ -31,6 +31,12 @@ _NOT_SAID_BY_THE_USER = (
     "<subagent_notification",
 )
 
+_VERSION = re.compile(r"0\.(\d{1,4})\.")
+_DIRECTORY = re.compile(r"<cwd>([^<\n]+)</cwd>|^Current working directory: (.+)$", re.MULTILINE)
+#: 0.115 to 0.119: the command comes first, and may be long.
+_COMMAND = b'"Command: '
+_COMMAND_BYTES = 1 << 16
+_AFTER_COMMAND = b"\\nChunk ID: "
 _OUTPUT_HEADERS = (b'"Exit code: ', b'"Chunk ID: ', b'"Wall time: ')
 _EXIT = re.compile(rb"(?:Exit code: |Process exited with code )(-?\d{1,18})\b")
 _WALL = re.compile(rb"Wall time: (\d{1,9}(?:\.\d{1,9})?) seconds")
@@ -75,6 +81,12 @@ class Meta(Struct):
     source: Any = None
     forked_from_id: str | None = None
     parent_thread_id: str | None = None
+
+    @property
+    def counts_first(self) -> bool:
+        """Whether tokens stand before the items of their response, as versions 0.36 to 0.65 write them."""
+        found = _VERSION.match(self.cli_version or "")
+        return found is not None and 36 <= int(found[1]) <= 65
 
     @property
     def subagent(self) -> object:
@@ -172,6 +184,15 @@ class Turn(Struct):
 
     turn_id: str | None = None
     reason: str | None = None
+    #: 0.166: why the turn failed, as an object with a message.
+    error: Any = None
+
+    def failure(self) -> str | None:
+        """What made the turn fail; ``None`` where nothing did."""
+        if not self.error:
+            return None
+        message = self.error.get("message") if isinstance(self.error, dict) else self.error
+        return message if isinstance(message, str) and message else "failed"
 
 
 class Said(Struct):
@@ -211,6 +232,7 @@ class Done(Struct):
     result: Raw = Raw()
     content: Raw = Raw()
     text: str | None = None
+    user_facing_hint: str | None = None
 
     def verdict(self) -> list[Any]:
         """Status, error and duration in microseconds."""
@@ -224,8 +246,10 @@ class Done(Struct):
 
 
 class Completed(Struct):
-    """An ``event_msg/item_completed``."""
+    """An ``event_msg/item_completed``; of a review also those of the reviewer's thread."""
 
+    thread_id: str | None = None
+    turn_id: str | None = None
     item: Done | None = None
 
 
@@ -272,6 +296,14 @@ def is_said_by_user(text: str) -> bool:
     return not text.lstrip().startswith(_NOT_SAID_BY_THE_USER)
 
 
+def working_directory(text: str) -> str | None:
+    """Where Codex works, as it tells the model."""
+    if not text.lstrip().startswith("<environment_context"):
+        return None
+    found = _DIRECTORY.search(text)
+    return (found[1] or found[2]).strip() if found else None
+
+
 def text_of(raw: Raw) -> str:
     """The text in a string, a list of parts or an object; another object as it stands."""
     value = value_of(raw)
@@ -297,6 +329,9 @@ def answer_verdict(output: Raw) -> tuple[str, str | None, int | None]:
     view = memoryview(output)
     start, end = bytes(view[:400]), bytes(view[-200:])
     code = took = None
+    if start.startswith(_COMMAND):
+        start = b'"' + bytes(view[:_COMMAND_BYTES]).partition(_AFTER_COMMAND)[2][:400]
+        start = _OUTPUT_HEADERS[1] + start[1:] if len(start) > 1 else start
     if start.startswith(_OUTPUT_HEADERS):
         header = start.partition(b"Output:")[0]
         code, took = _EXIT.search(header), _WALL.search(header)

@@ -2,23 +2,24 @@
 
 **Which count.** ``token_count`` repeats itself and its totals start anew on resume, so its
 ``last_token_usage`` counts only when the total moved and something says that a model answered: its answer
-stands before it, or the total moved by exactly that much. The counts of a review stand inside the parent's;
-the first one after it repeats the last one before, and by the rule that our golden sums follow (a count is new
-when its total differs from the one before it in the file) it counts again, under a name of its own: 94,454 of
-28.5 million tokens in the one real log we know. Once a file has ``token_usage_record`` lines, those count and
-``token_count`` does not.
+stands before it, or the total moved by exactly that much. The counts of a review stand inside the parent's; the
+first one after it repeats the last one before it, and is no response. Once a file has ``token_usage_record`` lines,
+those count and ``token_count`` does not.
+
+**Where they stand.** After the items of their response; in versions 0.36 to 0.65 before them, so there a count begins
+a model call.
 
 **What a response is called**, so that its copies share the name and nothing else does. A record has the
 provider's id. A ``token_count`` has none: its name is a digest of both breakdowns and of a scope that
 copies keep and strangers do not have. The scope is the turn's uuid where turns have one; in older logs what
-identifies the answer (call id, encrypted reasoning, text); for a review the prompt, because the parent's
-copy has neither. Timestamps are of no use: forks are stamped anew. A thread that was spawned begins with
-its parent's counts but without the records that alone hold their ids: turns older than the thread are
-shown, their tokens left to the parent.
+identifies the answer (call id, encrypted reasoning, text), or, where the count stands before the answer, what
+stands before the count; for a review the prompt, because the parent's copy has neither. Timestamps are of no use:
+forks are stamped anew. A thread that was spawned begins with its parent's counts but without the records that alone
+hold their ids: turns older than the thread are shown, their tokens left to the parent.
 
 ``memory`` holds, for this module: ``total``, the latest breakdown of the thread; ``outer``, the same while
-a ``review`` has its own; ``repeats``, the total that may come again after it; ``records``; ``prompt``,
-``turn_id`` and ``item``, the scopes; ``step``, the open one.
+a ``review`` has its own; ``records``; ``prompt``, ``turn_id``, ``item`` and ``trail``, the scopes; ``step``, the open
+one, with ``steps``, how many so far; ``counts_first``, where counts stand before their items.
 """
 
 from __future__ import annotations
@@ -49,7 +50,6 @@ def enter_review(memory: Memory) -> None:
 def leave_review(memory: Memory) -> None:
     """Back to the thread's own total; nothing to do outside a review."""
     if memory.pop("review", None):
-        memory["repeats"] = memory["total"] is not None and memory.get("outer")
         memory["total"] = memory.pop("outer", None)
 
 
@@ -62,8 +62,9 @@ def token_count(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]
     total, last = info.total_token_usage.vector(), info.last_token_usage.vector()
     # A context that overflowed is logged as a response of no tokens that filled the window.
     if info.last_token_usage.usage().total and _is_response(total, last, memory):
-        scope = "after review" if memory.pop("repeats", None) == total else _scope(source, memory)
-        name = digest(repr((scope, total, last)).encode("utf-8", "surrogatepass"))
+        if memory.get("counts_first"):
+            yield from begin_step(memory)
+        name = digest(repr((_scope(source, memory), total, last)).encode("utf-8", "surrogatepass"))
         yield from _responded(f"codex:{name}", info.last_token_usage, source, memory)
 
 
@@ -81,7 +82,7 @@ def _is_response(total: list[int], last: list[int], memory: Memory) -> bool:
     before = memory.get("total")
     memory["total"] = total
     if total == before:
-        return bool(memory.get("repeats") == total)
+        return False
     grown = [old + new for old, new in zip(before or [0] * len(last), last, strict=True)]
     return bool(memory.get("step")) or total in (last, grown)
 
@@ -89,6 +90,8 @@ def _is_response(total: list[int], last: list[int], memory: Memory) -> bool:
 def _scope(source: Source, memory: Memory) -> str:
     if memory.get("prompt") and (memory.get("review") or memory.get("delegate")):
         return f"prompt {memory['prompt']}"
+    if memory.get("counts_first"):
+        return f"after {memory.get('trail') or source.session_id}"
     return memory.get("turn_id") or memory.get("item") or source.session_id
 
 
@@ -98,9 +101,19 @@ def _responded(name: str, tokens: Tokens, source: Source, memory: Memory) -> Ite
     model = "unknown" if memory.get("review") else memory.get("model")
     if not (memory.get("spawned") and _is_older(memory.get("turn_id"), source.session_id)):
         yield a.ResponseUsage(name, tokens.usage(), model, step, detached=step is None)
-    if step:
+    if step and not memory.get("counts_first"):
         yield a.StepEnd(step)
         yield from end_of_answer(memory)
+
+
+def begin_step(memory: Memory) -> Iterator[a.Act]:
+    """The next model call begins."""
+    forget_step(memory)
+    if memory.pop("over", None):
+        yield a.TurnBegin(turn=memory.get("asked"))
+    memory["steps"] = memory.get("steps", 0) + 1
+    memory["step"] = f"step {memory['steps']}"
+    yield a.StepBegin(memory["step"], model=memory.get("model"))
 
 
 def end_of_answer(memory: Memory) -> Iterator[a.Act]:
