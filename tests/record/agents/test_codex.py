@@ -338,7 +338,7 @@ def test_exit_codes_behind_the_command(command: str, code: int) -> None:
     "text",
     [
         "<environment_context>\n  <cwd>/home/dev/work</cwd>\n  <shell>bash</shell>\n</environment_context>",
-        "<environment_context>\nCurrent working directory: /home/dev/work\nApproval policy: never\n</environment_context>",
+        "<environment_context>\nCurrent working directory: /home/dev/work\nSandbox: off\n</environment_context>",
     ],
 )
 def test_bare_logs_tell_their_directory_to_the_model(text: str) -> None:
