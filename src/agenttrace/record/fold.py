@@ -70,7 +70,7 @@ class UsageFact(msgspec.Struct, gc=False):
     model: str
     at: int
     estimated: bool
-    #: How often it was logged again.
+    #: How often it was logged again; -1: only in lines whose events were recorded before.
     copies: int = 0
 
 
@@ -467,6 +467,13 @@ class Folder:
             step.response, UsageFact(act.usage, act.model or step.model or UNKNOWN_MODEL, self._at, act.estimated)
         )
 
+    def repeat_usage(self, at: int | None, act: a.ResponseUsage) -> None:
+        """Usage in a line whose event is recorded already: it may be more than was told then, and is no new mention."""
+        self.fed = True
+        at = self.state.last_at if at is None else at
+        model = act.model or UNKNOWN_MODEL
+        self._claim(ids.response_key(act.response), UsageFact(act.usage, model, at, act.estimated, copies=-1))
+
     def _claim(self, response: bytes, told: UsageFact) -> None:
         fact = self.usage.get(response)
         if fact is None:
@@ -476,9 +483,8 @@ class Folder:
         fact.at = min(fact.at, told.at)
         if (told.usage, told.estimated, told.model) == (fact.usage, fact.estimated, fact.model):
             return  # as on nearly every line of a response but the first
-        heavier = weight(told.usage, told.estimated) > weight(fact.usage, fact.estimated)
-        fact.model = named_model(told.model, fact.model, heavier=heavier)
-        if heavier:
+        fact.model = named_model(told.model, fact.model)
+        if weight(told.usage, told.estimated) > weight(fact.usage, fact.estimated):
             fact.usage, fact.estimated = told.usage, told.estimated
 
     def _error(self, act: a.Error) -> None:

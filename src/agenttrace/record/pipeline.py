@@ -21,7 +21,7 @@ import zstandard
 from agenttrace.ids import line_key, session_number
 from agenttrace.model import Event, Session
 from agenttrace.record import acts
-from agenttrace.record.agents.contract import Agent, Source, Unusable
+from agenttrace.record.agents.contract import Agent, RepeatsUsage, Source, Unusable
 from agenttrace.record.dedup import SessionIds, Tiers
 from agenttrace.record.fold import Folder, StreamState
 from agenttrace.record.reader import BOM, Chunk
@@ -376,6 +376,7 @@ class _Intake:
         self.source = source
         self.chunk = chunk
         self.agent = pipeline.agents[source.agent]
+        self.repeats = self.agent if isinstance(self.agent, RepeatsUsage) else None
         self.live = pipeline.live_session(source.agent, source.session_id)
         self.kept: list[bytes] = []
         self.kept_offsets: list[int] = []
@@ -391,6 +392,7 @@ class _Intake:
             self._oversized(*chunk.oversized)
         events = self._decode()
         known = self._known(events)
+        self._beginning(events)
         for entry in events:
             fresh = self._record(entry, known)
             if entry[4]:
@@ -484,9 +486,11 @@ class _Intake:
                 return False
             event_id = fresh_id
         elif event_id in known:
+            self._repeat(event, live)
             return False
         elif event_id in ids:
             self.pipeline.tiers.repeated()
+            self._repeat(event, live)
             return False
         if event.trace is not None:
             live = self.pipeline.homes.named(self.source, event.trace, event.session)
@@ -511,6 +515,24 @@ class _Intake:
         if at is not None:
             self._times(session, at, stream)
         return True
+
+    def _repeat(self, event: Event, live: LiveSession) -> None:
+        """A copy of a recorded line says nothing new, but it may hold the final usage of its response."""
+        if self.repeats is not None:
+            stream = event.stream or self.source.stream
+            folder = live.folders.get(stream) or self.pipeline.folder(live, stream, self.source)
+            usage = self.repeats.repeated_usage(event, self.source, folder.state.memory)
+            if usage is not None:
+                folder.repeat_usage(event.at, usage)
+
+    def _beginning(self, events: list[_Entry]) -> None:
+        """When the session's main log was begun; of several, the first, in whatever order they are read."""
+        if self.source.stream == "main" and self.chunk.offsets[:1] == [0]:
+            own = (entry[2] for entry in events if entry[2].session is None and entry[2].trace is None)
+            times = (event.at for event in own if event.at is not None and event.stream in (None, "main"))
+            first, session = next(times, None), self.live.session
+            if first is not None and (session.born is None or first < session.born):
+                session.born = first
 
     def _ordinal_id(
         self, raw: bytes, offset: int, event: Event, event_id: bytes, known: set[bytes], live: LiveSession
