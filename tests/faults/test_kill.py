@@ -34,6 +34,7 @@ from faults.store_rig import (
     rows,
     settings_of,
     start,
+    write_copies,
     write_logs,
 )
 
@@ -117,14 +118,40 @@ def searchable(home: Path) -> list[bytes]:
 
 @pytest.mark.slow
 def test_a_parallel_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Several workers, killed with their parent or left behind: which of them got how far changes nothing."""
+    """Several workers, killed with their parent or left behind: which of them got how far changes nothing.
+
+    Least of all which of two sessions owns what both hold, where nothing tells a copy from its original.
+    """
     logs = tmp_path / "logs"
-    write_logs(logs, seed=2, turns=150, sessions=5, pad=4000)
+    write_logs(logs, seed=2, turns=100, sessions=4, pad=4000)
+    write_copies(logs, seed=2, sessions=12, pad=4000)
     record_once(tmp_path / "undisturbed", logs)
     eager = (sys.executable, "-c", EAGER)
     kills = import_with_kills(tmp_path / "killed", logs, seed=12, command=eager, AGENTTRACE_RECORD_WORKERS="3")
     assert kills >= 3
     assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_workers_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Any number of workers, any of them stopped after any piece of a file and another one going on."""
+    chance, logs, home = random.Random(seed), tmp_path / "logs", tmp_path / "home"
+    write_copies(logs, seed=seed, sessions=4)
+    monkeypatch.setattr(reader, "CHUNK_BYTES", 5_000)
+    record_once(tmp_path / "undisturbed", logs)
+    done: set[int] = set()
+    count = chance.randint(1, 4)
+    while len(done) < count:
+        index = chance.choice([index for index in range(count) if index not in done])
+        worker = Recorder(
+            settings_of(home, batch_lines=chance.choice([1, 30])), paths=[str(logs)], share=(index, count)
+        )
+        worker.scan()
+        pieces = iter(range(chance.randint(1, 25)))
+        if worker.drain(fair=False, stop=lambda left=pieces: next(left, None) is None):
+            done.add(index)
+        worker.close()
+    assert differences(rows(home), rows(tmp_path / "undisturbed")) == {}
 
 
 def test_a_half_read_file_is_one_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
