@@ -284,7 +284,7 @@ MIGRATIONS: tuple[str, ...] = (
         SELECT spans.response, spans.session_id, row_number() OVER (
             PARTITION BY spans.response ORDER BY copied, born, sessions.last_at, sessions.id
         ) AS place
-        FROM spans JOIN sessions ON sessions.id = spans.session_id
+        FROM sessions CROSS JOIN spans ON sessions.id = spans.session_id
         WHERE spans.response IS NOT NULL AND born IN (
             SELECT born FROM sessions WHERE born IS NOT NULL GROUP BY copied, born HAVING count(*) > 1
         )
