@@ -469,7 +469,6 @@ class Folder:
 
     def repeat_usage(self, at: int | None, act: a.ResponseUsage) -> None:
         """Usage in a line whose event is recorded already: it may be more than was told then, and is no new mention."""
-        self.fed = True
         at = self.state.last_at if at is None else at
         model = act.model or UNKNOWN_MODEL
         self._claim(ids.response_key(act.response), UsageFact(act.usage, model, at, act.estimated, copies=-1))

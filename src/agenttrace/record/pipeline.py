@@ -268,13 +268,13 @@ class Pipeline:
         session = live.session
         number = session.id
         for stream, folder in live.folders.items():
-            if not folder.fed:
-                continue
-            batch.spans += [span_row(span, number, stream) for span in folder.changed.values()]
             batch.claims += [
                 Claim(key, number, fact.at, fact.model, fact.estimated, fact.copies, fact.usage)
                 for key, fact in folder.usage.items()
             ]
+            if not folder.fed:
+                continue
+            batch.spans += [span_row(span, number, stream) for span in folder.changed.values()]
             summarise(session, folder)
             batch.streams.append((number, stream, _encode_state(folder.state)))
         if session.events or live.joined:
@@ -522,6 +522,8 @@ class _Intake:
             stream = event.stream or self.source.stream
             folder = live.folders.get(stream) or self.pipeline.folder(live, stream, self.source)
             usage = self.repeats.repeated_usage(event, self.source, folder.state.memory)
+            # What is remembered must be stored; a stream of which nothing is new has nothing to remember as a rule.
+            folder.fed = folder.fed or bool(folder.state.memory)
             if usage is not None:
                 folder.repeat_usage(event.at, usage)
 
