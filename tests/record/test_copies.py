@@ -12,6 +12,7 @@ import pytest
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
+from faults.store_rig import write_copies
 
 SESSION = "391d60d7-dca3-490d-9054-c5aeb6c3f125"
 RESUMED = "5bc45ad6-a603-48ba-a47a-d3713edbd2f0"
@@ -82,6 +83,22 @@ def outputs(home: Path, *paths: Path) -> dict[str, int]:
 def test_the_final_usage_of_a_line_that_is_known(tmp_path: Path, logs: Path) -> None:
     """The replay made for a compaction has it; the session that was resumed counts what it added."""
     assert outputs(tmp_path / "home", logs) == {SESSION: 3035 + 50 + 70, RESUMED: 90}
+
+
+def test_every_response_once_with_its_final_usage(tmp_path: Path) -> None:
+    """Resumed and replayed sessions, half of them with a proxy's ids: a response is known by its first line."""
+    write_copies(tmp_path / "logs", turns=3, sessions=4)
+    final: dict[str, int] = {}
+    for path in tmp_path.rglob("*.jsonl"):
+        name = first = None
+        for told in map(json.loads, path.read_text().splitlines()):
+            if told["type"] == "assistant":
+                message = told["message"]
+                first = first if message["id"] == name else told["uuid"]
+                name = message["id"]
+                final[first] = max(final.get(first, 0), message["usage"]["output_tokens"])
+    responses = recorded(tmp_path / "home", tmp_path / "logs")["responses"]
+    assert sorted(row[8] for row in responses) == sorted(final.values())
 
 
 def test_files_in_any_order(tmp_path: Path, logs: Path) -> None:

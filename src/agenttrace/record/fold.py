@@ -95,6 +95,8 @@ class Folder:
         self._unnamed = {"turn": 0, "step": 0}
         self._at = 0
         self._touched: Span | None = None
+        #: The usage repeated last, and when: most lines of a response only say the same.
+        self._repeated: tuple[a.ResponseUsage, int] | None = None
         self._handlers: dict[type[a.Act], Callable[[Any], None]] = {
             a.TurnBegin: self._turn_begin,
             a.TurnEnd: self._turn_end,
@@ -145,7 +147,7 @@ class Folder:
 
     def taken(self) -> None:
         """What changed is stored; collect anew."""
-        self.changed, self.usage = {}, {}
+        self.changed, self.usage, self._repeated = {}, {}, None
         self.summarised()
         self.fed = False
 
@@ -470,6 +472,9 @@ class Folder:
     def repeat_usage(self, at: int | None, act: a.ResponseUsage) -> None:
         """Usage in a line whose event is recorded already: it may be more than was told then, and is no new mention."""
         at = self.state.last_at if at is None else at
+        if self._repeated is not None and act == self._repeated[0] and at >= self._repeated[1]:
+            return  # as on nearly every line of a response but the first
+        self._repeated = (act, at)
         model = act.model or UNKNOWN_MODEL
         self._claim(ids.response_key(act.response), UsageFact(act.usage, model, at, act.estimated, copies=-1))
 

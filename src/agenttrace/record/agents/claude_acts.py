@@ -251,11 +251,9 @@ def _continue_chain(line: Line, memory: dict[str, Any]) -> None:
 def repeated_usage(line: Line, memory: dict[str, Any]) -> ResponseUsage | None:
     """The usage in a line that was recorded before; the replay made for a compaction may be the first to have it."""
     message = line.message
-    if message is None or line.is_api_error_message or message.model == _SYNTHETIC:
-        return None
     if line.type == "user":
         _continue_chain(line, memory)
-    if line.type != "assistant":
+    if line.type != "assistant" or message is None or line.is_api_error_message or message.model == _SYNTHETIC:
         return None
     step = _response_name(line, message, memory)
     return None if message.usage is None else _told(message, message.usage, step, finished=False)
