@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -132,26 +133,29 @@ def test_a_parallel_import_that_is_killed_again_and_again(tmp_path: Path) -> Non
     assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_workers_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+@pytest.mark.parametrize("count", range(1, 5))
+def test_workers_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Any number of workers, any of them stopped after any piece of a file and another one going on."""
-    chance, logs, home = random.Random(seed), tmp_path / "logs", tmp_path / "home"
-    write_copies(logs, seed=seed, sessions=4)
+    chance, logs, home = random.Random(count), tmp_path / "logs", tmp_path / "home"
+    write_copies(logs, seed=count, sessions=4)
     monkeypatch.setattr(reader, "CHUNK_BYTES", 5_000)
     record_once(tmp_path / "undisturbed", logs)
     done: set[int] = set()
-    count = chance.randint(1, 4)
     while len(done) < count:
         index = chance.choice([index for index in range(count) if index not in done])
-        worker = Recorder(
-            settings_of(home, batch_lines=chance.choice([1, 30])), paths=[str(logs)], share=(index, count)
-        )
+        settings = settings_of(home, batch_lines=chance.choice([1, 30]))
+        worker = Recorder(settings, paths=[str(logs)], share=(index, count))
         worker.scan()
-        pieces = iter(range(chance.randint(1, 25)))
-        if worker.drain(fair=False, stop=lambda left=pieces: next(left, None) is None):
+        if worker.drain(fair=False, stop=after(chance.randint(1, 25))):
             done.add(index)
         worker.close()
     assert differences(rows(home), rows(tmp_path / "undisturbed")) == {}
+
+
+def after(pieces: int) -> Callable[[], bool]:
+    """When to stop: so many pieces of files were read."""
+    looks = itertools.count()
+    return lambda: next(looks) >= pieces
 
 
 def test_a_half_read_file_is_one_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,8 @@ def answer(uuid: str, second: int, name: str, output: int, stop: str | None = No
 MAIN = [prompt("u1", 1), answer("a1", 2, "msg_A", 8), answer("a2", 3, "msg_A", 8), answer("b1", 4, "msg_B", 50)]
 #: The final usage of the first response stands here alone, in a line that the main log has as well.
 REPLAYED = [*MAIN[:2], answer("a2", 3, "msg_A", 3035), MAIN[3], answer("c1", 9, "msg_C", 70, "end_turn")]
+#: It says nothing of when the response came, which is not the beginning of time.
+del REPLAYED[2]["timestamp"]
 FILES = {
     f"{SESSION}.jsonl": MAIN,
     REPLAY: [{**told, "isSidechain": True, "agentId": "acompact-1"} for told in REPLAYED],
@@ -90,7 +92,7 @@ def test_every_response_once_with_its_final_usage(tmp_path: Path) -> None:
     write_copies(tmp_path / "logs", turns=3, sessions=4)
     final: dict[str, int] = {}
     for path in tmp_path.rglob("*.jsonl"):
-        name = first = None
+        name = first = ""
         for told in map(json.loads, path.read_text().splitlines()):
             if told["type"] == "assistant":
                 message = told["message"]

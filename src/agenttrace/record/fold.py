@@ -24,6 +24,8 @@ REMEMBERED_CALLS = 512
 REMEMBERED_PAST_CALLS = 64
 #: Of spans that come whole: how many of their traces.
 REMEMBERED_TRACES = 64
+#: Later than any event: a repeated line without a time does not say when its response came.
+NEVER = 2**62
 PROMPT_PREVIEW = 300
 ERROR_PREVIEW = 500
 
@@ -471,7 +473,7 @@ class Folder:
 
     def repeat_usage(self, at: int | None, act: a.ResponseUsage) -> None:
         """Usage in a line whose event is recorded already: it may be more than was told then, and is no new mention."""
-        at = self.state.last_at if at is None else at
+        at = NEVER if at is None else at
         if self._repeated is not None and act == self._repeated[0] and at >= self._repeated[1]:
             return  # as on nearly every line of a response but the first
         self._repeated = (act, at)

@@ -600,7 +600,7 @@ def names(*lines: dict[str, Any], known: Sequence[bool] = ()) -> list[str]:
     """What the responses in the lines are called; ``known`` ones were recorded before."""
     memory: dict[str, Any] = {}
     found: list[str] = []
-    for line, repeated in itertools.zip_longest(lines, known[: len(lines)], fillvalue=False):
+    for line, repeated in zip(lines, itertools.chain(known, itertools.repeat(False)), strict=False):
         event = event_of(line)
         if repeated:
             usage = AGENT.repeated_usage(event, SOURCE, memory)
