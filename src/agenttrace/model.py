@@ -108,7 +108,7 @@ class Session(msgspec.Struct, kw_only=True):
     parent: str | None = None
     #: True for a copy that is known to have come after its original.
     copied: bool = False
-    #: When its main log was begun: decides which of two sessions owns a response that both hold.
+    #: When its main log was begun: decides, with ``last_at``, which of two sessions owns a response that both hold.
     born: int | None = None
     state: str = "working"
     started_at: int | None = None

@@ -210,6 +210,63 @@ def _write_claude(writer: Writer, root: Path, turns: int, *, subagent: bool, for
     return files
 
 
+def write_copies(root: Path, *, seed: int = 1, turns: int = 6, sessions: int = 6, pad: int = 400) -> None:
+    """Claude Code sessions whose copies nothing tells from their originals; file times say nothing of their order.
+
+    Each is resumed into a second file, some of those into a third; in some the original goes on as well. A replay made
+    for a compaction repeats the main log, with the final usage of responses of which that has placeholders. Every
+    other session has a proxy's message ids, the same ones in all sessions.
+    """
+    writer = Writer(seed, pad)
+    files: list[Path] = []
+    for number in range(sessions):
+        files += _write_resumed(writer, root / "projects" / "-home-dev-work", turns, number)
+    writer.random.shuffle(files)
+    for age, path in enumerate(files):
+        os.utime(path, (writer.at - age, writer.at - age))
+
+
+def _write_resumed(writer: Writer, folder: Path, turns: int, number: int) -> list[Path]:
+    names = [writer.uuid() for _ in range(3 if number % 2 else 2)]
+    lines = [json.loads(line) for _ in range(turns) for line in writer.claude_turn(names[0])]
+    if number % 2:
+        _give_clock_ids(lines)
+    replay = [_final({**line, "isSidechain": True, "agentId": "acompact-1"}) for line in lines]
+    saved = [_save_chain(folder / names[0] / "subagents" / "agent-acompact-1.jsonl", replay, writer, names[0], 1)]
+    for name in names:
+        # The original goes on after it was copied, in some.
+        more = 1 if name != names[0] or number % 3 == 0 else 0
+        saved.append(_save_chain(folder / f"{name}.jsonl", lines, writer, name, more))
+    return saved
+
+
+def _save_chain(path: Path, lines: list[Line], writer: Writer, session: str, turns: int) -> Path:
+    """The lines under a session's id, each hung on the one before, and so many turns of its own."""
+    own = [json.loads(line) for _ in range(turns) for line in writer.claude_turn(session)]
+    lines += own
+    parents = [None, *(line["uuid"] for line in lines)]
+    chained = ({**line, "parentUuid": parent} for line, parent in zip(lines, parents, strict=False))
+    return _save(path, (encode({**line, "sessionId": session}) for line in chained))
+
+
+def _give_clock_ids(lines: list[Line]) -> None:
+    """Message ids that another session has as well; a proxy sends no request ids."""
+    ids: dict[str, str] = {}
+    for line in lines:
+        if line["type"] == "assistant":
+            message = line["message"]
+            message["id"] = ids.setdefault(message["id"], f"msg_{20251030084941 + len(ids)}")
+            del line["requestId"]
+
+
+def _final(line: Line) -> Line:
+    """The line with all of its response's tokens."""
+    message = line["message"]
+    if message.get("stop_reason"):
+        message = {**message, "usage": {**message["usage"], "output_tokens": 3000}}
+    return {**line, "message": message}
+
+
 def _with_junk(writer: Writer, lines: list[bytes]) -> list[bytes]:
     for junk in JUNK:
         lines.insert(writer.random.randint(1, len(lines)), junk)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from faults.store_rig import (
     rows,
     settings_of,
     start,
+    write_copies,
     write_logs,
 )
 
@@ -117,14 +119,43 @@ def searchable(home: Path) -> list[bytes]:
 
 @pytest.mark.slow
 def test_a_parallel_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Several workers, killed with their parent or left behind: which of them got how far changes nothing."""
+    """Several workers, killed with their parent or left behind: which of them got how far changes nothing.
+
+    Least of all which of two sessions owns what both hold, where nothing tells a copy from its original.
+    """
     logs = tmp_path / "logs"
-    write_logs(logs, seed=2, turns=150, sessions=5, pad=4000)
+    write_logs(logs, seed=2, turns=100, sessions=4, pad=4000)
+    write_copies(logs, seed=2, sessions=12, pad=4000)
     record_once(tmp_path / "undisturbed", logs)
     eager = (sys.executable, "-c", EAGER)
     kills = import_with_kills(tmp_path / "killed", logs, seed=12, command=eager, AGENTTRACE_RECORD_WORKERS="3")
     assert kills >= 3
     assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}
+
+
+@pytest.mark.parametrize("count", range(1, 5))
+def test_workers_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Any number of workers, any of them stopped after any piece of a file and another one going on."""
+    chance, logs, home = random.Random(count), tmp_path / "logs", tmp_path / "home"
+    write_copies(logs, seed=count, sessions=4)
+    monkeypatch.setattr(reader, "CHUNK_BYTES", 5_000)
+    record_once(tmp_path / "undisturbed", logs)
+    done: set[int] = set()
+    while len(done) < count:
+        index = chance.choice([index for index in range(count) if index not in done])
+        settings = settings_of(home, batch_lines=chance.choice([1, 30]))
+        worker = Recorder(settings, paths=[str(logs)], share=(index, count))
+        worker.scan()
+        if worker.drain(fair=False, stop=after(chance.randint(1, 25))):
+            done.add(index)
+        worker.close()
+    assert differences(rows(home), rows(tmp_path / "undisturbed")) == {}
+
+
+def after(pieces: int) -> Callable[[], bool]:
+    """When to stop: so many pieces of files were read."""
+    looks = itertools.count()
+    return lambda: next(looks) >= pieces
 
 
 def test_a_half_read_file_is_one_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,6 +207,36 @@ def test_an_older_store_is_upgraded(path: Path, monkeypatch: pytest.MonkeyPatch)
     assert version(path) == len(MIGRATIONS) + 1
 
 
+def test_an_upgrade_settles_who_owns_what_copies_share(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among sessions with one beginning a response was left to the one recorded first; the others are as they were."""
+    place = next(place for place, script in enumerate(MIGRATIONS) if "idx_sessions_born" in script)
+    monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS[:place])
+    connection = connect(path)
+    sessions = [(1, 5, 9, 0), (2, 5, 7, 0), (3, 5, 7, 0), (4, 5, 1, 1), (5, 4, 9, 0), (6, None, None, 0)]
+    owners = {b"a": (1, [1, 2, 3, 4]), b"b": (1, [1, 4]), b"c": (5, [1, 2, 5]), b"d": (6, [6]), b"e": (1, [])}
+    connection.executemany(
+        "INSERT INTO sessions (id, born, last_at, copied, agent, session_id) VALUES (?, ?, ?, ?, 'a', ?1)", sessions
+    )
+    for response, (owner, holders) in owners.items():
+        figures = (response, owner, 0, "day", "m", 0, 0, 1, 2, 3, 4, 5, 6)
+        connection.execute(f"INSERT INTO responses VALUES ({', '.join('?' * 13)})", figures)
+        connection.executemany(
+            "INSERT INTO spans (span_id, trace_id, session_id, stream, kind, name, start, status, turn_index, step_n, "
+            "response) VALUES (?1, ?1, ?2, 'main', 'step', 'chat', 0, 'ok', 0, 0, ?1)",
+            ((response, holder) for holder in holders),
+        )
+    connection.close()
+    monkeypatch.undo()
+    connection = connect(path)
+    assert dict(connection.execute("SELECT response, session_id FROM responses")) == {
+        **{response: owner for response, (owner, _) in owners.items()},
+        b"a": 2,
+    }
+    kept = connection.execute("SELECT session_id, requests, input_tokens, reasoning_tokens FROM usage_rollup")
+    assert sorted(kept) == [(1, 2, 2, 12), (2, 1, 1, 6), (5, 1, 1, 6), (6, 1, 1, 6)]
+    connection.close()
+
+
 def test_an_upgrade_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of an upgrade or none of it: the store is as it was, and an older program still opens it."""
     connect(path).close()

@@ -26,7 +26,7 @@ reuses_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixtu
 HOUR = 3_600_000_000
 SESSIONS = range(1, 6)
 RESPONSES = [response_key(name) for name in ("a", "b", "c", "d")]
-MODELS = {response: f"model-{number % 2}" for number, response in enumerate(RESPONSES)}
+MODELS = ["model-0", "model-1", UNKNOWN_MODEL]
 
 
 def day_of(at: int) -> str:
@@ -96,28 +96,47 @@ class Case(NamedTuple):
     cuts: list[int]
     copied: dict[int, bool]
     born: dict[int, int | None]
+    last_at: dict[int, int | None]
 
     def sessions(self) -> list[Session]:
-        return [Session(id=n, agent="a", session_id=str(n), copied=self.copied[n], born=self.born[n]) for n in SESSIONS]
+        return [session(n, copied=self.copied[n], born=self.born[n], last_at=self.last_at[n]) for n in SESSIONS]
 
     def batches(self) -> list[list[Claim]]:
-        claims = [self.claims[place] for place in self.order]
+        claims = _after_their_events([self.claims[place] for place in self.order])
         ends = sorted({0, len(claims), *(cut for cut in self.cuts if cut < len(claims))})
         return [claims[start:end] for start, end in itertools.pairwise(ends)]
 
 
+def session(number: int, *, born: int | None = 0, copied: bool = False, last_at: int | None = None) -> Session:
+    return Session(id=number, agent="a", session_id=str(number), born=born, copied=copied, last_at=last_at)
+
+
+def _after_their_events(claims: Sequence[Claim]) -> list[Claim]:
+    """In this order, but for repeated lines: a session has recorded the event of one before it meets it again."""
+    ordered: list[Claim] = []
+    waiting: list[Claim] = []
+    for claim in claims:
+        if claim.copies < 0 and not any(told[:2] == claim[:2] for told in ordered):
+            waiting.append(claim)
+            continue
+        ordered.append(claim)
+        ordered += [told for told in waiting if told[:2] == claim[:2]]
+        waiting = [told for told in waiting if told[:2] != claim[:2]]
+    return ordered
+
+
 @st.composite
 def claims(draw: st.DrawFn) -> Claim:
-    """One mention. A response has one model, which some copies do not name."""
+    """One mention, perhaps in a line that was recorded before. Some copies do not name the model."""
     response = draw(st.sampled_from(RESPONSES))
     small = st.integers(0, 3)
     return Claim(
         response=response,
         session=draw(st.sampled_from(SESSIONS)),
         at=draw(st.integers(0, 96)) * HOUR,
-        model=draw(st.sampled_from([MODELS[response], UNKNOWN_MODEL])),
+        model=draw(st.sampled_from(MODELS)),
         estimated=draw(st.booleans()),
-        copies=draw(small),
+        copies=draw(st.integers(-1, 3)),
         usage=Usage(
             input_tokens=draw(small),
             output_tokens=draw(small),
@@ -131,15 +150,16 @@ def claims(draw: st.DrawFn) -> Claim:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """No two sessions rank alike: draws are a matter of who was recorded first, and of a test of their own."""
-    made = draw(st.lists(claims(), min_size=1, max_size=25))
-    births = draw(st.permutations([None, *range(len(SESSIONS) - 1)]))
+    """Sessions may share a beginning, or an end as well."""
+    made = _after_their_events(draw(st.lists(claims(), min_size=1, max_size=25)))
+    times = st.none() | st.integers(0, 2)
     return Case(
         claims=made,
         order=draw(st.permutations(range(len(made)))),
         cuts=draw(st.lists(st.integers(1, 25), max_size=6)),
         copied={n: draw(st.booleans()) for n in SESSIONS},
-        born=dict(zip(SESSIONS, births, strict=True)),
+        born={n: draw(times) for n in SESSIONS},
+        last_at={n: draw(times) for n in SESSIONS},
     )
 
 
@@ -153,8 +173,8 @@ def expected(case: Case) -> dict[bytes, tuple[object, ...]]:
 
 def _entry(case: Case, mentions: Sequence[Claim]) -> tuple[object, ...]:
     def first_had(number: int) -> tuple[object, ...]:
-        born = case.born[number]
-        return case.copied[number], born is None, born, number
+        born, ended = case.born[number], case.last_at[number]
+        return case.copied[number], born is None, born or 0, 0 if born is None else ended or 0, number
 
     best = max(mentions, key=lambda claim: ledger.weight(claim.usage, claim.estimated))
     at = min(claim.at for claim in mentions)
@@ -163,7 +183,7 @@ def _entry(case: Case, mentions: Sequence[Claim]) -> tuple[object, ...]:
         min({claim.session for claim in mentions}, key=first_had),
         at,
         day_of(at),
-        named.pop() if named else UNKNOWN_MODEL,
+        max(named, default=UNKNOWN_MODEL),
         int(best.estimated),
         sum(claim.copies + 1 for claim in mentions) - 1,
         *tokens_of(best.usage),
@@ -206,18 +226,27 @@ def test_order_and_batches_change_nothing(store: Store, case: Case) -> None:
 @reuses_store
 @given(case=cases(), data=st.data())
 def test_what_becomes_known_later_counts(store: Store, case: Case, data: st.DataObject) -> None:
-    """When a session began, and that it is a copy, may be learnt after its claims: the outcome is the same."""
-    known = {n: Session(id=n, agent="a", session_id=str(n)) for n in SESSIONS}
-    final = {session.id: session for session in case.sessions()}
+    """When a session began and ended, and that it is a copy, is learnt bit by bit: the outcome is the same."""
+    known = {n: session(n, born=None) for n in SESSIONS}
+    final = {row.id: row for row in case.sessions()}
     with store.empty():
         for batch in case.batches():
-            for number in {claim.session for claim in batch}:
-                if data.draw(st.booleans(), label=f"the truth about {number} is known"):
-                    known[number] = final[number]
+            for number in data.draw(st.sets(st.sampled_from(SESSIONS)), label="more is known of"):
+                _learn(known[number], final[number], data)
             store.write(batch, [known[number] for number in {claim.session for claim in batch}])
-        store.write([], [final[number] for number in {claim.session for claim in case.claims}])
+            assert store.rollup() == summed(store.responses())
+        for number in data.draw(st.permutations(SESSIONS)):
+            store.write([], [final[number]])
         assert store.responses() == expected(case)
         assert store.rollup() == summed(store.responses())
+
+
+def _learn(row: Session, final: Session, data: st.DataObject) -> None:
+    """A log grows: its end moves on, its beginning becomes known once."""
+    if final.last_at is not None:
+        row.last_at = max(row.last_at or 0, data.draw(st.integers(0, final.last_at)))
+    if data.draw(st.booleans()):
+        row.copied, row.born = final.copied, final.born
 
 
 @reuses_store
@@ -249,18 +278,26 @@ def claim(session: int, output: int, *, at: int = 0, estimated: bool = False) ->
     return Claim(A, session, at, "m", estimated, 0, Usage(input_tokens=10, output_tokens=output))
 
 
-def test_a_draw_stays_with_whoever_was_recorded_first(store: Store) -> None:
-    """A copy that nothing tells from its original takes nothing from the session that was there before it."""
+def test_a_resumed_session_owns_what_it_added(store: Store) -> None:
+    """A copy with the beginning of its original takes nothing from it, in whatever order the two are read and grow."""
     for first, second in ((1, 2), (2, 1)):
         with store.empty():
-            store.write([claim(first, 7)], [session(first, born=5)])
-            store.write([claim(second, 7)], [session(second, born=5)])
-            (entry,) = store.responses().values()
-            assert entry[0] == first
+            store.write([claim(first, 7)], [session(first, born=5, last_at=7)])
+            store.write([claim(second, 7)], [session(second, born=5, last_at=7)])
+            assert [entry[0] for entry in store.responses().values()] == [1]
+            store.write([], [session(1, born=5, last_at=9)])
+            assert list(store.rollup()) == [("day-0", 2, "m")]
 
 
-def session(number: int, *, born: int | None = 0, copied: bool = False) -> Session:
-    return Session(id=number, agent="a", session_id=str(number), born=born, copied=copied)
+def test_a_repeated_line_raises_what_is_known(store: Store) -> None:
+    """It counts no mention, takes nothing over, and adds no response that no event told of."""
+    with store.empty():
+        again = claim(2, 9)._replace(copies=-1)
+        store.write([again], [session(1, born=5), session(2, born=1)])
+        assert store.rollup() == {}
+        store.write([again, claim(1, 7)], [])
+        store.write([again], [])
+        assert store.rollup() == {("day-0", 1, "m"): (1, 0, 0, 10, 9, 0, 0, 0, 0)}
 
 
 def test_a_response_that_grows(store: Store) -> None:

@@ -77,8 +77,14 @@ def list_files(roots: Sequence[Root], exclude: Sequence[str] = ()) -> Listing:
                 continue
             seen.add((found.device, found.inode))
             listing.files.append(found)
-    listing.files.sort(key=lambda found: (is_companion(found.path), found.mtime_ns, found.path))
+    listing.files.sort(key=_reading_order)
     return listing
+
+
+def _reading_order(found: Found) -> tuple[bool, int, str]:
+    """Companions by name: several replay the same lines, and a time of the file system must not say whose they are."""
+    companion = is_companion(found.path)
+    return companion, 0 if companion else found.mtime_ns, found.path
 
 
 def is_companion(path: str) -> bool:

@@ -24,6 +24,8 @@ REMEMBERED_CALLS = 512
 REMEMBERED_PAST_CALLS = 64
 #: Of spans that come whole: how many of their traces.
 REMEMBERED_TRACES = 64
+#: Later than any event: a repeated line without a time does not say when its response came.
+NEVER = 2**62
 PROMPT_PREVIEW = 300
 ERROR_PREVIEW = 500
 
@@ -70,7 +72,7 @@ class UsageFact(msgspec.Struct, gc=False):
     model: str
     at: int
     estimated: bool
-    #: How often it was logged again.
+    #: How often it was logged again; -1: only in lines whose events were recorded before.
     copies: int = 0
 
 
@@ -95,6 +97,8 @@ class Folder:
         self._unnamed = {"turn": 0, "step": 0}
         self._at = 0
         self._touched: Span | None = None
+        #: The usage repeated last, and when: most lines of a response only say the same.
+        self._repeated: tuple[a.ResponseUsage, int] | None = None
         self._handlers: dict[type[a.Act], Callable[[Any], None]] = {
             a.TurnBegin: self._turn_begin,
             a.TurnEnd: self._turn_end,
@@ -145,7 +149,7 @@ class Folder:
 
     def taken(self) -> None:
         """What changed is stored; collect anew."""
-        self.changed, self.usage = {}, {}
+        self.changed, self.usage, self._repeated = {}, {}, None
         self.summarised()
         self.fed = False
 
@@ -467,6 +471,15 @@ class Folder:
             step.response, UsageFact(act.usage, act.model or step.model or UNKNOWN_MODEL, self._at, act.estimated)
         )
 
+    def repeat_usage(self, at: int | None, act: a.ResponseUsage) -> None:
+        """Usage in a line whose event is recorded already: it may be more than was told then, and is no new mention."""
+        at = NEVER if at is None else at
+        if self._repeated is not None and act == self._repeated[0] and at >= self._repeated[1]:
+            return  # as on nearly every line of a response but the first
+        self._repeated = (act, at)
+        model = act.model or UNKNOWN_MODEL
+        self._claim(ids.response_key(act.response), UsageFact(act.usage, model, at, act.estimated, copies=-1))
+
     def _claim(self, response: bytes, told: UsageFact) -> None:
         fact = self.usage.get(response)
         if fact is None:
@@ -476,9 +489,8 @@ class Folder:
         fact.at = min(fact.at, told.at)
         if (told.usage, told.estimated, told.model) == (fact.usage, fact.estimated, fact.model):
             return  # as on nearly every line of a response but the first
-        heavier = weight(told.usage, told.estimated) > weight(fact.usage, fact.estimated)
-        fact.model = named_model(told.model, fact.model, heavier=heavier)
-        if heavier:
+        fact.model = named_model(told.model, fact.model)
+        if weight(told.usage, told.estimated) > weight(fact.usage, fact.estimated):
             fact.usage, fact.estimated = told.usage, told.estimated
 
     def _error(self, act: a.Error) -> None:

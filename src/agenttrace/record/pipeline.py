@@ -21,7 +21,7 @@ import zstandard
 from agenttrace.ids import line_key, session_number
 from agenttrace.model import Event, Session
 from agenttrace.record import acts
-from agenttrace.record.agents.contract import Agent, Source, Unusable
+from agenttrace.record.agents.contract import Agent, RepeatsUsage, Source, Unusable
 from agenttrace.record.dedup import SessionIds, Tiers
 from agenttrace.record.fold import Folder, StreamState
 from agenttrace.record.reader import BOM, Chunk
@@ -271,13 +271,13 @@ class Pipeline:
         session = live.session
         number = session.id
         for stream, folder in live.folders.items():
-            if not folder.fed:
-                continue
-            batch.spans += [span_row(span, number, stream) for span in folder.changed.values()]
             batch.claims += [
                 Claim(key, number, fact.at, fact.model, fact.estimated, fact.copies, fact.usage)
                 for key, fact in folder.usage.items()
             ]
+            if not folder.fed:
+                continue
+            batch.spans += [span_row(span, number, stream) for span in folder.changed.values()]
             summarise(session, folder)
             batch.streams.append((number, stream, _encode_state(folder.state)))
         if session.events or live.joined:
@@ -389,6 +389,7 @@ class _Intake:
         self.source = source
         self.chunk = chunk
         self.agent = pipeline.agents[source.agent]
+        self.repeats = self.agent if isinstance(self.agent, RepeatsUsage) else None
         self.live = pipeline.live_session(source.agent, source.session_id)
         self.kept: list[bytes] = []
         self.kept_offsets: list[int] = []
@@ -404,6 +405,7 @@ class _Intake:
             self._oversized(*chunk.oversized)
         events = self._decode()
         known = self._known(events)
+        self._beginning(events)
         for entry in events:
             fresh = self._record(entry, known)
             if entry[4]:
@@ -497,9 +499,11 @@ class _Intake:
                 return False
             event_id = fresh_id
         elif event_id in known:
+            self._repeat(event, live)
             return False
         elif event_id in ids:
             self.pipeline.tiers.repeated()
+            self._repeat(event, live)
             return False
         if event.trace is not None:
             live = self.pipeline.homes.named(self.source, event.trace, event.session)
@@ -524,6 +528,26 @@ class _Intake:
         if at is not None:
             self._times(session, at, stream)
         return True
+
+    def _repeat(self, event: Event, live: LiveSession) -> None:
+        """A copy of a recorded line says nothing new, but it may hold the final usage of its response."""
+        if self.repeats is not None:
+            stream = event.stream or self.source.stream
+            folder = live.folders.get(stream) or self.pipeline.folder(live, stream, self.source)
+            usage = self.repeats.repeated_usage(event, self.source, folder.state.memory)
+            # What is remembered must be stored; a stream of which nothing is new has nothing to remember as a rule.
+            folder.fed = folder.fed or bool(folder.state.memory)
+            if usage is not None:
+                folder.repeat_usage(event.at, usage)
+
+    def _beginning(self, events: list[_Entry]) -> None:
+        """When the session's main log was begun; of several, the first, in whatever order they are read."""
+        if self.source.stream == "main" and self.chunk.offsets[:1] == [0]:
+            own = (entry[2] for entry in events if entry[2].session is None and entry[2].trace is None)
+            times = (event.at for event in own if event.at is not None and event.stream in (None, "main"))
+            first, session = next(times, None), self.live.session
+            if first is not None and (session.born is None or first < session.born):
+                session.born = first
 
     def _ordinal_id(
         self, raw: bytes, offset: int, event: Event, event_id: bytes, known: set[bytes], live: LiveSession

@@ -1,16 +1,17 @@
 """The usage ledger: the tokens of one model response count once, in the session that had it first.
 
 Agents log the usage of one response several times, growing while it streams, and copy whole histories into
-forks. Every mention is a claim. Claims of one response are merged by the largest output, whole record; the owner
-is the session that is no known copy and was begun first. Both rules compare and never count, so the outcome does not
-depend on the order in which files are read, but for draws; a session of which more becomes known is compared anew.
+forks. Every mention is a claim. Claims of one response are merged by the largest output, whole record. The owner is
+the lowest of the sessions that hold it, in a total order on what their logs say: no known copy before a copy, then the
+log that was begun first, then the one that ended first (a resumed session goes on where its original stops), then the
+number of the session. Nothing depends on the order in which files are read; a session of which more becomes known is
+compared anew.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from agenttrace.model import Session, Usage
@@ -58,7 +59,8 @@ class Claim(NamedTuple):
     at: int
     model: str
     estimated: bool
-    #: How often the batch logged it beyond the first time.
+    #: How often the batch logged it beyond the first time; -1: only in lines whose events were recorded before. Such
+    #: a claim counts no mention, and it may raise the usage of a response that is known, never add one.
     copies: int
     usage: Usage
 
@@ -87,11 +89,11 @@ def _weight(tokens: tuple[int, ...], estimated: bool) -> tuple[object, ...]:
     return tokens[_OUTPUT], not estimated, -sum(tokens[:_DISJOINT]), tokens
 
 
-def named_model(new: str, old: str, *, heavier: bool) -> str:
-    """The model of two mentions of one response; some copies do not name it, and any name is better than none."""
-    if UNKNOWN_MODEL in (new, old):
-        return old if new == UNKNOWN_MODEL else new
-    return new if heavier else old
+def named_model(one: str, other: str) -> str:
+    """The model of two mentions of one response: some copies do not name it; two names never depend on the order."""
+    if UNKNOWN_MODEL in (one, other):
+        return other if one == UNKNOWN_MODEL else one
+    return max(one, other)
 
 
 def _tokens(usage: Usage) -> tuple[int, ...]:
@@ -105,20 +107,65 @@ def _tokens(usage: Usage) -> tuple[int, ...]:
     )
 
 
-def moved_sessions(connection: sqlite3.Connection, sessions: Iterable[Session]) -> dict[int, bool]:
-    """Sessions of which more is known than the store has, so that they rank anew; True: they rank lower.
+class _Rank(NamedTuple):
+    """Where a session stands among those that hold a response: the lowest owns it."""
 
-    A subagent's log is often read before the main log that tells when the session began.
+    copied: int
+    born: int
+    #: Of two logs with one beginning, the one that stops first is what the other was continued from.
+    ended: int
+    number: int
+
+
+def _rank_of(number: int, copied: int | bool, born: int | None, last_at: int | None) -> _Rank:
+    if born is None or last_at is None:
+        return _Rank(int(copied), _LATEST if born is None else born, 0, number)
+    return _Rank(int(copied), born, last_at, number)
+
+
+class Moved(NamedTuple):
+    """Sessions that rank otherwise than the store has them."""
+
+    #: They may take responses over from others.
+    risen: frozenset[int]
+    #: Any other session may take responses over from them.
+    fallen: frozenset[int]
+
+
+def moved_sessions(connection: sqlite3.Connection, sessions: Iterable[Session]) -> Moved:
+    """Which sessions rank anew with a batch; asked before their rows are written.
+
+    A subagent's log is often read before the main log that tells when the session began. While a log grows its end
+    moves, which matters only to sessions with the same beginning.
     """
-    now = {session.id: _rank_of(session.copied, session.born) for session in sessions}
-    moved: dict[int, bool] = {}
-    for part in _portions(list(now)):
-        query = f"SELECT id, copied, born FROM sessions WHERE id IN ({','.join('?' * len(part))})"
-        for number, copied, born in connection.execute(query, part):
-            before = _rank_of(copied, born)
-            if before != now[number]:
-                moved[number] = now[number] > before
-    return moved
+    now = {row.id: _rank_of(row.id, row.copied, row.born, row.last_at) for row in sessions}
+    before = _ranks(connection, "id", list(now))
+    risen: set[int] = set()
+    fallen: set[int] = set()
+    grown: set[int] = set()
+    for number, rank in before.items():
+        if now[number] < rank:
+            risen.add(number)
+        elif rank < now[number]:
+            (grown if rank[:2] == now[number][:2] else fallen).add(number)
+    if grown:
+        twins = _ranks(connection, "born", list({before[number].born for number in grown}))
+        risen |= {
+            twin
+            for number in grown
+            for twin, rank in twins.items()
+            if before[number] < rank and now.get(twin, rank) < now[number]
+        }
+    return Moved(frozenset(risen), frozenset(fallen))
+
+
+def _ranks(connection: sqlite3.Connection, column: str, wanted: list[int]) -> dict[int, _Rank]:
+    """The stored ranks of the sessions that have one of these values."""
+    found: dict[int, _Rank] = {}
+    for part in _portions(wanted):
+        query = f"SELECT id, copied, born, last_at FROM sessions WHERE {column} IN ({','.join('?' * len(part))})"
+        found.update((row[0], _rank_of(*row)) for row in connection.execute(query, part))
+    return found
 
 
 def settle(
@@ -126,50 +173,53 @@ def settle(
     claims: Sequence[Claim],
     *,
     day_of: Callable[[int], str],
-    moved: Mapping[int, bool] = MappingProxyType({}),
+    moved: Moved,
 ) -> None:
     """Enter a batch of claims and keep the roll-up equal to the ledger; ``moved`` sessions are stored by now."""
     contested = _held_by(connection, moved)
     before = _load(connection, {claim.response for claim in claims} | contested.keys())
-    rank = _Rank(connection)
+    rank = _StoredRanks(connection)
     after = dict(before)
     for claim in claims:
-        after[claim.response] = _merge(after.get(claim.response), claim, rank, day_of)
+        if claim.copies >= 0:
+            after[claim.response] = _merge(after.get(claim.response), claim, rank, day_of)
+    for claim in claims:
+        if claim.copies < 0 and (known := after.get(claim.response)) is not None:
+            after[claim.response] = _merge(known, claim._replace(session=known.session), rank, day_of)
     for response, holders in contested.items():
         if response in after:
             owner = min((after[response].session, *holders), key=rank)
             after[response] = after[response]._replace(session=owner)
+    changed = {response: entry for response, entry in after.items() if entry != before.get(response)}
     connection.executemany(
-        _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in after.items())
+        _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in changed.items())
     )
-    _apply(connection, before.values(), after.values())
+    _apply(connection, (before[response] for response in changed.keys() & before.keys()), changed.values())
 
 
-def _held_by(connection: sqlite3.Connection, moved: Mapping[int, bool]) -> dict[bytes, set[int]]:
-    """The responses of these sessions, with the sessions that may own them now."""
+def _held_by(connection: sqlite3.Connection, moved: Moved) -> dict[bytes, set[int]]:
+    """The responses that may have another owner now, with the sessions that may be it."""
     held: dict[bytes, set[int]] = {}
-    for session in moved:
+    for session in moved.risen | moved.fallen:
         query = "SELECT response FROM spans WHERE session_id = ? AND response IS NOT NULL"
         for (response,) in connection.execute(query, (session,)):
             held.setdefault(response, set()).add(session)
-    if any(moved.values()):
-        # Whoever ranks lower may lose to a session that is not among them. Rare enough for one look at all spans.
+    if moved.fallen:
+        # Rare enough for one look at all spans.
         for response, session in connection.execute("SELECT response, session_id FROM spans WHERE response NOTNULL"):
             if response in held:
                 held[response].add(session)
     return held
 
 
-def _merge(known: _Entry | None, claim: Claim, rank: _Rank, day_of: Callable[[int], str]) -> _Entry:
+def _merge(known: _Entry | None, claim: Claim, rank: _StoredRanks, day_of: Callable[[int], str]) -> _Entry:
     tokens = _tokens(claim.usage)
     if known is None:
         return _Entry(
             claim.session, claim.at, day_of(claim.at), claim.model, int(claim.estimated), claim.copies, tokens
         )
     session, at, day, model, estimated, copies, old_tokens = known
-    heavier = (_weight(tokens, claim.estimated), claim.model) > (_weight(old_tokens, bool(estimated)), model)
-    model = named_model(claim.model, model, heavier=heavier)
-    if heavier:
+    if _weight(tokens, claim.estimated) > _weight(old_tokens, bool(estimated)):
         estimated = int(claim.estimated)
     else:
         tokens = old_tokens
@@ -177,28 +227,22 @@ def _merge(known: _Entry | None, claim: Claim, rank: _Rank, day_of: Callable[[in
         session = claim.session
     if claim.at < at:
         at, day = claim.at, day_of(claim.at)
+    model = named_model(claim.model, model)
     return _Entry(session, at, day, model, estimated, copies + claim.copies + 1, tokens)
 
 
-class _Rank:
-    """Who had a response first: no known copy before a copy, then the log that was begun earlier.
-
-    A draw (a copy that nothing tells from its original) leaves the response with whoever was recorded first.
-    """
+class _StoredRanks:
+    """The ranks of sessions, each looked up once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._known: dict[int, tuple[int, int]] = {}
+        self._known: dict[int, _Rank] = {}
 
-    def __call__(self, session: int) -> tuple[int, int]:
+    def __call__(self, session: int) -> _Rank:
         if session not in self._known:
-            row = self._connection.execute("SELECT copied, born FROM sessions WHERE id = ?", (session,)).fetchone()
-            self._known[session] = _rank_of(*(row or (True, None)))
+            found = _ranks(self._connection, "id", [session])
+            self._known[session] = found.get(session) or _rank_of(session, True, None, None)
         return self._known[session]
-
-
-def _rank_of(copied: int | bool, born: int | None) -> tuple[int, int]:
-    return int(copied), _LATEST if born is None else born
 
 
 def _load(connection: sqlite3.Connection, responses: set[bytes]) -> dict[bytes, _Entry]:

@@ -274,4 +274,32 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX export_spans_left ON export_spans(destination_id, state) WHERE state <> 'acknowledged';
     CREATE INDEX export_spans_late ON export_spans(destination_id) WHERE late = 1;
     """,
+    """
+    -- Sessions with one beginning: which of them owns what they share depends on where each of them ends.
+    CREATE INDEX idx_sessions_born ON sessions(born);
+
+    -- Where nothing told a copy from its original, a response was left to the session that was recorded first.
+    CREATE TEMP TABLE _best AS
+    SELECT response, session_id FROM (
+        SELECT spans.response, spans.session_id, row_number() OVER (
+            PARTITION BY spans.response ORDER BY copied, born, sessions.last_at, sessions.id
+        ) AS place
+        FROM sessions CROSS JOIN spans ON sessions.id = spans.session_id
+        WHERE spans.response IS NOT NULL AND born IN (
+            SELECT born FROM sessions WHERE born IS NOT NULL GROUP BY copied, born HAVING count(*) > 1
+        )
+    ) WHERE place = 1;
+    CREATE INDEX temp._best_response ON _best(response);
+    UPDATE responses SET session_id = (SELECT _best.session_id FROM _best WHERE _best.response = responses.response)
+    WHERE EXISTS (
+        SELECT 1 FROM _best JOIN sessions best ON best.id = _best.session_id JOIN sessions owner USING (copied, born)
+        WHERE _best.response = responses.response AND owner.id = responses.session_id
+    );
+    DROP TABLE _best;
+    DELETE FROM usage_rollup;
+    INSERT INTO usage_rollup
+    SELECT day, session_id, model, count(*), sum(estimated), sum(copies), sum(input_tokens), sum(output_tokens),
+        sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_1h_tokens), sum(reasoning_tokens)
+    FROM responses GROUP BY day, session_id, model;
+    """,
 )

@@ -143,7 +143,7 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     many(_INSERT_LINK, batch.links)
     many(_ADD_COUNTER, batch.counters.items())
     touch(connection, {(row[_SESSION], row[_TRACE]) for row in batch.spans})
-    if batch.claims or moved:
+    if batch.claims or any(moved):
         ledger.settle(connection, batch.claims, day_of=day_of, moved=moved)
 
 

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -590,6 +591,89 @@ def test_every_line_of_the_third_era_is_final() -> None:
     lines = [answered(block, stop="tool_use", output=140) for block in (thinking(), text(), call())]
     assert usages(*lines) == [(140, False)] * 3
     assert {act.response for act in of_kind(played(*lines), ResponseUsage)} == {"claude:msg_1"}
+
+
+CLOCK = "msg_20251030084941"
+
+
+def names(*lines: dict[str, Any], known: Sequence[bool] = ()) -> list[str]:
+    """What the responses in the lines are called; ``known`` ones were recorded before."""
+    memory: dict[str, Any] = {}
+    found: list[str] = []
+    for line, repeated in zip(lines, itertools.chain(known, itertools.repeat(False)), strict=False):
+        event = event_of(line)
+        if repeated:
+            usage = AGENT.repeated_usage(event, SOURCE, memory)
+            found += [] if usage is None else [usage.response]
+        else:
+            found += [act.response for act in of_kind(list(AGENT.acts(event, SOURCE, memory)), ResponseUsage)]
+        memory = msgspec.msgpack.decode(msgspec.msgpack.encode(memory))
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "msg_016JqtQy9235Nnt2j9IHrKFm",
+        "msg_bdrk_01ANb7qiSXbcmjoaRsuUwpNF",
+        "a1554107-dcb4-4148-b406-77fa2626e679",
+        "chatcmpl-9f3c1a7be2d04c5e8a1b2c3d4e5f6071",
+        "gen-1762345678-hGQ2nYbXw0pLkZtR5sVd",
+        "202510300849418f3c2b1a7e6d4c5b",
+        "msg_001",
+    ],
+)
+def test_ids_that_are_unique_name_their_responses(name: str) -> None:
+    """Whatever else a line says; so stores that hold such responses know them again."""
+    lines = [answered(text(), name=name, uuid="a1", parentUuid="u1"), answered(text(), name=name, uuid="b1")]
+    assert names(*lines) == [f"claude:{name}"] * 2
+
+
+def test_one_response_under_an_id_made_from_a_clock() -> None:
+    """Its lines hang on each other, or on the result of a call between them; some logs do not say on what."""
+    lines = [
+        answered(thinking(), name=CLOCK, uuid="a1", parentUuid="u1"),
+        answered(call(), name=CLOCK, uuid="a2", parentUuid="a1"),
+        result(uuid="r1", parentUuid="a2"),
+        answered(call("toolu_2"), name=CLOCK, uuid="a3", parentUuid="r1"),
+        answered(text(), name=CLOCK, uuid="a4", parentUuid=None),
+    ]
+    assert len(set(names(*lines))) == 1
+    assert len(set(names(*lines, known=[True, True, True]))) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"parentUuid": "u2"},
+        {"parentUuid": "a1", "model": "claude-y"},
+        {"parentUuid": "a1", "requestId": "req_011CSHoEeqs5C35K2UUqR7Fy"},
+    ],
+)
+def test_responses_that_share_an_id_made_from_a_clock(other: dict[str, str]) -> None:
+    """Another model, another request, another chain of lines: another response, with a step of its own."""
+    second = answered(text(), name=CLOCK, uuid="b1", parentUuid=other["parentUuid"])
+    second |= {"requestId": other["requestId"]} if "requestId" in other else {}
+    second["message"]["model"] = other.get("model", "claude-x")
+    first = answered(text(), name=CLOCK, uuid="a1", parentUuid="u1")
+    assert len(set(names(first, second))) == 2
+    assert len({span.span_id for span in folded(first, second).changed.values() if span.kind == "step"}) == 2
+
+
+@given(st.data())
+def test_names_do_not_depend_on_what_was_recorded_before(data: st.DataObject) -> None:
+    """A copy names its responses as the original does, whichever of its lines are known already."""
+    lines: list[dict[str, Any]] = []
+    for number in range(data.draw(st.integers(1, 8))):
+        name = data.draw(st.sampled_from([CLOCK, "msg_20251030084942", f"msg_01{number}AbCdEfGhIjKlMnOpQrSt"]))
+        above = "u1" if not lines else data.draw(st.sampled_from([line["uuid"] for line in lines] + ["u1"]))
+        for part in range(data.draw(st.integers(1, 3))):
+            uuid = f"{number}-{part}"
+            lines.append(answered(call(uuid), name=name, uuid=uuid, parentUuid=above))
+            above = uuid
+        lines.append(result(of=above, uuid=f"{number}-r", parentUuid=above))
+    known = data.draw(st.lists(st.booleans(), max_size=len(lines)))
+    assert names(*lines, known=known) == names(*lines)
 
 
 def test_large_output_without_a_stop_reason_is_no_placeholder() -> None:

@@ -50,6 +50,10 @@ _PREVIEW = 300
 _PLACEHOLDER = 32
 #: How many linked subagents a stream remembers, so that their progress lines do not repeat the link.
 _LINKS = 16
+#: How many lines of responses without an id of their own a stream remembers, so that the lines after them find them.
+_CHAIN = 64
+#: An id made from a clock alone, as some proxies give: another response may have the same.
+_NOT_UNIQUE = re.compile(r"[A-Za-z_.:-]{0,16}[0-9][0-9TZ:._+-]{7,}")
 _SYNTHETIC = "<synthetic>"
 _SUBAGENT_TOOLS = frozenset({"Agent", "Task"})
 #: Tools that ask the user something; everything else that waits for the user is not logged.
@@ -103,6 +107,7 @@ def _user(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> N
     if not isinstance(content, str):
         results = [block for block in content if is_result(block)]
         if results:
+            _continue_chain(line, memory)
             _tool_results(line, results, found)
             return
     if line.tool_use_result:
@@ -190,7 +195,7 @@ def _assistant(line: Line, memory: dict[str, Any], found: list[Act], main: bool)
         _end_turn(memory, found, TurnEnd("error", text))
     if line.is_api_error_message or message.model == _SYNTHETIC:
         return
-    step = message.id or line.request_id or line.uuid or str(line.timestamp)
+    step = _response_name(line, message, memory)
     if step != memory.get("step"):
         _reopen_turn(memory, found)
         memory["step"] = step
@@ -206,6 +211,52 @@ def _assistant(line: Line, memory: dict[str, Any], found: list[Act], main: bool)
             _end_turn(memory, found, TurnEnd())
     if asking:
         found.append(Waiting())
+
+
+def _response_name(line: Line, message: Message, memory: dict[str, Any]) -> str:
+    """What the lines of one response and their copies share, and no other response has: its message id as a rule.
+
+    An id that is not unique counts together with the model, and with the request id or else with the first line of the
+    response: the other lines hang on that one, on each other, or on results of calls between them.
+    """
+    name = message.id or line.request_id or line.uuid or str(line.timestamp)
+    if message.id is None or _NOT_UNIQUE.fullmatch(name) is None:
+        return name
+    name = f"{name}\x1f{message.model}\x1f"
+    if line.request_id and _NOT_UNIQUE.fullmatch(line.request_id) is None:
+        return name + line.request_id
+    above = memory.get("chain", {}).get(line.parent_uuid or "", "")
+    name = above if above.startswith(name) else name + (line.uuid or "")
+    _remember_chain(memory, line.uuid, name)
+    return name
+
+
+def _remember_chain(memory: dict[str, Any], uuid: str | None, response: str) -> None:
+    """The latest response stands under no uuid as well, for lines that do not say what they hang on."""
+    chain: dict[str, str] = memory.setdefault("chain", {})
+    for key in (uuid or "", ""):
+        chain.pop(key, None)
+        chain[key] = response
+    while len(chain) > _CHAIN:
+        del chain[next(iter(chain))]
+
+
+def _continue_chain(line: Line, memory: dict[str, Any]) -> None:
+    """What hangs on the result of a call may still be the response that called."""
+    chain: dict[str, str] | None = memory.get("chain")
+    if chain and line.uuid and line.parent_uuid in chain:
+        _remember_chain(memory, line.uuid, chain[line.parent_uuid])
+
+
+def repeated_usage(line: Line, memory: dict[str, Any]) -> ResponseUsage | None:
+    """The usage in a line that was recorded before; the replay made for a compaction may be the first to have it."""
+    message = line.message
+    if line.type == "user":
+        _continue_chain(line, memory)
+    if line.type != "assistant" or message is None or line.is_api_error_message or message.model == _SYNTHETIC:
+        return None
+    step = _response_name(line, message, memory)
+    return None if message.usage is None else _told(message, message.usage, step, finished=False)
 
 
 def _tool_calls(blocks: list[Block], step: str, found: list[Act]) -> bool:
@@ -227,9 +278,13 @@ def _usage(message: Message, step: str, memory: dict[str, Any], found: list[Act]
         return
     if message.stop_reason is not None:
         memory["done"] = step
+    found.append(_told(message, tokens, step, finished=memory.get("done") == step))
+
+
+def _told(message: Message, tokens: Tokens, step: str, *, finished: bool) -> ResponseUsage:
     output = count(tokens.output_tokens)
-    estimated = message.stop_reason is None and output <= _PLACEHOLDER and memory.get("done") != step
-    found.append(ResponseUsage(f"claude:{step}", _counted(tokens, output), message.model, step, estimated))
+    estimated = message.stop_reason is None and output <= _PLACEHOLDER and not finished
+    return ResponseUsage(f"claude:{step}", _counted(tokens, output), message.model, step, estimated)
 
 
 @lru_cache(maxsize=256)

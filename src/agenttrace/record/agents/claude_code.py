@@ -16,8 +16,8 @@ from typing import Annotated, Any
 import msgspec
 
 from agenttrace.model import Event
-from agenttrace.record.acts import Act
-from agenttrace.record.agents.claude_acts import meaning
+from agenttrace.record.acts import Act, ResponseUsage
+from agenttrace.record.agents.claude_acts import meaning, repeated_usage
 from agenttrace.record.agents.claude_lines import (
     ABSENT,
     Line,
@@ -152,6 +152,11 @@ class ClaudeCode:
         """What the line means."""
         line: Line = event.body
         return meaning(line, memory, event.stream is None and source.stream == "main")
+
+    def repeated_usage(self, event: Event, source: Source, memory: dict[str, Any]) -> ResponseUsage | None:
+        """The usage in a line that was recorded before."""
+        line: Line = event.body
+        return repeated_usage(line, memory)
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""

@@ -87,6 +87,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """A line; its fields in the order in which Claude Code writes them, because that is decoded fastest."""
 
+    parent_uuid: str | None = None
     is_sidechain: bool | None = None
     prompt_id: str | None = None
     agent_id: str | None = None

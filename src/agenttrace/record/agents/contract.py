@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from agenttrace.model import Event
-from agenttrace.record.acts import Act
+from agenttrace.record.acts import Act, ResponseUsage
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +65,15 @@ class TellsAttributes(Protocol):
 
     def attributes(self, raw: bytes) -> dict[str, Any]:
         """Everything that a line says of its span, by name."""
+        ...
+
+
+@runtime_checkable
+class RepeatsUsage(Protocol):
+    """An agent that writes a line again, in another file, with more of its response's usage than it had before."""
+
+    def repeated_usage(self, event: Event, source: Source, memory: dict[str, Any]) -> ResponseUsage | None:
+        """The usage in a line whose event is recorded already; called in file order, among the calls of ``acts``."""
         ...
 
 
