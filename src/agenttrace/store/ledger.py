@@ -127,8 +127,11 @@ def settle(
     *,
     day_of: Callable[[int], str],
     moved: Mapping[int, bool] = MappingProxyType({}),
-) -> None:
-    """Enter a batch of claims and keep the roll-up equal to the ledger; ``moved`` sessions are stored by now."""
+) -> set[bytes]:
+    """Enter a batch of claims and keep the roll-up equal to the ledger; ``moved`` sessions are stored by now.
+
+    The responses come back that were known before and are told differently now.
+    """
     contested = _held_by(connection, moved)
     before = _load(connection, {claim.response for claim in claims} | contested.keys())
     rank = _Rank(connection)
@@ -143,6 +146,39 @@ def settle(
         _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in after.items())
     )
     _apply(connection, before.values(), after.values())
+    return {
+        response
+        for response, entry in before.items()
+        if (entry.at, entry.tokens) != (after[response].at, after[response].tokens)
+    }
+
+
+def replace(
+    connection: sqlite3.Connection, removed: Iterable[bytes], claims: Sequence[Claim], *, day_of: Callable[[int], str]
+) -> set[bytes]:
+    """Take responses out, and enter claims in place of what was known of theirs; those that are new or others now."""
+    gone = set(removed)
+    after = {
+        claim.response: _Entry(
+            claim.session,
+            claim.at,
+            day_of(claim.at),
+            claim.model,
+            int(claim.estimated),
+            claim.copies,
+            _tokens(claim.usage),
+        )
+        for claim in claims
+    }
+    before = _load(connection, gone | after.keys())
+    changed = {response: entry for response, entry in after.items() if before.get(response) != entry}
+    connection.executemany("DELETE FROM responses WHERE response = ?", ((response,) for response in gone))
+    connection.executemany(
+        _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in changed.items())
+    )
+    old = [entry for response, entry in before.items() if response in gone or response in changed]
+    _apply(connection, old, changed.values())
+    return set(changed)
 
 
 def _held_by(connection: sqlite3.Connection, moved: Mapping[int, bool]) -> dict[bytes, set[int]]:

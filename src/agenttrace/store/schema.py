@@ -274,4 +274,33 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX export_spans_left ON export_spans(destination_id, state) WHERE state <> 'acknowledged';
     CREATE INDEX export_spans_late ON export_spans(destination_id) WHERE late = 1;
     """,
+    """
+    -- What agents say of their own usage beside the calls themselves: see store/totals.py.
+    CREATE TABLE totals (
+        session_id INTEGER NOT NULL,
+        -- session, stream or call
+        scope      TEXT NOT NULL,
+        -- The stream that a count is of; for a call, who made it.
+        whose      TEXT NOT NULL,
+        -- The name of the count, or of the call's response.
+        name       TEXT NOT NULL,
+        -- When a session's count was told; 0 where only the latest matters.
+        moment     INTEGER NOT NULL,
+        model      TEXT NOT NULL,
+        at         INTEGER NOT NULL,
+        since      INTEGER NOT NULL,
+        -- The turn in which it was told.
+        trace_id   BLOB NOT NULL,
+        parent_id  BLOB,
+        turn_index INTEGER NOT NULL,
+        input_tokens          INTEGER NOT NULL,
+        output_tokens         INTEGER NOT NULL,
+        cache_read_tokens     INTEGER NOT NULL,
+        cache_write_tokens    INTEGER NOT NULL,
+        cache_write_1h_tokens INTEGER NOT NULL,
+        reasoning_tokens      INTEGER NOT NULL,
+        PRIMARY KEY (session_id, scope, whose, name, moment, model)
+    ) WITHOUT ROWID;
+    CREATE INDEX idx_totals_name ON totals(name) WHERE scope = 'session';
+    """,
 )

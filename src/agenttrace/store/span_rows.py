@@ -24,6 +24,8 @@ USAGE_FIELDS = (
 
 #: What the store calls the stream of the agent itself.
 MAIN = "main"
+#: And that of calls which no message line has; see ``unlogged.py``.
+NOT_IN_LOG = "not in the log"
 #: Links may lead in a circle, which must not hang the reader.
 _DEEPEST = 64
 
@@ -140,6 +142,8 @@ class Subagents:
         for row in rows:
             if row.kind == "turn":
                 stream, call = self._links[row.stream]
+                # A workflow's agents name its run, and the run is linked to the call.
+                stream, call = self._links.get(call, (stream, call))
                 found = calls.get((stream, call)) or calls.get(("", call))
                 if found is not None and found.stream != row.stream:
                     self._calls[row.trace_id] = found
