@@ -209,7 +209,8 @@ class Tree:
             return output.styled(str(span.attributes.get("tool") or span.name), "bold cyan")
         if span.kind == "span":
             return output.styled(span.name, "cyan")
-        return output.styled(span.model or "model", "blue")
+        unlogged = span.attributes.get("not_in_log")
+        return output.styled((span.model or "model") + (f" (not in the log: {unlogged})" if unlogged else ""), "blue")
 
     def _tokens(self, span: SpanView) -> Text:
         from rich.text import Text

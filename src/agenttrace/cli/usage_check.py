@@ -67,7 +67,7 @@ def _print(counts: Counter[str], differing: list[tuple[Session, Agreement]], che
 
 
 def _row(session: Session, agreement: Agreement) -> list[Any]:
-    from agenttrace.views.agreement import difference
+    from agenttrace.views.agreement import difference, reason
 
     name = one_line(session.session_id.removeprefix("session_"))[:8]
     return [
@@ -76,5 +76,5 @@ def _row(session: Session, agreement: Agreement) -> list[Any]:
         figures.count(sum(agreement.counted.values())),
         figures.count(sum(agreement.claimed.values())),
         difference(agreement.difference),
-        "; ".join(agreement.reasons),
+        "; ".join(map(reason, agreement.reasons)),
     ]

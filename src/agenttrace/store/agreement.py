@@ -30,6 +30,21 @@ SELECT count(*) FROM quarantine WHERE file_id IN (
 """
 
 
+class Reason(msgspec.Struct, frozen=True):
+    """Why figures differ, or what the agent's total leaves out.
+
+    ``killed``: requests of a process that was killed are not in it. ``missing``: nothing is recorded of a subagent's
+    log. ``placeholder``: responses of which the log holds only the first count. ``unread``: lines that are quarantined.
+    ``unknown``: none of these.
+    """
+
+    kind: Literal["killed", "missing", "placeholder", "unread", "unknown"]
+    #: How many requests or lines.
+    number: int = 0
+    #: Which subagent.
+    name: str = ""
+
+
 class Agreement(msgspec.Struct, kw_only=True, frozen=True):
     """How our count of a session stands to its agent's own."""
 
@@ -45,7 +60,7 @@ class Agreement(msgspec.Struct, kw_only=True, frozen=True):
     #: By how much the agent's figures are above ours.
     difference: dict[str, int] = {}
     #: Why the figures differ, and what the agent's total leaves out.
-    reasons: list[str] = []
+    reasons: list[Reason] = []
 
 
 NOTHING = Agreement(status="nothing")
@@ -58,7 +73,7 @@ class _Part(NamedTuple):
     calls: list[Call]
     unlogged: Tokens
     difference: Tokens
-    reasons: list[str]
+    reasons: list[Reason]
 
 
 def sessions_with_totals(connection: sqlite3.Connection) -> set[int]:
@@ -95,10 +110,7 @@ def _named(tokens: Tokens) -> dict[str, int]:
 
 def _whole(connection: sqlite3.Connection, session: int) -> Iterator[_Part]:
     for stretch in Book(connection).stretches(session):
-        reasons = []
-        if stretch.forgotten:
-            number = len(stretch.forgotten)
-            reasons.append(f"the agent's total leaves out {number} earlier requests: that process was killed")
+        reasons = [Reason("killed", len(stretch.forgotten))] if stretch.forgotten else []
         unlogged = added(stretch.unlogged.values())
         yield _Part(added(stretch.claimed.values()), stretch.calls, unlogged, stretch.difference, reasons)
 
@@ -108,16 +120,16 @@ def _streams(connection: sqlite3.Connection, session: int) -> Iterator[_Part]:
         calls = [call for call in calls_of(connection, session, stream) if call.at <= at]
         counted = added(call.tokens for call in calls)
         difference = tuple(theirs - ours for theirs, ours in zip(tokens, counted, strict=True))
-        reasons = [] if calls else [f"nothing is recorded of the log of {stream}"]
+        reasons = [] if calls else [Reason("missing", name=stream)]
         yield _Part(tuple(tokens), calls, (0,) * len(tokens), difference, reasons)
 
 
-def _explained(connection: sqlite3.Connection, session: int, calls: Iterable[Call], known: bool) -> Iterator[str]:
+def _explained(connection: sqlite3.Connection, session: int, calls: Iterable[Call], known: bool) -> Iterator[Reason]:
     estimated = sum(connection.execute(_ESTIMATED, (call.response,)).fetchone()[0] for call in calls)
     if estimated:
-        yield f"the log has only a placeholder for the output of {estimated} requests"
+        yield Reason("placeholder", estimated)
     (quarantined,) = connection.execute(_QUARANTINED, (session,)).fetchone()
     if quarantined:
-        yield f"{quarantined} lines of its files could not be read (agenttrace quarantine list)"
+        yield Reason("unread", quarantined)
     if not (estimated or quarantined or known):
-        yield "no reason found"
+        yield Reason("unknown")

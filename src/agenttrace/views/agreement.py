@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agenttrace.views import figures
 
 if TYPE_CHECKING:
-    from agenttrace.store.agreement import Agreement
+    from agenttrace.store.agreement import Agreement, Reason
 
 
 def sentence(found: Agreement) -> str:
@@ -22,7 +22,19 @@ def sentence(found: Agreement) -> str:
         if found.unlogged:
             tokens = figures.tokens(sum(found.unlogged.values()))
             text += f", {tokens} tokens of it for calls that no line of the log has"
-    return "; ".join([text, *found.reasons])
+    return "; ".join([text, *map(reason, found.reasons)])
+
+
+def reason(why: Reason) -> str:
+    """Why figures differ, in words."""
+    requests = figures.counted(why.number, "request")
+    return {
+        "killed": f"the agent's total leaves out {requests} of a process that was killed",
+        "missing": f"nothing is recorded of the log of {why.name}",
+        "placeholder": f"the log holds only a placeholder for the output of {requests}",
+        "unread": f"{figures.counted(why.number, 'line')} of its files could not be read: agenttrace quarantine list",
+        "unknown": "no reason found",
+    }[why.kind]
 
 
 def difference(tokens: Mapping[str, int]) -> str:
