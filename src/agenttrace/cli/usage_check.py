@@ -60,10 +60,11 @@ def _print(counts: Counter[str], differing: list[tuple[Session, Agreement]], che
     if differing:
         print_table(_COLUMNS, [_row(session, agreement) for session, agreement in differing])
         output.say()
-    agree = f"{figures.counted(counts['agree'], 'session')} with the agent's own total"
-    output.say(f"agree    {agree} ({figures.counted(checked, 'request')} checked)")
-    output.say(f"differ   {figures.counted(counts['differ'], 'session')}", "yellow" if differing else "")
-    output.say(f"nothing  {figures.counted(counts['nothing'], 'session')} to check by: the agent tells no total")
+    named = {"agree": "agree", "differ": "differ", "nothing": "nothing to check by"}
+    for status, name in named.items():
+        number = figures.counted(counts[status], "session")
+        more = f" ({figures.counted(checked, 'request')} checked)" if status == "agree" else ""
+        output.say(f"{name:<19}  {number}{more}", "yellow" if status == "differ" and differing else "")
 
 
 def _row(session: Session, agreement: Agreement) -> list[Any]:

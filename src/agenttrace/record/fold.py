@@ -69,6 +69,8 @@ class StreamState(msgspec.Struct):
     span_count: int = 0
     #: True where the turn was closed because the model spoke and asked for nothing: what follows reopens it.
     answered: bool = False
+    #: When something last happened in a span: what was left open ended then, whatever lines came after.
+    busy_at: int = 0
 
 
 class UsageFact(msgspec.Struct, gc=False):
@@ -239,7 +241,7 @@ class Folder:
             return
         spoken = self._touched
         self._close_steps(act.status, self._at)
-        self._give_up_calls()
+        self._give_up_calls(state.last_at)
         if act.error:
             turn.attributes["error"] = act.error[:ERROR_PREVIEW]
         self._close(turn, act.status, self._at)
@@ -249,12 +251,13 @@ class Folder:
 
     def _leave_turn(self, why: str) -> None:
         """Close what the log left open: the agent was killed, or never writes ends."""
-        self._close_steps(None, self.state.last_at)
-        self._give_up_calls()
+        end = self.state.busy_at or self.state.last_at  # a state of before this was kept has no other
+        self._close_steps(None, end)
+        self._give_up_calls(end)
         turn = self.state.turn
         if turn is not None and turn.status == "open":
             turn.attributes["closed_by"] = why
-            self._close(turn, "unclosed", self.state.last_at)
+            self._close(turn, "unclosed", end)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -377,7 +380,7 @@ class Folder:
         if before is not None:
             self._remember_past(before)
             if before.status == "open":
-                self._give_up(before, "next call of that name")
+                self._give_up(before, "next call of that name", self.state.last_at)
         calls[name] = call
         self._forget_oldest(calls, REMEMBERED_CALLS)
 
@@ -403,15 +406,15 @@ class Folder:
     def _remember_past(self, call: Span) -> None:
         self.state.past_calls = [*self.state.past_calls[1 - REMEMBERED_PAST_CALLS :], call.span_id]
 
-    def _give_up_calls(self) -> None:
+    def _give_up_calls(self, end: int) -> None:
         """No answer by the end of the turn; a late one still finds the call."""
         for call in self.state.calls.values():
             if call.status == "open":
-                self._give_up(call, "end of turn")
+                self._give_up(call, "end of turn", end)
 
-    def _give_up(self, span: Span, why: str) -> None:
+    def _give_up(self, span: Span, why: str, end: int) -> None:
         span.attributes["closed_by"] = why
-        self._close(span, "unclosed", self.state.last_at)
+        self._close(span, "unclosed", end)
 
     # -- spans that come whole --------------------------------------------------------------------------------
 
@@ -596,6 +599,8 @@ class Folder:
     def _touch(self, span: Span) -> None:
         self.changed[span.span_id] = span
         self._touched = span
+        if self._at > self.state.busy_at:
+            self.state.busy_at = self._at
 
 
 def _ended_as(span: Span) -> str:

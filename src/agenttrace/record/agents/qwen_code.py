@@ -23,6 +23,7 @@ import msgspec
 from agenttrace.model import Event, Usage
 from agenttrace.record.acts import (
     Act,
+    Answered,
     Note,
     ResponseUsage,
     SessionInfo,
@@ -217,6 +218,9 @@ def _assistant(record: Record, memory: dict[str, Any], found: list[Act], main: b
     if main and not calls:
         memory["over"] = True
         found.append(TurnEnd())
+    elif not calls:
+        # A subagent's calls follow in a record of their own.
+        found.append(Answered())
 
 
 def _response(record: Record, memory: dict[str, Any]) -> tuple[str, int | None]:
