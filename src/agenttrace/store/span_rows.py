@@ -71,7 +71,7 @@ _LAST = 'SELECT stream, max(coalesce("end", start)) FROM spans WHERE session_id 
 
 def over_at(session: Session) -> int | None:
     """When a session's last event was, where no more can be expected: it ended, or was silent for long."""
-    return session.last_at if session.state in ("ended", "interrupted") else None
+    return (session.last_at or 0) if session.state in ("ended", "interrupted") else None
 
 
 class SpanRow(NamedTuple):
