@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agenttrace.config import ensure_home, load_settings
+from agenttrace.model import Event
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.span_rows import NOT_IN_LOG
 
@@ -130,6 +131,7 @@ def _steps(folder: Path) -> dict[str, float]:
         folder_ = Folder(source.session_id, "main", "qwen", StreamState())
         for number, raw in enumerate(path.read_bytes().splitlines()):
             event = agent.decode(raw, source)
+            assert isinstance(event, Event)
             folder_.feed(number.to_bytes(16), event.at, agent.acts(event, source, folder_.state.memory))
         spans = [span for span in folder_.changed.values() if span.kind == "step"]
         for span in spans:

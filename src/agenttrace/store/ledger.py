@@ -24,6 +24,7 @@ _FIELDS = (
     "cache_write_tokens",
     "cache_write_1h_tokens",
     "reasoning_tokens",
+    "web_searches",
 )
 _TOKENS = ", ".join(_FIELDS)
 #: What a copy says that does not name the model; any name is better.
@@ -35,12 +36,12 @@ _LATEST = 2**62
 
 _UPSERT_RESPONSE = f"""
 INSERT OR REPLACE INTO responses (response, session_id, at, day, model, estimated, copies, {_TOKENS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES ({", ".join("?" * (7 + len(_FIELDS)))})
 """
 
 _ADD_ROLLUP = f"""
 INSERT INTO usage_rollup (day, session_id, model, requests, estimated, copies, {_TOKENS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES ({", ".join("?" * (6 + len(_FIELDS)))})
 ON CONFLICT (day, session_id, model) DO UPDATE SET
     requests = requests + excluded.requests, estimated = estimated + excluded.estimated,
     copies = copies + excluded.copies,
@@ -102,6 +103,7 @@ def _tokens(usage: Usage) -> tuple[int, ...]:
         usage.cache_write_tokens,
         usage.cache_write_1h_tokens,
         usage.reasoning_tokens,
+        usage.web_searches,
     )
 
 
@@ -262,7 +264,7 @@ def _apply(connection: sqlite3.Connection, before: Iterable[_Entry], after: Iter
     sums: dict[tuple[str, int, str], list[int]] = {}
     for sign, entries in ((-1, before), (1, after)):
         for entry in entries:
-            row = sums.setdefault((entry.day, entry.session, entry.model), [0] * 9)
+            row = sums.setdefault((entry.day, entry.session, entry.model), [0] * (3 + len(_FIELDS)))
             row[0] += sign
             row[1] += sign * entry.estimated
             row[2] += sign * entry.copies

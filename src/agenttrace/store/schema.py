@@ -299,8 +299,13 @@ MIGRATIONS: tuple[str, ...] = (
         cache_write_tokens    INTEGER NOT NULL,
         cache_write_1h_tokens INTEGER NOT NULL,
         reasoning_tokens      INTEGER NOT NULL,
+        web_searches          INTEGER NOT NULL,
         PRIMARY KEY (session_id, scope, whose, name, moment, model)
     ) WITHOUT ROWID;
     CREATE INDEX idx_totals_name ON totals(name) WHERE scope = 'session';
+
+    -- Searches that the provider ran, which are billed apart from tokens.
+    ALTER TABLE responses ADD COLUMN web_searches INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE usage_rollup ADD COLUMN web_searches INTEGER NOT NULL DEFAULT 0;
     """,
 )

@@ -20,6 +20,7 @@ USAGE_FIELDS = (
     "cache_write_tokens",
     "cache_write_1h_tokens",
     "reasoning_tokens",
+    "web_searches",
 )
 
 #: What the store calls the stream of the agent itself.
@@ -99,6 +100,7 @@ class SpanRow(NamedTuple):
     cache_write_tokens: int | None
     cache_write_1h_tokens: int | None
     reasoning_tokens: int | None
+    web_searches: int | None
     #: False where another session owns the response.
     counted: int
     estimated: int | None
@@ -117,6 +119,7 @@ class SpanRow(NamedTuple):
             cache_write_tokens=self.cache_write_tokens or 0,
             cache_write_1h_tokens=self.cache_write_1h_tokens or 0,
             reasoning_tokens=self.reasoning_tokens or 0,
+            web_searches=self.web_searches or 0,
         )
 
 

@@ -859,7 +859,8 @@ def test_an_answer_ends_a_turn_without_a_stop_reason() -> None:
 
 def test_prompts_of_a_fork_are_turns_although_they_share_an_id() -> None:
     """A fork gives all prompts one prompt id; a prompt after an answer, or at another place, is another turn."""
-    one, two = {"promptId": "p", "turnPosition": {"turnIndex": 1}}, {"promptId": "p", "turnPosition": {"turnIndex": 2}}
+    one: dict[str, Any] = {"promptId": "p", "turnPosition": {"turnIndex": 1}}
+    two: dict[str, Any] = {"promptId": "p", "turnPosition": {"turnIndex": 2}}
     folder = folded(
         said("first", **one),
         answered(text(), stop="end_turn"),
@@ -932,12 +933,13 @@ def test_the_agents_own_total() -> None:
     assert played(state, source=SUB_SOURCE) == []
 
 
-def test_reasoning_is_part_of_the_output() -> None:
-    """What was thought, where usage tells it."""
+def test_reasoning_and_searches_are_told() -> None:
+    """What was thought, and how often the web was searched, where usage tells it."""
     line = answered(text(), stop="end_turn")
     line["message"]["usage"]["output_tokens_details"] = {"thinking_tokens": 20}
+    line["message"]["usage"]["server_tool_use"] = {"web_search_requests": 2, "web_fetch_requests": 1}
     (usage,) = of_kind(played(line), ResponseUsage)
-    assert (usage.usage.output_tokens, usage.usage.reasoning_tokens) == (50, 20)
+    assert (usage.usage.output_tokens, usage.usage.reasoning_tokens, usage.usage.web_searches) == (50, 20, 2)
 
 
 def test_agents_of_a_workflow_hang_under_its_call(tmp_path: Path) -> None:

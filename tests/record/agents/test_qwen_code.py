@@ -431,7 +431,7 @@ def test_telemetry_and_record_are_one_call(telemetry_first: bool) -> None:
         "assistant", {"text": "so"}, uuid="a1", parentUuid="t1" if telemetry_first else None, usageMetadata=USAGE
     )
     acts = played(*([told, line] if telemetry_first else [line, told]))
-    names = {act.response for act in [*of_kind(acts, SideCall), *of_kind(acts, ResponseUsage)]}
+    names = {act.response for act in of_kind(acts, SideCall)} | {act.response for act in of_kind(acts, ResponseUsage)}
     assert len(names) == 1
     if telemetry_first:
         (begin,) = of_kind(acts, StepBegin)

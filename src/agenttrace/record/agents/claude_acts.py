@@ -88,6 +88,7 @@ _COSTS = {
     "cache_write_tokens": "cacheCreationInputTokens",
     "cache_write_1h_tokens": "cacheCreationEphemeral1hInputTokens",
     "reasoning_tokens": "thinkingTokens",
+    "web_searches": "webSearchRequests",
 }
 
 
@@ -292,7 +293,7 @@ def _counted(tokens: Tokens, output: int) -> Usage:
     if tokens.cache_creation is not None:
         one_hour = count(tokens.cache_creation.ephemeral_1h_input_tokens)
         written = written or one_hour + count(tokens.cache_creation.ephemeral_5m_input_tokens)
-    details = tokens.output_tokens_details
+    details, tools = tokens.output_tokens_details, tokens.server_tool_use
     return Usage(
         input_tokens=count(tokens.input_tokens),
         output_tokens=output,
@@ -300,6 +301,7 @@ def _counted(tokens: Tokens, output: int) -> Usage:
         cache_write_tokens=written,
         cache_write_1h_tokens=min(one_hour, written),
         reasoning_tokens=min(count(details.thinking_tokens), output) if details is not None else 0,
+        web_searches=count(tools.web_search_requests) if tools is not None else 0,
     )
 
 

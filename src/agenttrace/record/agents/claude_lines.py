@@ -58,6 +58,12 @@ class OutputDetails(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thinking_tokens: int | None = None
 
 
+class ServerTools(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the provider's own tools were used for."""
+
+    web_search_requests: int | None = None
+
+
 class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The usage of a response; all counts are disjoint."""
 
@@ -66,6 +72,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cache_read_input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation: CacheCreation | None = None
+    server_tool_use: ServerTools | None = None
     output_tokens_details: OutputDetails | None = None
 
 
