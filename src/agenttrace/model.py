@@ -24,6 +24,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     cache_write_1h_tokens: int = 0
     #: The part of ``output_tokens`` that was reasoning.
     reasoning_tokens: int = 0
+    #: Searches of the web that the provider ran for it, which are billed apart.
+    web_searches: int = 0
 
     @property
     def total(self) -> int:

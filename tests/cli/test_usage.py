@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -141,3 +142,42 @@ def test_nothing_used_yet(program: Program) -> None:
     program.run("record", "--once")
     assert "No usage recorded yet" in program.run("usage").stdout
     assert program.json("usage")["rows"] == []
+
+
+def test_check_compares_with_the_agents_own_totals(recorded: Program) -> None:
+    """Codex and Kimi Code tell totals, which agree; the others tell none."""
+    found = recorded.json("usage", "--check")
+    assert (found["agree"], found["differ"], found["nothing"]) == (2, 0, 5)
+    assert {session["agent"]: session["status"] for session in found["sessions"]} == {
+        "codex": "agree",
+        "kimi-code": "agree",
+    }
+    for session in found["sessions"]:
+        assert session["claimed"] == session["counted"]
+    text = recorded.run("usage", "--check", "--exit-code").stdout
+    assert [line.split("  ")[0] for line in text.splitlines()] == ["agree", "differ", "nothing to check by"]
+
+
+def test_check_shows_what_differs(program: Program) -> None:
+    """A session that does not agree is listed with its amounts; the exit code says so only where it was asked."""
+    log = program.user / ".claude" / "projects" / "-srv" / f"{CLAUDE}.jsonl"
+    log.parent.mkdir(parents=True)
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    message = {"id": "msg_1", "model": "m", "content": [], "stop_reason": "end_turn", "usage": usage}
+    told = {"inputTokens": 7, "outputTokens": 5}
+    lines: list[dict[str, Any]] = [
+        {
+            "type": "assistant",
+            "isSidechain": False,
+            "uuid": "a",
+            "timestamp": "2026-11-16T00:00:01Z",
+            "message": message,
+        },
+        {"type": "cost-state", "startTime": 1_700_000_000_000, "modelUsage": {"m": told}},
+    ]
+    log.write_text("".join(json.dumps({"sessionId": CLAUDE, **line}) + "\n" for line in lines))
+    program.run("record", "--once")
+    assert program.run("usage", "--check", "--exit-code", code=1).stdout.count("-3 input") == 1
+    assert program.json("usage", "--check")["sessions"][0]["difference"]["input_tokens"] == -3
+    assert "differs from the agent's own total by -3 input" in program.run("show", CLAUDE).stdout
+    assert program.json("show", CLAUDE)["session"]["check"]["status"] == "differ"

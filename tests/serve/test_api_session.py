@@ -45,6 +45,7 @@ def test_detail(store: Store) -> None:
             assert detail["files"]
             assert all(Path(file["path"]).stat().st_size == file["offset"] for file in detail["files"])
             assert detail["job_id"] is None
+            assert detail["check"]["status"] == ("agree" if row["agent"] in ("codex", "kimi-code") else "nothing")
 
 
 def test_names(store: Store) -> None:

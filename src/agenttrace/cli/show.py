@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agenttrace.costing import Bill
     from agenttrace.model import Session, Usage
     from agenttrace.record.agents.contract import Content
+    from agenttrace.store.agreement import Agreement
     from agenttrace.store.reading import SpanView
 
 EPILOG = """
@@ -53,6 +54,7 @@ def show(
 ) -> None:
     """Show one session: turns, model calls and tools, with durations, tokens and errors."""
     from agenttrace.record.contents import span_contents
+    from agenttrace.store.agreement import check
     from agenttrace.store.reading import session_spans
 
     settings = opening.settings()
@@ -61,10 +63,11 @@ def show(
         bill = bills_of(connection, settings, [found])[found.id]
         spans = session_spans(connection, found)
         contents = span_contents(connection, found, spans)
+        agreement = check(connection, found.id)
     if as_json:
-        _print_json(found, bill, spans, contents, full=full)
+        _print_json(found, bill, agreement, spans, contents, full=full)
         return
-    _show_header(found, bill)
+    _show_header(found, bill, agreement)
     for line in Tree(spans, contents, full=full).lines():
         if full:
             output.stdout().print(line, soft_wrap=True)
@@ -74,16 +77,27 @@ def show(
 
 
 def _print_json(
-    session: Session, bill: Bill, spans: list[SpanView], contents: Mapping[bytes, list[Content]], *, full: bool
+    session: Session,
+    bill: Bill,
+    agreement: Agreement,
+    spans: list[SpanView],
+    contents: Mapping[bytes, list[Content]],
+    *,
+    full: bool,
 ) -> None:
+    import msgspec
+
     from agenttrace.views.spans import span_fields
 
     listed = [span_fields(session, span, contents.get(span.span_id, ()), full=full) for span in spans]
-    output.print_json({"session": session_fields(session, bill), "spans": listed})
+    fields = session_fields(session, bill) | {"check": msgspec.to_builtins(agreement)}
+    output.print_json({"session": fields, "spans": listed})
 
 
-def _show_header(session: Session, bill: Bill) -> None:
+def _show_header(session: Session, bill: Bill, agreement: Agreement) -> None:
     from rich.text import Text
+
+    from agenttrace.views.agreement import sentence
 
     output.say(one_line(title_of(session)) or "(no title)", "bold")
     rows = {
@@ -95,6 +109,7 @@ def _show_header(session: Session, bill: Bill) -> None:
         "time": _period(session),
         "tokens": f"{usage_text(bill.tokens)} in {figures.counted(bill.requests, 'request')}",
         "cost": money.cost_text(bill),
+        "check": sentence(agreement),
     }
     state = Text(session.state, style=STATE_STYLES.get(session.state, ""))
     output.stdout().print(Text.assemble(("state        ", "dim"), state))
@@ -194,7 +209,8 @@ class Tree:
             return output.styled(str(span.attributes.get("tool") or span.name), "bold cyan")
         if span.kind == "span":
             return output.styled(span.name, "cyan")
-        return output.styled(span.model or "model", "blue")
+        unlogged = span.attributes.get("not_in_log")
+        return output.styled((span.model or "model") + (f" (not in the log: {unlogged})" if unlogged else ""), "blue")
 
     def _tokens(self, span: SpanView) -> Text:
         from rich.text import Text

@@ -11,6 +11,7 @@ import typer
 from agenttrace.cli import money, opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.times import since_micros
+from agenttrace.cli.usage_check import show_check
 from agenttrace.views import figures
 from agenttrace.views.money import cashier
 from agenttrace.views.plain import one_line
@@ -30,9 +31,12 @@ EPILOG = """
 
   agenttrace usage --by month --json | jq .total.cost
 
+  agenttrace usage --check                    our figures against the agents' own totals
+
 Forked and resumed sessions repeat whole histories; tokens of one response count once, in the session that had it
 first. Prices come from a table that ships with AgentTrace; set your own in agenttrace.toml under \\[prices]. A model
-without a price is shown as unpriced tokens (?), never as free.
+without a price is shown as unpriced tokens (?), never as free. Where an agent writes totals of its own, every session
+is checked against them.
 """
 
 
@@ -52,6 +56,12 @@ def usage(
     since: Annotated[
         str | None, typer.Option(metavar="WHEN", help="From that day on: 7d, 24h, 2026-11-01, ISO time.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare sessions with what their agents say they used.")
+    ] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="With --check: exit with 1 if a session differs.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show tokens and cost, by day, month, model, agent, project or session."""
@@ -60,6 +70,9 @@ def usage(
 
     settings = opening.settings()
     moment = since_micros(since)
+    if check:
+        differ = show_check(settings, moment, as_json=as_json)
+        raise typer.Exit(1 if differ and exit_code else 0)
     since_day = None if moment is None else day_finder(settings.usage.timezone)(moment)
     with opening.reading(settings) as connection:
         rows = usage_rows(connection, by=by.value, since_day=since_day)

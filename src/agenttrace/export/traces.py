@@ -96,8 +96,11 @@ def _payers(connection: sqlite3.Connection, session: int) -> set[bytes]:
 
 def digest_of(row: SpanRow) -> bytes:
     """Names a span as it is now; another one when anything that is sent of it differs, but for what was said."""
-    told = row._replace(attributes=None, changed=0)
-    return hashlib.blake2b(repr(tuple(told)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    told = row._replace(attributes=None, changed=0, ended_by=bool(row.ended_by) or 0)._asdict()
+    # Names of spans that were sent before searches were counted stay what they were.
+    searches = told.pop("web_searches")
+    parts = (*told.values(), searches) if searches else tuple(told.values())
+    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def end_of(rows: Iterable[SpanRow]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from agenttrace.model import Session
-from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, stored_rows
+from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, stored_rows
 from agenttrace.views.transcript import depth_first
 
 
@@ -71,11 +71,11 @@ class Orders:
         spans = connection.execute(
             "SELECT count(*), max(span_no), max(changed) FROM spans WHERE session_id = ?", (session.id,)
         ).fetchone()
-        key = (session.id, session.events, session.last_at, spans)
+        key = (session.id, session.events, session.last_at, session.state, spans)
         last = self._last
         if last is not None and last[0] == key:
             return last[1]
-        subagents = Subagents(connection, session.id)
+        subagents = Subagents(connection, session.id, over_at(session))
         order = Order(map(subagents.joined, stored_rows(connection, session.id, attributes=False)))
         self._last = (key, order)
         return order

@@ -24,7 +24,8 @@ _NAME_CHARS = 300
 #: Sessions that do not say when they were active stand last.
 _LAST = "coalesce(last_at, -9223372036854775808)"
 #: Nobody logs their own death: a session that says nothing for long was interrupted.
-_STATE = "CASE WHEN state = 'working' AND last_at < :horizon THEN 'interrupted' ELSE state END"
+_HEARD = "coalesce(last_at, (SELECT max(processed_at) * 1e6 FROM processed_events WHERE session_id = sessions.id), 0)"
+_STATE = f"CASE WHEN state = 'working' AND {_HEARD} < :horizon THEN 'interrupted' ELSE state END"
 _FOUND = "instr(folded(title, first_prompt, session_id, project, branch, model), :word{}) > 0"
 #: More words than these find nothing that these do not.
 _MOST_WORDS = 20

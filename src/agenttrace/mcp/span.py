@@ -16,7 +16,7 @@ from agenttrace.mcp.tool import DATA_NOTE, Arguments, Cursor, SessionName, Tool
 from agenttrace.mcp.transcript import MaxChars
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
-from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, some_rows
+from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, some_rows
 from agenttrace.views import figures
 from agenttrace.views.markdown import label_of
 from agenttrace.views.times import MICROS
@@ -49,7 +49,7 @@ def read(look: Look, asked: Asked) -> list[str]:
     """What the span is, and a page of what was said in it."""
     session = session_named(look, asked.session)
     span_id = bytes.fromhex(asked.span)
-    subagents = Subagents(look.connection, session.id)
+    subagents = Subagents(look.connection, session.id, over_at(session))
     row = some_rows(look.connection, session.id, [span_id], subagents, attributes=True).get(span_id)
     if row is None:
         raise TroubleError(f"session {name_of(session)} has no span {asked.span}", "read_session shows its spans.")

@@ -17,7 +17,7 @@ from agenttrace.mcp.telling import Detail, Manner, last_passages, passages, turn
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, SessionName, Tool, most
 from agenttrace.model import Session
 from agenttrace.store.reading import usage_by_session
-from agenttrace.store.span_rows import Subagents, some_rows
+from agenttrace.store.span_rows import Subagents, over_at, some_rows
 from agenttrace.views.transcript import Told, facts_of, heading_of
 from agenttrace.views.trouble import TroubleError
 
@@ -150,7 +150,7 @@ def _walk(
     look: Look, session: Session, entries: Sequence[Entry], start: int, last: int
 ) -> Iterator[tuple[Entry, Told]]:
     """The entries from a place to a turn, each with what it is about."""
-    subagents = Subagents(look.connection, session.id)
+    subagents = Subagents(look.connection, session.id, over_at(session))
     for begin in range(start, len(entries), _PORTION):
         part = entries[begin : begin + _PORTION]
         wanted = list({entry.span_id for entry in part})

@@ -48,6 +48,15 @@ class StepBegin(Act, frozen=True):
     model: str | None = None
     #: True where the log has no line for the beginning: the call began when the line before was written.
     implied: bool = False
+    #: When it began (microseconds), where the log tells it apart from the line's own time.
+    start: int | None = None
+
+
+class Answered(Act, frozen=True):
+    """The model spoke and asked for nothing, in a log that never says why it stopped.
+
+    The turn is over unless a call is open or the log goes on with it.
+    """
 
 
 class StepEnd(Act, frozen=True):
@@ -99,6 +108,36 @@ class ResponseUsage(Act, frozen=True):
     estimated: bool = False
     #: Creates a step of its own even when one is open (calls outside the turn, such as compaction).
     detached: bool = False
+
+
+class SideCall(Act, frozen=True, kw_only=True):
+    """A model call that is told beside the messages: by telemetry.
+
+    It may stand in a message line too, of this file or another, under the same ``response``. Where it does not, it is
+    shown as a call that is not in the log.
+    """
+
+    response: str
+    usage: Usage
+    model: str | None = None
+    #: Who made it: ``managed-auto-memory-extractor``.
+    name: str | None = None
+    #: How long it took, in microseconds.
+    duration: int = 0
+
+
+class Totals(Act, frozen=True, kw_only=True):
+    """What the agent itself says it used so far: what our own count is checked against."""
+
+    #: Names the count: one that begins anew (another process, another turn) has another name. Within a session the
+    #: latest of a name holds, all names together are the total.
+    segment: str
+    #: Cumulative, by model; an empty name where the agent does not tell models apart.
+    usage: dict[str, Usage]
+    #: Whose: a stream of the session; ``None``: the session's with all its subagents.
+    stream: str | None = None
+    #: When the count began (microseconds). Needed for a session's count.
+    since: int | None = None
 
 
 class Finished(Act, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from agenttrace import ids
 from agenttrace.model import Span, Usage
 from agenttrace.record import acts as a
 from agenttrace.store.ledger import UNKNOWN_MODEL, named_model, weight
+from agenttrace.store.totals import Told
 
 #: How many model calls and unanswered tool calls a stream remembers, so that late lines find them.
 REMEMBERED_STEPS = 16
@@ -28,6 +29,11 @@ REMEMBERED_TRACES = 64
 NEVER = 2**62
 PROMPT_PREVIEW = 300
 ERROR_PREVIEW = 500
+#: Acts that are part of a turn's work, and those that say nothing about it.
+_WORK = frozenset(
+    {a.StepBegin, a.StepEnd, a.ToolBegin, a.ToolArguments, a.ToolEnd, a.ResponseUsage, a.Error, a.Answered}
+)
+_ASIDE = frozenset({a.SessionInfo, a.Note, a.SideCall, a.Totals, a.Spawned})
 
 
 class TraceState(msgspec.Struct):
@@ -63,6 +69,10 @@ class StreamState(msgspec.Struct):
     traces: dict[str, TraceState] = msgspec.field(default_factory=dict)
     trace_count: int = 0
     span_count: int = 0
+    #: True where the turn was closed because the model spoke and asked for nothing: what follows reopens it.
+    answered: bool = False
+    #: When something last happened in a span: what was left open ended then, whatever lines came after.
+    busy_at: int = 0
 
 
 class UsageFact(msgspec.Struct, gc=False):
@@ -86,6 +96,7 @@ class Folder:
         self.state = state
         self.changed: dict[bytes, Span] = {}
         self.usage: dict[bytes, UsageFact] = {}
+        self.told: dict[tuple[str, str, str, int], Told] = {}
         self.info: list[a.SessionInfo] = []
         self.spawned: list[a.Spawned] = []
         self.first_prompt: str | None = None
@@ -104,10 +115,13 @@ class Folder:
             a.TurnEnd: self._turn_end,
             a.StepBegin: self._step_begin,
             a.StepEnd: self._step_end,
+            a.Answered: self._answered,
             a.ToolBegin: self._tool_begin,
             a.ToolArguments: self._tool_arguments,
             a.ToolEnd: self._tool_end,
             a.ResponseUsage: self._response_usage,
+            a.SideCall: self._side_call,
+            a.Totals: self._totals,
             a.Finished: self._finished,
             a.Error: self._error,
             a.Note: self._note,
@@ -125,6 +139,8 @@ class Folder:
         self._at = at if at is not None else state.last_at
         self._touched = None
         handlers = self._handlers
+        if state.answered:
+            acts = self._feed_answered(acts)
         if state.state == "waiting":
             self._feed_waiting(acts)
         else:
@@ -147,9 +163,20 @@ class Folder:
             if not waits and kind is not a.SessionInfo:
                 self._end_wait()
 
+    def _feed_answered(self, acts: Iterable[a.Act]) -> Iterable[a.Act]:
+        """Work that goes on after an answer shows that the turn was not over."""
+        acts = list(acts)
+        turn = self.state.turn
+        if turn is not None and any(type(act) in _WORK for act in acts):
+            self._reopen_turn(turn)
+        if any(type(act) not in _ASIDE for act in acts):
+            self.state.answered = False
+        return acts
+
     def taken(self) -> None:
         """What changed is stored; collect anew."""
-        self.changed, self.usage, self._repeated = {}, {}, None
+        self.changed, self.usage, self.told = {}, {}, {}
+        self._repeated = None
         self.summarised()
         self.fed = False
 
@@ -219,7 +246,7 @@ class Folder:
             return
         spoken = self._touched
         self._close_steps(act.status, self._at)
-        self._give_up_calls()
+        self._give_up_calls(state.last_at)
         if act.error:
             turn.attributes["error"] = act.error[:ERROR_PREVIEW]
         self._close(turn, act.status, self._at)
@@ -229,12 +256,13 @@ class Folder:
 
     def _leave_turn(self, why: str) -> None:
         """Close what the log left open: the agent was killed, or never writes ends."""
-        self._close_steps(None, self.state.last_at)
-        self._give_up_calls()
+        end = self.state.busy_at or self.state.last_at  # a state of before this was kept has no other
+        self._close_steps(None, end)
+        self._give_up_calls(end)
         turn = self.state.turn
         if turn is not None and turn.status == "open":
             turn.attributes["closed_by"] = why
-            self._close(turn, "unclosed", self.state.last_at)
+            self._close(turn, "unclosed", end)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -250,7 +278,9 @@ class Folder:
         turn = self._current_turn()
         self._close_open_step("ok", max(state.last_at, turn.start))
         step = self._new_step(act.step, act.n, act.model or state.model)
-        if act.implied and turn.start <= state.last_at < step.start:
+        if act.start is not None:
+            step.start = min(max(act.start, turn.start), step.start)
+        elif act.implied and turn.start <= state.last_at < step.start:
             step.start = state.last_at
 
     def _new_step(self, name: str | None, n: int | None, model: str | None) -> Span:
@@ -286,6 +316,14 @@ class Folder:
         if act.error:
             step.attributes["error"] = act.error[:ERROR_PREVIEW]
         self._close(step, act.status, self._at)
+
+    def _answered(self, act: a.Answered) -> None:
+        state = self.state
+        turn = state.turn
+        if turn is None or turn.status != "open" or any(call.status == "open" for call in state.calls.values()):
+            return
+        self._turn_end(a.TurnEnd())
+        state.answered = True
 
     def _find_step(self, name: str | None) -> Span | None:
         name = name if name is not None else self.state.step
@@ -347,7 +385,7 @@ class Folder:
         if before is not None:
             self._remember_past(before)
             if before.status == "open":
-                self._give_up(before, "next call of that name")
+                self._give_up(before, "next call of that name", self.state.last_at)
         calls[name] = call
         self._forget_oldest(calls, REMEMBERED_CALLS)
 
@@ -373,15 +411,15 @@ class Folder:
     def _remember_past(self, call: Span) -> None:
         self.state.past_calls = [*self.state.past_calls[1 - REMEMBERED_PAST_CALLS :], call.span_id]
 
-    def _give_up_calls(self) -> None:
+    def _give_up_calls(self, end: int) -> None:
         """No answer by the end of the turn; a late one still finds the call."""
         for call in self.state.calls.values():
             if call.status == "open":
-                self._give_up(call, "end of turn")
+                self._give_up(call, "end of turn", end)
 
-    def _give_up(self, span: Span, why: str) -> None:
+    def _give_up(self, span: Span, why: str, end: int) -> None:
         span.attributes["closed_by"] = why
-        self._close(span, "unclosed", self.state.last_at)
+        self._close(span, "unclosed", end)
 
     # -- spans that come whole --------------------------------------------------------------------------------
 
@@ -480,6 +518,27 @@ class Folder:
         model = act.model or UNKNOWN_MODEL
         self._claim(ids.response_key(act.response), UsageFact(act.usage, model, at, act.estimated, copies=-1))
 
+    def _side_call(self, act: a.SideCall) -> None:
+        model = act.model or UNKNOWN_MODEL
+        self._claim(ids.response_key(act.response), UsageFact(act.usage, model, self._at, False))
+        since = self._at - max(act.duration, 0)
+        self._tell("call", act.name or "", act.response, since, {model: act.usage})
+
+    def _totals(self, act: a.Totals) -> None:
+        scope = "session" if act.stream is None else "stream"
+        self._tell(scope, act.stream or "", act.segment, act.since or 0, act.usage)
+
+    def _tell(self, scope: str, whose: str, name: str, since: int, by_model: dict[str, Usage]) -> None:
+        """Note what was told, and the turn in which: what no line has is shown there."""
+        turn = self.state.turn
+        trace = turn.trace_id if turn is not None else ids.trace_id(self.session_id, self.stream, scope)
+        place = (trace, turn.span_id if turn is not None else None, turn.turn_index if turn is not None else -1)
+        at = max(self._at, self.state.last_at) if scope == "session" else self._at
+        # Every count of a session says what was used between two moments; of a stream's, the latest says it all.
+        self.told[(scope, whose, name, at if scope == "session" else 0)] = Told(
+            scope, whose, name, at, since, *place, by_model
+        )
+
     def _claim(self, response: bytes, told: UsageFact) -> None:
         fact = self.usage.get(response)
         if fact is None:
@@ -553,6 +612,8 @@ class Folder:
     def _touch(self, span: Span) -> None:
         self.changed[span.span_id] = span
         self._touched = span
+        if self._at > self.state.busy_at:
+            self.state.busy_at = self._at
 
 
 def _ended_as(span: Span) -> str:

@@ -29,6 +29,7 @@ from agenttrace.record.trace_homes import TraceHomes, is_joined
 from agenttrace.record.tracked import FileRow, TrackedFile, row_values
 from agenttrace.store.database import transaction
 from agenttrace.store.ledger import Claim
+from agenttrace.store.totals import told_row
 from agenttrace.store.writing import Batch, load_session, load_stream, span_row, write_batch
 
 COMPRESSION_LEVEL = 1
@@ -278,6 +279,11 @@ class Pipeline:
             if not folder.fed:
                 continue
             batch.spans += [span_row(span, number, stream) for span in folder.changed.values()]
+            batch.totals += [
+                told_row(number, told, model, usage)
+                for told in folder.told.values()
+                for model, usage in told.by_model.items()
+            ]
             summarise(session, folder)
             batch.streams.append((number, stream, _encode_state(folder.state)))
         if session.events or live.joined:

@@ -17,6 +17,7 @@ _SUMMED = (
     "cache_write_tokens",
     "cache_write_1h_tokens",
     "reasoning_tokens",
+    "web_searches",
 )
 _SUMS = ", ".join(_SUMMED)
 _ADDED = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMMED)

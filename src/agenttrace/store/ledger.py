@@ -25,6 +25,7 @@ _FIELDS = (
     "cache_write_tokens",
     "cache_write_1h_tokens",
     "reasoning_tokens",
+    "web_searches",
 )
 _TOKENS = ", ".join(_FIELDS)
 #: What a copy says that does not name the model; any name is better.
@@ -36,12 +37,12 @@ _LATEST = 2**62
 
 _UPSERT_RESPONSE = f"""
 INSERT OR REPLACE INTO responses (response, session_id, at, day, model, estimated, copies, {_TOKENS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES ({", ".join("?" * (7 + len(_FIELDS)))})
 """
 
 _ADD_ROLLUP = f"""
 INSERT INTO usage_rollup (day, session_id, model, requests, estimated, copies, {_TOKENS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES ({", ".join("?" * (6 + len(_FIELDS)))})
 ON CONFLICT (day, session_id, model) DO UPDATE SET
     requests = requests + excluded.requests, estimated = estimated + excluded.estimated,
     copies = copies + excluded.copies,
@@ -104,6 +105,7 @@ def _tokens(usage: Usage) -> tuple[int, ...]:
         usage.cache_write_tokens,
         usage.cache_write_1h_tokens,
         usage.reasoning_tokens,
+        usage.web_searches,
     )
 
 
@@ -174,8 +176,11 @@ def settle(
     *,
     day_of: Callable[[int], str],
     moved: Moved,
-) -> None:
-    """Enter a batch of claims and keep the roll-up equal to the ledger; ``moved`` sessions are stored by now."""
+) -> set[bytes]:
+    """Enter a batch of claims and keep the roll-up equal to the ledger; ``moved`` sessions are stored by now.
+
+    The responses come back that were known before and are told differently now.
+    """
     contested = _held_by(connection, moved)
     before = _load(connection, {claim.response for claim in claims} | contested.keys())
     rank = _StoredRanks(connection)
@@ -195,6 +200,39 @@ def settle(
         _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in changed.items())
     )
     _apply(connection, (before[response] for response in changed.keys() & before.keys()), changed.values())
+    return {
+        response
+        for response, entry in before.items()
+        if (entry.at, entry.tokens) != (after[response].at, after[response].tokens)
+    }
+
+
+def replace(
+    connection: sqlite3.Connection, removed: Iterable[bytes], claims: Sequence[Claim], *, day_of: Callable[[int], str]
+) -> set[bytes]:
+    """Take responses out, and enter claims in place of what was known of theirs; those that are new or others now."""
+    gone = set(removed)
+    after = {
+        claim.response: _Entry(
+            claim.session,
+            claim.at,
+            day_of(claim.at),
+            claim.model,
+            int(claim.estimated),
+            claim.copies,
+            _tokens(claim.usage),
+        )
+        for claim in claims
+    }
+    before = _load(connection, gone | after.keys())
+    changed = {response: entry for response, entry in after.items() if before.get(response) != entry}
+    connection.executemany("DELETE FROM responses WHERE response = ?", ((response,) for response in gone))
+    connection.executemany(
+        _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in changed.items())
+    )
+    old = [entry for response, entry in before.items() if response in gone or response in changed]
+    _apply(connection, old, changed.values())
+    return set(changed)
 
 
 def _held_by(connection: sqlite3.Connection, moved: Moved) -> dict[bytes, set[int]]:
@@ -270,7 +308,7 @@ def _apply(connection: sqlite3.Connection, before: Iterable[_Entry], after: Iter
     sums: dict[tuple[str, int, str], list[int]] = {}
     for sign, entries in ((-1, before), (1, after)):
         for entry in entries:
-            row = sums.setdefault((entry.day, entry.session, entry.model), [0] * 9)
+            row = sums.setdefault((entry.day, entry.session, entry.model), [0] * (3 + len(_FIELDS)))
             row[0] += sign
             row[1] += sign * entry.estimated
             row[2] += sign * entry.copies

@@ -11,7 +11,7 @@ import msgspec
 
 from agenttrace.model import Session, Usage
 from agenttrace.store.blocks import Blocks
-from agenttrace.store.span_rows import USAGE_FIELDS, SpanRow, session_rows
+from agenttrace.store.span_rows import ENDED_BY, USAGE_FIELDS, SpanRow, session_rows
 
 _SESSION_COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
 _SESSION_LIST = ", ".join(f"s.{name}" for name in _SESSION_COLUMNS)
@@ -102,7 +102,7 @@ def list_sessions(
     rows = connection.execute(
         f"SELECT {_SESSION_LIST} FROM sessions s WHERE {' AND '.join(where)} ORDER BY s.last_at DESC", values
     )
-    sessions = (_session(row, stale_minutes) for row in rows)
+    sessions = (_session(connection, row, stale_minutes) for row in rows)
     found: list[Session] = []
     for session in sessions:
         if state is None or session.state == state:
@@ -125,7 +125,7 @@ def sessions_by_number(
             f"WHERE s.agent <> '' AND s.events > 0 AND s.id IN ({','.join('?' * len(part))})",
             part,
         )
-        found += [_session(row, stale_minutes) for row in rows]
+        found += [_session(connection, row, stale_minutes) for row in rows]
     _name_parents(connection, found)
     return found
 
@@ -149,14 +149,22 @@ def _like(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-def _session(row: Sequence[Any], stale_minutes: int) -> Session:
+def _session(connection: sqlite3.Connection, row: Sequence[Any], stale_minutes: int) -> Session:
     session = Session(**dict(zip(_SESSION_COLUMNS, row, strict=True)))
     session.copied = bool(session.copied)
     # Nobody logs their own death: a session that says nothing for long was interrupted.
     horizon = (time.time() - stale_minutes * 60) * 1_000_000
-    if session.state == "working" and session.last_at is not None and session.last_at < horizon:
+    if session.state == "working" and heard_of(connection, session) < horizon:
         session.state = "interrupted"
     return session
+
+
+def heard_of(connection: sqlite3.Connection, session: Session) -> float:
+    """When a session last said something; when that was recorded, where its lines have no times."""
+    if session.last_at is not None:
+        return session.last_at
+    query = "SELECT max(processed_at) FROM processed_events WHERE session_id = ?"
+    return (connection.execute(query, (session.id,)).fetchone()[0] or 0) * 1_000_000
 
 
 _JOINED = """
@@ -180,7 +188,7 @@ def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: i
         rows = connection.execute(
             f"{query} LIKE ? ESCAPE '\\' ORDER BY s.last_at DESC LIMIT 20", (f"session\\_{_like(name)}%",)
         ).fetchall()
-    found = [_whole(connection, _session(row, stale_minutes), stale_minutes) for row in rows]
+    found = [_whole(connection, _session(connection, row, stale_minutes), stale_minutes) for row in rows]
     _name_parents(connection, found)
     return list({session.id: session for session in found}.values())
 
@@ -203,7 +211,7 @@ def _whole(connection: sqlite3.Connection, session: Session, stale_minutes: int)
 
 def session_spans(connection: sqlite3.Connection, session: Session) -> list[SpanView]:
     """All spans of a session in order of start, subagents under the tool calls that started them."""
-    return span_views(session_rows(connection, session.id, attributes=True))
+    return span_views(session_rows(connection, session, attributes=True))
 
 
 def span_views(rows: Iterable[SpanRow]) -> list[SpanView]:
@@ -216,8 +224,8 @@ _attributes = msgspec.json.Decoder(dict[str, Any])
 
 def _span_view(row: SpanRow) -> SpanView:
     attributes = _attributes.decode(row.attributes) if row.attributes else {}
-    if row.ended_by_call:
-        attributes["closed_by"] = "result of its call"
+    if row.ended_by:
+        attributes["closed_by"] = ENDED_BY[row.ended_by]
     return SpanView(
         span_id=row.span_id,
         trace_id=row.trace_id,
@@ -407,6 +415,6 @@ def search(connection: sqlite3.Connection, query: str, *, limit: int = 50) -> li
             row = connection.execute(f"SELECT {_SESSION_LIST} FROM sessions s WHERE s.id = ?", (number,)).fetchone()
             if row is None:
                 continue
-            sessions[number] = _session(row, 15)
+            sessions[number] = _session(connection, row, 15)
         hits.append(SearchHit(line.event_no, sessions[number], line))
     return hits

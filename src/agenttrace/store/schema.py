@@ -302,4 +302,38 @@ MIGRATIONS: tuple[str, ...] = (
         sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_1h_tokens), sum(reasoning_tokens)
     FROM responses GROUP BY day, session_id, model;
     """,
+    """
+    -- What agents say of their own usage beside the calls themselves: see store/totals.py.
+    CREATE TABLE totals (
+        session_id INTEGER NOT NULL,
+        -- session, stream or call
+        scope      TEXT NOT NULL,
+        -- The stream that a count is of; for a call, who made it.
+        whose      TEXT NOT NULL,
+        -- The name of the count, or of the call's response.
+        name       TEXT NOT NULL,
+        -- When a session's count was told; 0 where only the latest matters.
+        moment     INTEGER NOT NULL,
+        model      TEXT NOT NULL,
+        at         INTEGER NOT NULL,
+        since      INTEGER NOT NULL,
+        -- The turn in which it was told.
+        trace_id   BLOB NOT NULL,
+        parent_id  BLOB,
+        turn_index INTEGER NOT NULL,
+        input_tokens          INTEGER NOT NULL,
+        output_tokens         INTEGER NOT NULL,
+        cache_read_tokens     INTEGER NOT NULL,
+        cache_write_tokens    INTEGER NOT NULL,
+        cache_write_1h_tokens INTEGER NOT NULL,
+        reasoning_tokens      INTEGER NOT NULL,
+        web_searches          INTEGER NOT NULL,
+        PRIMARY KEY (session_id, scope, whose, name, moment, model)
+    ) WITHOUT ROWID;
+    CREATE INDEX idx_totals_name ON totals(name) WHERE scope = 'session';
+
+    -- Searches that the provider ran, which are billed apart from tokens.
+    ALTER TABLE responses ADD COLUMN web_searches INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE usage_rollup ADD COLUMN web_searches INTEGER NOT NULL DEFAULT 0;
+    """,
 )

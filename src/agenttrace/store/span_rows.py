@@ -1,7 +1,7 @@
 """Spans as rows of the store, joined across streams: what a list of views and what columns of figures are made of.
 
 A subagent writes a stream of its own. Where a link says which tool call it carries out, its turns hang under that call,
-and what its log left open ends with the call.
+and what its log left open ends with the call. What is left open in a session that is over ends with its last event.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from agenttrace.model import Usage
+from agenttrace.model import Session, Usage
 
 USAGE_FIELDS = (
     "input_tokens",
@@ -20,10 +20,13 @@ USAGE_FIELDS = (
     "cache_write_tokens",
     "cache_write_1h_tokens",
     "reasoning_tokens",
+    "web_searches",
 )
 
 #: What the store calls the stream of the agent itself.
 MAIN = "main"
+#: And that of calls which no message line has; see ``unlogged.py``.
+NOT_IN_LOG = "not in the log"
 #: Links may lead in a circle, which must not hang the reader.
 _DEEPEST = 64
 
@@ -59,6 +62,19 @@ ORDER BY start, span_no
 """
 
 
+_BY_CALL, _BY_END = 1, 2
+#: What is said of a span for each.
+ENDED_BY = {_BY_CALL: "result of its call", _BY_END: "end of the log"}
+
+#: When the last thing happened in each stream.
+_LAST = 'SELECT stream, max(coalesce("end", start)) FROM spans WHERE session_id = ? GROUP BY stream'
+
+
+def over_at(session: Session) -> int | None:
+    """When a session's last event was, where no more can be expected: it ended, or was silent for long."""
+    return (session.last_at or 0) if session.state in ("ended", "interrupted") else None
+
+
 class SpanRow(NamedTuple):
     """A span with its tokens; ``attributes`` is JSON."""
 
@@ -84,11 +100,12 @@ class SpanRow(NamedTuple):
     cache_write_tokens: int | None
     cache_write_1h_tokens: int | None
     reasoning_tokens: int | None
+    web_searches: int | None
     #: False where another session owns the response.
     counted: int
     estimated: int | None
-    #: True where the log left it open and the result of its call ended it.
-    ended_by_call: int
+    #: Where the log left it open: 1 for one that the result of its call ended, 2 for the end of the log.
+    ended_by: int
 
     @property
     def usage(self) -> Usage | None:
@@ -102,6 +119,7 @@ class SpanRow(NamedTuple):
             cache_write_tokens=self.cache_write_tokens or 0,
             cache_write_1h_tokens=self.cache_write_1h_tokens or 0,
             reasoning_tokens=self.reasoning_tokens or 0,
+            web_searches=self.web_searches or 0,
         )
 
 
@@ -120,9 +138,15 @@ class _Linked(NamedTuple):
 
 
 class Subagents:
-    """The tool calls under which the streams of a session's subagents hang."""
+    """The tool calls under which the streams of a session's subagents hang, and the end of what was left open.
 
-    def __init__(self, connection: sqlite3.Connection, session: int) -> None:
+    ``over``: when the session's last event was, where it is over.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, session: int, over: int | None = None) -> None:
+        self._ends: dict[str, int] = {}
+        if over is not None:
+            self._ends = dict(connection.execute(_LAST, (session,)).fetchall()) | {MAIN: over}
         #: The call that a trace belongs to, by trace.
         self._calls: dict[bytes, _Linked] = {}
         query = "SELECT stream, parent_stream, call FROM links WHERE session_id = ?"
@@ -140,26 +164,31 @@ class Subagents:
         for row in rows:
             if row.kind == "turn":
                 stream, call = self._links[row.stream]
+                # A workflow's agents name its run, and the run is linked to the call.
+                stream, call = self._links.get(call, (stream, call))
                 found = calls.get((stream, call)) or calls.get(("", call))
                 if found is not None and found.stream != row.stream:
                     self._calls[row.trace_id] = found
 
     def joined(self, row: SpanRow) -> SpanRow:
-        """The row under its call, in that call's trace, and ended with it."""
+        """The row under its call, in that call's trace, and ended with it, or with the session."""
         call = self._calls.get(row.trace_id)
-        if call is None:
-            return row
-        if row.kind == "turn":
-            row = row._replace(parent_id=call.span_id)
-        if row.status == "open":
-            row = self._ended(row, call)
-        return row._replace(trace_id=self.root_trace(row.trace_id))
+        if call is not None:
+            if row.kind == "turn":
+                row = row._replace(parent_id=call.span_id)
+            if row.status == "open":
+                row = self._ended(row, call)
+            row = row._replace(trace_id=self.root_trace(row.trace_id))
+        if row.status == "open" and row.stream in self._ends:
+            end = max(self._ends[row.stream], row.start)
+            row = row._replace(end=end, status="unclosed", ended_by=_BY_END)
+        return row
 
     def _ended(self, row: SpanRow, call: _Linked) -> SpanRow:
         """Work of a subagent whose log stops short was done when its call was answered."""
         for _ in range(_DEEPEST):
             if call.end is not None and call.status in ("ok", "error", "cancelled"):
-                return row._replace(end=max(call.end, row.start), status=call.status, ended_by_call=True)
+                return row._replace(end=max(call.end, row.start), status=call.status, ended_by=_BY_CALL)
             above = self._calls.get(call.trace_id)
             if above is None or call.status != "open":
                 break
@@ -211,11 +240,11 @@ def stored_rows(
 
 
 def session_rows(
-    connection: sqlite3.Connection, session: int, *, attributes: bool, start: int = 0, limit: int = -1
+    connection: sqlite3.Connection, session: Session, *, attributes: bool, start: int = 0, limit: int = -1
 ) -> Iterator[SpanRow]:
     """The spans of a session in order of start, subagents under the tool calls that started them."""
-    subagents = Subagents(connection, session)
-    return map(subagents.joined, stored_rows(connection, session, attributes=attributes, start=start, limit=limit))
+    subagents = Subagents(connection, session.id, over_at(session))
+    return map(subagents.joined, stored_rows(connection, session.id, attributes=attributes, start=start, limit=limit))
 
 
 def some_rows(
@@ -228,13 +257,14 @@ def some_rows(
     return {row.span_id: subagents.joined(row) for row in rows}
 
 
-def changed_rows(connection: sqlite3.Connection, session: int, after: int) -> list[SpanRow]:
+def changed_rows(connection: sqlite3.Connection, whose: Session, after: int) -> list[SpanRow]:
     """The spans that are not what they were when ``after`` was the last event, or that lines since then belong to."""
+    session = whose.id
     touched = {row[0] for row in connection.execute(_TOUCHED, (after, session))}
     if not touched:
         return []  # nothing of this session was written since
     rows = list(stored_rows(connection, session, attributes=False, where=_CHANGED, values={"after": after}))
     fresh = touched | {row.span_id for row in rows if row.changed > after}
-    subagents = Subagents(connection, session)
+    subagents = Subagents(connection, session, over_at(whose))
     streams = subagents.streams(row for row in rows if row.span_id in fresh)
     return [subagents.joined(row) for row in rows if row.span_id in fresh or subagents.reach(row, streams, fresh)]

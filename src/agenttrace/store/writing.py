@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 
 from agenttrace.model import Session, Span
-from agenttrace.store import ledger
+from agenttrace.store import ledger, unlogged
 from agenttrace.store.absorbing import absorb
 from agenttrace.store.database import transaction
 from agenttrace.store.ledger import Claim
+from agenttrace.store.span_rows import NOT_IN_LOG
+from agenttrace.store.totals import INSERT_TOTALS
 
 _SESSION_COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
 
@@ -87,6 +89,7 @@ class Batch(msgspec.Struct, kw_only=True):
     streams: list[tuple[int, str, bytes]] = msgspec.field(default_factory=list)
     links: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
     claims: list[Claim] = msgspec.field(default_factory=list)
+    totals: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
     #: Sessions that become part of another one: both, and which turn of that they are.
     absorbed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
     counters: dict[str, int] = msgspec.field(default_factory=dict)
@@ -143,8 +146,15 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     many(_INSERT_LINK, batch.links)
     many(_ADD_COUNTER, batch.counters.items())
     touch(connection, {(row[_SESSION], row[_TRACE]) for row in batch.spans})
+    changed: set[bytes] = set()
     if batch.claims or any(moved):
-        ledger.settle(connection, batch.claims, day_of=day_of, moved=moved)
+        changed = ledger.settle(connection, batch.claims, day_of=day_of, moved=moved)
+    many(INSERT_TOTALS, batch.totals)
+    sessions = {session.id for session in batch.sessions}
+    if concerned := unlogged.concerned(connection, sessions, changed):
+        spans = unlogged.settle(connection, concerned, day_of=day_of)
+        _insert(connection, _UPSERT_SPAN, [(*span_row(span, session, NOT_IN_LOG), last) for session, span in spans])
+        touch(connection, {(session, span.trace_id) for session, span in spans})
 
 
 def touch(connection: sqlite3.Connection, traces: Iterable[tuple[int, bytes]]) -> None:

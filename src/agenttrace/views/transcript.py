@@ -15,7 +15,7 @@ from agenttrace.costing import Cashier, cost_of
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.session_texts import SessionTexts
-from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, some_rows, stored_rows
+from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, some_rows, stored_rows
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
@@ -154,7 +154,7 @@ class Transcript:
 
     def __init__(self, connection: sqlite3.Connection, session: Session, texts: SessionTexts, prices: Cashier) -> None:
         self._session, self._texts, self._prices = session, texts, prices
-        self._subagents = Subagents(connection, session.id)
+        self._subagents = Subagents(connection, session.id, over_at(session))
         rows = map(self._subagents.joined, stored_rows(connection, session.id, attributes=False))
         self._order = depth_first([(row.span_id, row.parent_id) for row in rows])
         self._told = 0

@@ -24,6 +24,7 @@ from agenttrace.record.acts import (
     StepEnd,
     ToolBegin,
     ToolEnd,
+    Totals,
     TurnBegin,
     TurnEnd,
     Waiting,
@@ -914,3 +915,128 @@ def test_a_line_cut_anywhere_is_never_half_an_event(raw: bytes, data: st.DataObj
     torn = AGENT.decode(raw[:cut] + raw, SOURCE)
     assert isinstance(torn, Unusable)
     assert raw in torn.salvaged
+
+
+# -- newer and older lines ---------------------------------------------------------------------------------
+
+
+def turns_of(folder: Folder) -> list[tuple[str, str | None]]:
+    """Status and prompt of each turn."""
+    turns = [span for span in folder.changed.values() if span.kind == "turn"]
+    return [(turn.status, turn.attributes.get("prompt")) for turn in sorted(turns, key=lambda turn: turn.turn_index)]
+
+
+def test_an_answer_ends_a_turn_without_a_stop_reason() -> None:
+    """Old logs never say why the model stopped: its words end the turn, unless a call is open or follows."""
+    assert folded(said("do"), answered(text())).state.state == "waiting"
+    assert turns_of(folded(said("do"), answered(text()))) == [("ok", "do")]
+    goes_on = [said("do"), answered(text()), answered(call(), uuid="a2")]
+    assert folded(*goes_on).state.state == "working"
+    assert turns_of(folded(*goes_on)) == [("open", "do")]
+    done = [*goes_on, result(), answered(text(), name="msg_2", uuid="a3")]
+    assert turns_of(folded(*done)) == [("ok", "do")]
+    assert turns_of(folded(*done, said("more", uuid="u2"))) == [("ok", "do"), ("open", "more")]
+    # While another call is open, words are no end.
+    parallel = [said("do"), answered(call("t1"), call("t2")), result("t1"), answered(text(), name="msg_2", uuid="a4")]
+    assert turns_of(folded(*parallel)) == [("open", "do")]
+
+
+def test_prompts_of_a_fork_are_turns_although_they_share_an_id() -> None:
+    """A fork gives all prompts one prompt id; a prompt after an answer, or at another place, is another turn."""
+    one: dict[str, Any] = {"promptId": "p", "turnPosition": {"turnIndex": 1}}
+    two: dict[str, Any] = {"promptId": "p", "turnPosition": {"turnIndex": 2}}
+    folder = folded(
+        said("first", **one),
+        answered(text(), stop="end_turn"),
+        said("second", uuid="u2", **two),
+        said("third", uuid="u3", promptId="q"),
+    )
+    assert [prompt for _, prompt in turns_of(folder)] == ["first", "second", "third"]
+    killed = folded(said("first", **one), said("second", uuid="u2", **two))
+    assert [prompt for _, prompt in turns_of(killed)] == ["first", "second"]
+    old = folded(said("a", promptId="p"), answered(text(), stop="end_turn"), said("b", uuid="u2", promptId="p"))
+    assert [prompt for _, prompt in turns_of(old)] == ["a", "b"]
+
+
+def test_a_scheduled_task_begins_a_turn() -> None:
+    """``/loop``: the turn begins when the task fires; what it asks for stands in the next line."""
+    fired = {**said("", uuid="f1"), "type": "system", "subtype": "scheduled_task_fire", "content": "Running task"}
+    del fired["message"]
+    before = [said("start"), answered(text(), stop="end_turn")]
+    for asked in (said("check the build", uuid="u2", isMeta=True), said("check the build", uuid="u2", promptId="z")):
+        folder = folded(*before, fired, asked, answered(text(), name="msg_2", stop="end_turn", uuid="a2"))
+        assert turns_of(folder) == [("ok", "start"), ("ok", "check the build")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {
+            "type": "api-request-blob",
+            "sessionId": "s",
+            "hash": "h",
+            "message": {"role": "user", "content": "hello there"},
+        },
+        {"type": "api-request-shape", "sessionId": "s", "shape": {"system": ["be good"]}, "content": "hello"},
+        {"type": "api-request", "sessionId": "s", "id": "x", "params": {"model": "m"}, "content": "hello"},
+        {"type": "tools-used", "sessionId": "s", "tools": ["Read"], "content": "hello"},
+        {"type": "atis-latch", "sessionId": "s", "atis": "", "content": "hello"},
+    ],
+    ids=lambda line: line["type"],
+)
+def test_requests_are_nobodys_words(line: dict[str, Any], tmp_path: Path) -> None:
+    """What was sent to the model is recorded, and is no message, prompt or text to be found; it tells a file, too."""
+    event = event_of(line)
+    assert event.type == line["type"]
+    assert AGENT.content(event, SOURCE) == []
+    assert played(line) == []
+    log = tmp_path / "copied.jsonl"
+    log.write_text(json.dumps(line) + "\n")
+    assert recognised(log).session_id == "s"
+
+
+def test_the_agents_own_total() -> None:
+    """``cost-state`` tells what was used since the process, or the one it went on from, began."""
+    counts = {
+        "inputTokens": 5,
+        "outputTokens": 4,
+        "thinkingTokens": 3,
+        "cacheReadInputTokens": 2,
+        "cacheCreationInputTokens": 1,
+    }
+    state = {
+        "type": "cost-state",
+        "sessionId": "s",
+        "startTime": 1_794_789_643_017,
+        "modelUsage": {"m": counts, "odd": 3},
+    }
+    usage = Usage(input_tokens=5, output_tokens=4, reasoning_tokens=3, cache_read_tokens=2, cache_write_tokens=1)
+    want = Totals(segment="claude:1794789643017", usage={"m": usage}, since=1_794_789_643_017_000)
+    assert played(state) == [want]
+    assert played(state | {"modelUsage": None}) == played(state | {"startTime": -1}) == []
+    assert played(state, source=SUB_SOURCE) == []
+
+
+def test_reasoning_and_searches_are_told() -> None:
+    """What was thought, and how often the web was searched, where usage tells it."""
+    line = answered(text(), stop="end_turn")
+    line["message"]["usage"]["output_tokens_details"] = {"thinking_tokens": 20}
+    line["message"]["usage"]["server_tool_use"] = {"web_search_requests": 2, "web_fetch_requests": 1}
+    (usage,) = of_kind(played(line), ResponseUsage)
+    assert (usage.usage.output_tokens, usage.usage.reasoning_tokens, usage.usage.web_searches) == (50, 20, 2)
+
+
+def test_agents_of_a_workflow_hang_under_its_call(tmp_path: Path) -> None:
+    """They stand one level deeper, in the directory of the run, which the outcome of the call names."""
+    run = "wf_8ca2332b-21c"
+    path = tmp_path / ORIGINAL.stem / "subagents" / "workflows" / run / "agent-ab84.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(said("go", isSidechain=True, agentId="ab84")) + "\n")
+    source = recognised(path)
+    assert (source.session_id, source.stream, source.parent_call) == (ORIGINAL.stem, "ab84", run)
+    assert AGENT.is_log(path)
+    assert not AGENT.is_log(path.with_name("journal.jsonl"))
+    started = result(toolUseResult={"status": "async_launched", "runId": run})
+    assert of_kind(played(started), Spawned) == [Spawned("toolu_1", run)]
+    # A tool that only printed such a name started nothing.
+    assert of_kind(played(result(toolUseResult={"stdout": f"{run} done"})), Spawned) == []

@@ -16,6 +16,7 @@ from agenttrace.record.acts import (
     Note,
     ResponseUsage,
     SessionInfo,
+    SideCall,
     StepBegin,
     ToolBegin,
     ToolEnd,
@@ -412,3 +413,76 @@ def test_every_object_is_an_event(line: dict[str, Any], source: Source) -> None:
     assert isinstance(first, Event)
     assert isinstance(second, Event)
     assert (first.type, first.key, first.at, first.stream) == (second.type, second.key, second.at, second.stream)
+
+
+def api(event: str, uuid: str, **facts: object) -> dict[str, Any]:
+    return {**noted("ui_telemetry", {"uiEvent": {"event.name": f"qwen-code.{event}", **facts}}), "uuid": uuid}
+
+
+COUNTS = {"input_token_count": 10, "output_token_count": 3, "cached_content_token_count": 4, "thoughts_token_count": 0}
+USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 3, "cachedContentTokenCount": 4, "thoughtsTokenCount": 0}
+
+
+@pytest.mark.parametrize("telemetry_first", [True, False])
+def test_telemetry_and_record_are_one_call(telemetry_first: bool) -> None:
+    """In whatever order a call is told twice, it has one name, or telemetry says nothing."""
+    told = api("api_response", "t1", prompt_id="s########0", duration_ms=500, **COUNTS)
+    line = record(
+        "assistant", {"text": "so"}, uuid="a1", parentUuid="t1" if telemetry_first else None, usageMetadata=USAGE
+    )
+    acts = played(*([told, line] if telemetry_first else [line, told]))
+    names = {act.response for act in of_kind(acts, SideCall)} | {act.response for act in of_kind(acts, ResponseUsage)}
+    assert len(names) == 1
+    if telemetry_first:
+        (begin,) = of_kind(acts, StepBegin)
+        at = event_of(told).at
+        assert at is not None
+        assert begin.start == at - 500_000
+
+
+def test_a_subagents_call_is_named_alike_in_both_files() -> None:
+    """Telemetry in the main log and the record in the subagent's: one name, whichever is read first."""
+    told = api(
+        "api_response", "t1", prompt_id="s#coder-call_1#0", subagent_name="coder", subagent_id="coder-call_1", **COUNTS
+    )
+    line = record("assistant", {"text": "so"}, isSidechain=True, agentId="coder-call_1", usageMetadata=USAGE)
+    (side,) = of_kind(played(told), SideCall)
+    (usage,) = of_kind(played(line, source=SOURCE), ResponseUsage)
+    assert (side.response, side.usage) == (usage.response, usage.usage)
+
+
+def test_copies_in_a_fork_have_the_names_of_their_originals() -> None:
+    """A fork copies records and telemetry under uuids of its own, and says of which they are."""
+
+    def copied(line: dict[str, Any]) -> dict[str, Any]:
+        return {**line, "uuid": f"f-{line['uuid']}", "forkedFrom": {"sessionId": "o", "messageUuid": line["uuid"]}}
+
+    told = api("api_response", "t1", prompt_id="s########0", **COUNTS)
+    line = record("assistant", {"text": "so"}, uuid="a1", usageMetadata=USAGE)
+    for lines in ([told], [line], [told, line]):
+        names = [getattr(act, "response", None) for act in played(*lines)]
+        assert [getattr(act, "response", None) for act in played(*map(copied, lines))] == names
+
+
+def test_a_failed_run_is_over() -> None:
+    """An attempt that failed ends the turn with its reason until an answer takes it up again."""
+    asked = record("user", {"text": "go"}, uuid="u1")
+    failed = api("api_error", "t1", prompt_id="s########0", error_message="400 no")
+    acts = played(asked, failed)
+    assert of_kind(acts, Note) == [Note("retry", "400 no")]
+    assert of_kind(acts, TurnEnd) == [TurnEnd("error", "400 no")]
+    again = played(asked, failed, record("assistant", {"text": "so"}, uuid="a1", usageMetadata=USAGE))
+    assert of_kind(again, TurnBegin)[-1] == TurnBegin(turn="u1")
+    assert of_kind(again, TurnEnd)[-1] == TurnEnd()
+
+
+def test_an_earlier_turns_failure_is_not_this_ones() -> None:
+    """A process that survived goes on trying at a turn that is no longer the last."""
+    answered = api("api_response", "t2", prompt_id="s########2", **COUNTS)
+    late = api("api_error", "t3", prompt_id="s########0", error_message="closed")
+    first = [record("user", {"text": "a"}, uuid="u1"), api("api_response", "t1", prompt_id="s########0", **COUNTS)]
+    for lines in (
+        [*first, record("user", {"text": "b"}, uuid="u2"), late],
+        [record("user", {"text": "b"}, uuid="u2"), answered, late],
+    ):
+        assert of_kind(played(*lines), TurnEnd) == []

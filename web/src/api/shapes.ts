@@ -80,9 +80,28 @@ export interface SourceFile {
   gone: boolean;
 }
 
+/** Why figures differ, or what the agent's total leaves out: ``number`` requests or lines, of the agent ``name``. */
+export interface CheckReason {
+  kind: "killed" | "missing" | "placeholder" | "unread" | "unknown";
+  number: number;
+  name: string;
+}
+
+/** Our count of a session against its agent's own totals. */
+export interface UsageCheck {
+  status: "agree" | "differ" | "nothing";
+  checked: number;
+  claimed: Record<string, number>;
+  counted: Record<string, number>;
+  unlogged: Record<string, number>;
+  difference: Record<string, number>;
+  reasons: CheckReason[];
+}
+
 /** A session with what a page about it needs beside its timeline. */
 export interface SessionDetail extends SessionRow {
   by_model: NamedBill[];
+  check: UsageCheck;
   parent_session: SessionRef | null;
   forks: SessionRef[];
   files: SourceFile[];

@@ -17,6 +17,7 @@ import msgspec
 from agenttrace.model import Usage
 from agenttrace.record.acts import (
     Act,
+    Answered,
     Error,
     Note,
     ResponseUsage,
@@ -26,6 +27,7 @@ from agenttrace.record.acts import (
     StepEnd,
     ToolBegin,
     ToolEnd,
+    Totals,
     TurnBegin,
     TurnEnd,
     Waiting,
@@ -55,7 +57,7 @@ _CHAIN = 64
 #: An id made from a clock alone, as some proxies give: another response may have the same.
 _NOT_UNIQUE = re.compile(r"[A-Za-z_.:-]{0,16}[0-9][0-9TZ:._+-]{7,}")
 _SYNTHETIC = "<synthetic>"
-_SUBAGENT_TOOLS = frozenset({"Agent", "Task"})
+_SUBAGENT_TOOLS = frozenset({"Agent", "Task", "Workflow"})
 #: Tools that ask the user something; everything else that waits for the user is not logged.
 _ASKING = frozenset({"AskUserQuestion", "ExitPlanMode"})
 _ENDING = frozenset({"end_turn", "stop_sequence", "refusal"})
@@ -80,6 +82,18 @@ class _Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 _outcome = FieldByField(_Outcome)
+#: What the run of a workflow is called, in its call's outcome and as the directory of its agents.
+_RUN = re.compile(r"wf_[0-9a-f-]{4,40}")
+#: The counts of ``cost-state`` by the names of ours.
+_COSTS = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_read_tokens": "cacheReadInputTokens",
+    "cache_write_tokens": "cacheCreationInputTokens",
+    "cache_write_1h_tokens": "cacheCreationEphemeral1hInputTokens",
+    "reasoning_tokens": "thinkingTokens",
+    "web_searches": "webSearchRequests",
+}
 
 
 def meaning(line: Line, memory: dict[str, Any], main: bool) -> list[Act]:
@@ -114,7 +128,11 @@ def _user(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> N
         return
     text = prompt_text(content).lstrip()
     if line.is_meta or line.is_compact_summary or text.startswith(NOISE):
-        _injected(text, memory, found)
+        if memory.pop("fired", None) and text:
+            # What the schedule asks for; the turn began when it fired.
+            found.append(TurnBegin(text[:_PREVIEW], "system", memory.get("turn")))
+        else:
+            _injected(text, memory, found)
     elif text.startswith(INTERRUPTED):
         _end_turn(memory, found, TurnEnd("cancelled"))
     else:
@@ -122,13 +140,28 @@ def _user(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> N
 
 
 def _begin_turn(line: Line, text: str, memory: dict[str, Any], found: list[Act], main: bool) -> None:
-    turn = line.prompt_id or line.uuid
+    turn = memory["turn"] if memory.pop("fired", None) else _turn_of(line, text, memory)
     memory["turn"] = turn
     memory.pop("over", None)
     if text.startswith("<command-message>"):
         # A command that is a prompt of its own; the prompt itself follows as an injected line.
         text = " ".join(found_part[1] for part in _COMMAND if (found_part := part.search(text)))
     found.append(TurnBegin(text[:_PREVIEW] or None, _origin(line, text) if main else "subagent", turn))
+
+
+def _turn_of(line: Line, text: str, memory: dict[str, Any]) -> str | None:
+    """What a prompt's turn is called. In a fork all prompts have one prompt id: there its place tells them apart.
+
+    What tasks report while their turn goes on belongs to that turn.
+    """
+    position = value_of(line.turn_position)
+    place = position.get("turnIndex") if isinstance(position, dict) else None
+    turn, before = line.prompt_id or line.uuid, memory.get("prompt")
+    memory["prompt"] = [turn, place]
+    if text.startswith(_FROM_TASKS) or before is None or before[0] != turn:
+        return turn
+    another = memory.get("over") or (place is not None and place != before[1])
+    return line.uuid if another else memory.get("turn")
 
 
 def _origin(line: Line, text: str) -> str:
@@ -164,6 +197,8 @@ def _tool_results(line: Line, results: list[Block], found: list[Act]) -> None:
         assert block.tool_use_id is not None
         if outcome.agent_id and len(results) == 1:
             found.append(Spawned(block.tool_use_id, outcome.agent_id, outcome.agent_type))
+        elif (run := _run_of(line.tool_use_result)) and len(results) == 1:
+            found.append(Spawned(block.tool_use_id, run))
         found.append(_tool_end(block, bool(outcome.interrupted)))
 
 
@@ -174,6 +209,15 @@ def _outcome_of(raw: msgspec.Raw) -> _Outcome:
         if b'"agentId"' in text or b'"interrupted":true' in text:
             return _outcome(text) or _Outcome()
     return _Outcome()
+
+
+def _run_of(raw: msgspec.Raw) -> str | None:
+    """The run of a workflow that a call started: a fact of its outcome, not a word in what a tool printed."""
+    if not raw or b'"wf_' not in bytes(raw):
+        return None
+    outcome = value_of(raw)
+    facts = outcome.values() if isinstance(outcome, dict) else ()
+    return next((fact for fact in facts if isinstance(fact, str) and _RUN.fullmatch(fact)), None)
 
 
 def _tool_end(block: Block, interrupted: bool) -> ToolEnd:
@@ -209,6 +253,8 @@ def _assistant(line: Line, memory: dict[str, Any], found: list[Act], main: bool)
         found.append(StepEnd(step, finish_reason=message.stop_reason))
         if message.stop_reason in _ENDING:
             _end_turn(memory, found, TurnEnd())
+    elif _speaks(message.content):
+        found.append(Answered())
     if asking:
         found.append(Waiting())
 
@@ -259,6 +305,14 @@ def repeated_usage(line: Line, memory: dict[str, Any]) -> ResponseUsage | None:
     return None if message.usage is None else _told(message, message.usage, step, finished=False)
 
 
+def _speaks(content: str | list[Block] | None) -> bool:
+    """Whether something is said and nothing asked for."""
+    if not isinstance(content, list):
+        return bool(content)
+    asks = any(block.type is not None and block.type.endswith("tool_use") for block in content)
+    return not asks and any(block.text for block in content)
+
+
 def _tool_calls(blocks: list[Block], step: str, found: list[Act]) -> bool:
     """Begin the tools of an answer, and end those that the provider ran itself; true if one asks the user."""
     asking = False
@@ -294,12 +348,15 @@ def _counted(tokens: Tokens, output: int) -> Usage:
     if tokens.cache_creation is not None:
         one_hour = count(tokens.cache_creation.ephemeral_1h_input_tokens)
         written = written or one_hour + count(tokens.cache_creation.ephemeral_5m_input_tokens)
+    details, tools = tokens.output_tokens_details, tokens.server_tool_use
     return Usage(
         input_tokens=count(tokens.input_tokens),
         output_tokens=output,
         cache_read_tokens=count(tokens.cache_read_input_tokens),
         cache_write_tokens=written,
         cache_write_1h_tokens=min(one_hour, written),
+        reasoning_tokens=min(count(details.thinking_tokens), output) if details is not None else 0,
+        web_searches=count(tools.web_search_requests) if tools is not None else 0,
     )
 
 
@@ -313,6 +370,24 @@ def _system(line: Line, memory: dict[str, Any], found: list[Act], main: bool) ->
         found.append(Note("compaction", trigger if isinstance(trigger, str) else None))
     elif line.subtype == "api_error":
         found.append(Note("retry", error_text(line)[:_PREVIEW] or None))
+    elif line.subtype == "scheduled_task_fire":
+        # What it asks for stands in the next line.
+        memory.update(turn=line.uuid, fired=True)
+        memory.pop("over", None)
+        found.append(TurnBegin(None, "system", line.uuid))
+
+
+def _cost_state(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    """What the process counted, and those before it that ended by themselves: since ``startTime``."""
+    told, started = value_of(line.model_usage), count(line.start_time)
+    if not main or not isinstance(told, dict) or not started:
+        return
+    usage = {
+        model: Usage(**{ours: count(counts.get(theirs)) for ours, theirs in _COSTS.items()})
+        for model, counts in told.items()
+        if isinstance(counts, dict)
+    }
+    found.append(Totals(segment=f"claude:{started}", usage=usage, since=started * 1000))
 
 
 def _progress(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
@@ -360,4 +435,5 @@ _MEANINGS: dict[str, Callable[[Line, dict[str, Any], list[Act], bool], None]] = 
     "summary": _titled,
     "ai-title": _titled,
     "custom-title": _titled,
+    "cost-state": _cost_state,
 }

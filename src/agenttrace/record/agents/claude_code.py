@@ -20,6 +20,7 @@ from agenttrace.record.acts import Act, ResponseUsage
 from agenttrace.record.agents.claude_acts import meaning, repeated_usage
 from agenttrace.record.agents.claude_lines import (
     ABSENT,
+    NOT_SAID,
     Line,
     decode_line,
     read_odd_line,
@@ -33,7 +34,7 @@ NAME = "claude-code"
 
 _NOT_LOGS = frozenset({"history.jsonl", "journal.jsonl", "audit.jsonl"})
 #: Kinds of lines that have no envelope by which to tell them.
-_BARE = frozenset(
+_BARE = NOT_SAID | frozenset(
     {
         "agent-name",
         "ai-title",
@@ -208,6 +209,9 @@ def _subagent_source(path: Path, inside: str | None, agent_id: str | None) -> So
         session = above if _UUID.fullmatch(above) else inside or above
     meta = _meta(path.with_suffix(".meta.json"))
     call, kind, depth = meta.get("toolUseId"), meta.get("agentType"), meta.get("spawnDepth")
+    if not isinstance(call, str) and path.parent.parent.name == "workflows":
+        # The call that runs the workflow names the run, and all its agents are in the run's directory.
+        call = path.parent.name
     stream = path.stem.removeprefix("agent-") or agent_id or path.stem
     return Source(
         agent=NAME,

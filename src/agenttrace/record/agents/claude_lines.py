@@ -40,6 +40,8 @@ INTERRUPTED = "[Request interrupted by user"
 #: What editors and the agent itself put before a prompt, in blocks of their own.
 _CONTEXT = ("<ide_", "<system-reminder>")
 _WITHOUT_SESSION = ("summary", "file-history-snapshot")
+#: Lines about the requests that were sent and about the agent itself: nobody said what is in them.
+NOT_SAID = frozenset({"api-request", "api-request-blob", "api-request-shape", "atis-latch", "cost-state", "tools-used"})
 _OPENINGS = re.compile(r'\{"(?:parentUuid|type|timestamp)"')
 
 
@@ -50,6 +52,18 @@ class CacheCreation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ephemeral_5m_input_tokens: int | None = None
 
 
+class OutputDetails(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the output was made of."""
+
+    thinking_tokens: int | None = None
+
+
+class ServerTools(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the provider's own tools were used for."""
+
+    web_search_requests: int | None = None
+
+
 class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The usage of a response; all counts are disjoint."""
 
@@ -58,6 +72,8 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cache_read_input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation: CacheCreation | None = None
+    server_tool_use: ServerTools | None = None
+    output_tokens_details: OutputDetails | None = None
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -112,9 +128,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     summary: str | None = None
     ai_title: str | None = None
     custom_title: str | None = None
+    turn_position: msgspec.Raw = ABSENT
     cwd: str | None = None
     version: str | None = None
     git_branch: str | None = None
+    start_time: int | None = None
+    model_usage: msgspec.Raw = ABSENT
 
 
 #: The one strict pass; raises one of ``DECODING_ERRORS``.
@@ -199,6 +218,8 @@ def _text_of_block(block: object) -> str:
 
 def texts_of(line: Line) -> list[Content]:
     """Every text in the line, whole."""
+    if line.type in NOT_SAID:
+        return []
     if line.message is not None:
         return _message_content(line, line.message)
     return [Content("note", text) for text in _side_texts(line) if text]

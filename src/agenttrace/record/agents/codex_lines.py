@@ -177,6 +177,8 @@ class Record(Struct):
 
     response_id: str | None = None
     usage: Tokens | None = None
+    turn_id: str | None = None
+    turn_token_usage: Tokens | None = None
 
 
 class Turn(Struct):

@@ -30,6 +30,7 @@ from typing import Any
 
 from agenttrace.model import Event
 from agenttrace.record import acts as a
+from agenttrace.record.agents import codex_totals
 from agenttrace.record.agents.codex_lines import Tokens, read_record, read_token_count
 from agenttrace.record.agents.contract import Source
 
@@ -66,6 +67,13 @@ def token_count(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]
             yield from begin_step(memory)
         name = digest(repr((_scope(source, memory), total, last)).encode("utf-8", "surrogatepass"))
         yield from _responded(f"codex:{name}", info.last_token_usage, source, memory)
+    yield from codex_totals.running(
+        info.total_token_usage,
+        info.last_token_usage,
+        memory,
+        stream=source.stream,
+        counted=not _is_parents(source, memory),
+    )
 
 
 def usage_record(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
@@ -75,6 +83,7 @@ def usage_record(event: Event, source: Source, memory: Memory) -> Iterator[a.Act
         return
     memory["records"] = True
     yield from _responded(f"codex:{record.response_id or digest(event.body)}", record.usage, source, memory)
+    yield from codex_totals.of_turn(record.turn_id, record.turn_token_usage, stream=source.stream)
 
 
 def _is_response(total: list[int], last: list[int], memory: Memory) -> bool:
@@ -99,7 +108,7 @@ def _responded(name: str, tokens: Tokens, source: Source, memory: Memory) -> Ite
     step = memory.get("step")
     # A reviewer has a model of its own, which the parent's log does not tell.
     model = "unknown" if memory.get("review") else memory.get("model")
-    if not (memory.get("spawned") and _is_older(memory.get("turn_id"), source.session_id)):
+    if not _is_parents(source, memory):
         yield a.ResponseUsage(name, tokens.usage(), model, step, detached=step is None)
     if step and not memory.get("counts_first"):
         yield a.StepEnd(step)
@@ -127,6 +136,11 @@ def forget_step(memory: Memory) -> None:
     """The next item of a response begins another step."""
     for key in ("step", "item", "answered", "called", "spoke"):
         memory.pop(key, None)
+
+
+def _is_parents(source: Source, memory: Memory) -> bool:
+    """Whether the turn was copied from the thread that spawned this one, which pays for it."""
+    return bool(memory.get("spawned")) and _is_older(memory.get("turn_id"), source.session_id)
 
 
 def _is_older(turn: str | None, thread: str) -> bool:

@@ -23,6 +23,7 @@ from agenttrace.record.acts import (
     StepEnd,
     ToolBegin,
     ToolEnd,
+    Totals,
     TurnBegin,
     TurnEnd,
     Waiting,
@@ -217,16 +218,29 @@ def _llm_request(record: Record, scene: _Scene) -> Iterator[Act]:
             yield SessionInfo(model=model)
 
 
-def _usage_record(record: Record, scene: _Scene) -> Iterator[Act]:
+def _subagent_completed(record: Record, scene: _Scene) -> Iterator[Act]:
+    """What the subagent used in this run: the sum of the records in its own file."""
+    usage, stream = _usage_of(record), as_text(record.subagent_id)
+    if usage is not None and stream:
+        yield Totals(segment=f"{stream}:{scene.event.at}", usage={"": usage}, stream=stream)
+
+
+def _usage_of(record: Record) -> Usage | None:
     spent = value_of(record.usage)
     if not isinstance(spent, dict):
-        return
-    usage = Usage(
+        return None
+    return Usage(
         input_tokens=count(spent.get("inputOther")),
         output_tokens=count(spent.get("output")),
         cache_read_tokens=count(spent.get("inputCacheRead")),
         cache_write_tokens=count(spent.get("inputCacheCreation")),
     )
+
+
+def _usage_record(record: Record, scene: _Scene) -> Iterator[Act]:
+    usage = _usage_of(record)
+    if usage is None:
+        return
     alias = as_text(record.model)
     act = ResponseUsage(
         _response(usage, scene),
@@ -299,6 +313,7 @@ _ACTS: dict[str, _Author] = {
     "turn.step.interrupted": _step_interrupted,
     "turn.step.retrying": _step_retrying,
     "subagent.spawned": _subagent_spawned,
+    "subagent.completed": _subagent_completed,
     "llm.request": _llm_request,
     "usage.record": _usage_record,
     "config.update": _settings,

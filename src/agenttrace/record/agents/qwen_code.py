@@ -1,7 +1,14 @@
 """Qwen Code: one record a line, in a tree like Claude Code's, with messages and usage in Gemini's shape.
 
-A record is a whole model response, so its uuid names the response; ``/branch`` copies records with their uuids.
-The telemetry that is written beside them repeats every response's usage and is never counted.
+A record is a whole model response, so its uuid names the response; copies in forks have uuids of their own and name
+the record they are of. The telemetry beside them tells the same calls once more, and some that no record has: those of
+the helpers that keep the memory. A call of telemetry and the record of the same call have one name. In the main log
+they find each other by their place and their counts. The records of a subagent stand in a file of its own, so there the
+counts themselves, with the subagent's id, are the name: it does not matter which file is read first.
+
+``memory`` holds, for this: ``told``, the latest calls of telemetry that no record was found for, and ``said``, the
+counts of the latest records that no telemetry was found for; ``prompt`` and ``prompts``, what telemetry calls the
+turn and the turns before it.
 """
 
 from __future__ import annotations
@@ -16,9 +23,11 @@ import msgspec
 from agenttrace.model import Event, Usage
 from agenttrace.record.acts import (
     Act,
+    Answered,
     Note,
     ResponseUsage,
     SessionInfo,
+    SideCall,
     StepBegin,
     StepEnd,
     ToolBegin,
@@ -30,10 +39,13 @@ from agenttrace.record.agents.contract import Content, Source, Unusable
 from agenttrace.record.agents.lenient import count, microseconds, value_of
 from agenttrace.record.agents.qwen_lines import (
     ORIGINS,
+    ApiCall,
     Counts,
     Record,
     Result,
+    microseconds_of,
     parts_of,
+    read_call,
     read_record,
     said,
     text_at,
@@ -44,6 +56,13 @@ from agenttrace.record.agents.qwen_lines import (
 NAME = "qwen-code"
 
 _PREVIEW = 300
+#: How many calls of telemetry and of records wait for each other; they stand side by side.
+_REMEMBERED = 8
+_PROMPTS = 16
+#: Helpers that write no records.
+_WITHOUT_RECORDS = "managed-"
+#: What the prompts of the main conversation are called; those of helpers have their id in between.
+_MAIN_PROMPT = "########"
 _META_SIZE = 65_536
 _TYPES = frozenset({"user", "assistant", "tool_result", "system"})
 _SUBAGENT_TOOLS = frozenset({"agent", "task"})
@@ -170,6 +189,8 @@ def _user(record: Record, memory: dict[str, Any], found: list[Act], main: bool) 
         origin = ORIGINS.get(record.subtype, "task") if main else "subagent"
         memory["turn"] = record.prompt_id or record.uuid
         memory.pop("over", None)
+        if prompt := memory.pop("prompt", None):
+            memory["prompts"] = [*memory.get("prompts", []), prompt][-_PROMPTS:]
         found.append(TurnBegin(text, origin, memory["turn"]))
     else:
         # Written down when it came; the turn that answers it, if any, begins with another record.
@@ -183,19 +204,58 @@ def _assistant(record: Record, memory: dict[str, Any], found: list[Act], main: b
         if memory.pop("over", None) and memory.get("turn"):
             found.append(TurnBegin(turn=memory["turn"]))
         memory["step"] = step
-    found.append(StepBegin(step, None, record.model, implied=True))
+    response, start = _response(record, memory) if record.usage_metadata is not None else ("", None)
+    found.append(StepBegin(step, None, record.model, implied=True, start=start))
     memory.pop("answered", None)
     for call in calls:
         if call.id:
             name = call.name or "unknown"
             found.append(ToolBegin(call.id, name, step, name in _SUBAGENT_TOOLS))
     if record.usage_metadata is not None:
-        found.append(_usage(record, record.usage_metadata, step))
-    if main:
-        found.append(StepEnd(step))
-        if not calls:
-            memory["over"] = True
-            found.append(TurnEnd())
+        usage, estimated = _counted(record.usage_metadata)
+        found.append(ResponseUsage(response, usage, record.model, step, estimated))
+    found.append(StepEnd(step))
+    if main and not calls:
+        memory["over"] = True
+        found.append(TurnEnd())
+    elif not calls:
+        # A subagent's calls follow in a record of their own.
+        found.append(Answered())
+
+
+def _response(record: Record, memory: dict[str, Any]) -> tuple[str, int | None]:
+    """The name of a record's response, and when the call began where telemetry tells."""
+    counts = _key_of(record.usage_metadata or Counts())
+    if record.is_sidechain and record.agent_id:
+        return _helper_response(record.agent_id, counts), None
+    told: list[list[Any]] = memory.get("told", [])
+    for entry in reversed(told):
+        uuid, name, of_call, began = entry
+        if uuid == record.parent_uuid or of_call == counts:
+            memory["told"] = [other for other in told if other is not entry]
+            return name, began
+    memory["said"] = [*memory.get("said", []), counts][-_REMEMBERED:]
+    return f"qwen:{_original(record)}", None
+
+
+def _original(record: Record) -> str:
+    """What names a record and its copies."""
+    copied = record.forked_from.message_uuid if record.forked_from is not None else None
+    return copied or record.uuid or str(record.timestamp)
+
+
+def _helper_response(agent: str, counts: str) -> str:
+    return f"qwen:{agent}:{counts}"
+
+
+def _key_of(counts: Counts) -> str:
+    numbers = (
+        counts.prompt_token_count,
+        counts.candidates_token_count,
+        counts.cached_content_token_count,
+        counts.thoughts_token_count,
+    )
+    return ":".join(str(count(number)) for number in numbers)
 
 
 def _step_of(record: Record, memory: dict[str, Any], calls: bool) -> str:
@@ -207,8 +267,8 @@ def _step_of(record: Record, memory: dict[str, Any], calls: bool) -> str:
     return str(memory.get("step") or own) if follows else own
 
 
-def _usage(record: Record, counts: Counts, step: str) -> ResponseUsage:
-    response = f"qwen:{record.uuid or step}"
+def _counted(counts: Counts) -> tuple[Usage, bool]:
+    """The usage, and whether it is only an estimate."""
     prompt, cached = count(counts.prompt_token_count), count(counts.cached_content_token_count)
     output, thoughts = count(counts.candidates_token_count), count(counts.thoughts_token_count)
     total = count(counts.total_token_count)
@@ -225,7 +285,7 @@ def _usage(record: Record, counts: Counts, step: str) -> ResponseUsage:
         cache_read_tokens=min(cached, prompt),
         reasoning_tokens=thoughts,
     )
-    return ResponseUsage(response, usage, record.model, step, estimated)
+    return usage, estimated
 
 
 def _tool_result(record: Record, memory: dict[str, Any], found: list[Act], main: bool) -> None:
@@ -241,12 +301,59 @@ def _tool_result(record: Record, memory: dict[str, Any], found: list[Act], main:
             status, error = result.status, error or text_at({"": value_of(result.result_display)}, "")
         elif error is not None:
             status = "error"
-        found.append(ToolEnd(call, status, error[:_PREVIEW] if error else None, _duration(result)))
+        spent = microseconds_of(result.duration_ms)
+        found.append(ToolEnd(call, status, error[:_PREVIEW] if error else None, spent))
 
 
-def _duration(result: Result) -> int | None:
-    spent = result.duration_ms
-    return round(spent * 1000) if spent is not None and 0 <= spent < 1e12 else None
+def _telemetry(record: Record, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    call = read_call(record.system_payload)
+    if call.name == "qwen-code.api_response":
+        _api_response(record, call, memory, found)
+    elif call.name == "qwen-code.api_error":
+        _api_error(call, memory, found, main)
+
+
+def _api_response(record: Record, call: ApiCall, memory: dict[str, Any], found: list[Act]) -> None:
+    counts = _key_of(call.counts)
+    usage, _ = _counted(call.counts)
+    if not usage.total:
+        return
+    helper = call.subagent_id
+    if helper is not None:
+        name = _helper_response(helper, counts)
+    elif _is_main(call):
+        memory.setdefault("prompt", call.prompt_id)
+        said: list[str] = memory.get("said", [])
+        if counts in said:
+            memory["said"] = [other for place, other in enumerate(said) if place != said.index(counts)]
+            return
+        name = f"qwen:{_original(record)}"
+        began = None if record.timestamp is None else microseconds(record.timestamp) - call.duration
+        memory["told"] = [*memory.get("told", []), [record.uuid, name, counts, began]][-_REMEMBERED:]
+    elif (call.subagent_name or "").startswith(_WITHOUT_RECORDS):
+        name = f"qwen:{_original(record)}"
+    else:
+        return  # of a version that does not say whose call it was: its records count
+    found.append(
+        SideCall(response=name, usage=usage, model=call.model, name=call.subagent_name, duration=call.duration)
+    )
+
+
+def _is_main(call: ApiCall) -> bool:
+    return call.prompt_id is None or _MAIN_PROMPT in call.prompt_id
+
+
+def _api_error(call: ApiCall, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    """An attempt that failed. If nothing follows, so did the turn; an answer takes it up again."""
+    text = (call.error_message or call.error or "")[:_PREVIEW] or None
+    found.append(Note("retry", text))
+    if not main or call.subagent_id is not None or not _is_main(call):
+        return
+    # Another process may still be at an earlier turn of this session.
+    earlier = call.prompt_id in memory.get("prompts", ()) or memory.get("prompt", call.prompt_id) != call.prompt_id
+    if not earlier and memory.get("turn") and not memory.get("over"):
+        memory.update(prompt=call.prompt_id, over=True)
+        found.append(TurnEnd("error", text))
 
 
 def _system(record: Record, memory: dict[str, Any], found: list[Act], main: bool) -> None:
@@ -258,8 +365,8 @@ def _system(record: Record, memory: dict[str, Any], found: list[Act], main: bool
             found.append(Note(record.subtype.removeprefix("agent_")))
         case "background_task_completed":
             found.append(Note("notification", (text_at(payload, "displayText") or "")[:_PREVIEW] or None))
-        case "ui_telemetry" if text_at(payload, "uiEvent", "event.name") == "qwen-code.api_error":
-            found.append(Note("retry", (text_at(payload, "uiEvent", "error") or "")[:_PREVIEW] or None))
+        case "ui_telemetry":
+            _telemetry(record, memory, found, main)
         case "custom_title":
             _titled(payload, memory, found)
         case "parent_session":

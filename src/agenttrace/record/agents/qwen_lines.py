@@ -75,12 +75,14 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"
     """Where a copied record came from."""
 
     session_id: str | None = None
+    message_uuid: str | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """A line."""
 
     uuid: str | None = None
+    parent_uuid: str | None = None
     session_id: str | None = None
     timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     type: str | None = None
@@ -102,7 +104,51 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"
     forked_from: Origin | None = None
 
 
+class ApiCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A model call, or an attempt at one, as telemetry tells it."""
+
+    name: str | None = msgspec.field(name="event.name", default=None)
+    model: str | None = None
+    prompt_id: str | None = None
+    duration_ms: float | None = None
+    input_token_count: int | None = None
+    output_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    total_token_count: int | None = None
+    subagent_name: str | None = None
+    subagent_id: str | None = None
+    error_message: str | None = None
+    error: str | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """Its usage as a message would word it."""
+        return Counts(
+            prompt_token_count=self.input_token_count,
+            candidates_token_count=self.output_token_count,
+            thoughts_token_count=self.thoughts_token_count,
+            total_token_count=self.total_token_count,
+            cached_content_token_count=self.cached_content_token_count,
+        )
+
+    @property
+    def duration(self) -> int:
+        """How long it took, in microseconds."""
+        return microseconds_of(self.duration_ms) or 0
+
+
+class _Telemetry(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    ui_event: ApiCall | None = None
+
+
+def microseconds_of(milliseconds: float | None) -> int | None:
+    """A length of time that the log gives in milliseconds; ``None`` for what cannot be one."""
+    return round(milliseconds * 1000) if milliseconds is not None and 0 <= milliseconds < 1e12 else None
+
+
 _decode = msgspec.json.Decoder(Record).decode
+_telemetry = FieldByField(_Telemetry, {"ui_event": FieldByField(ApiCall)})
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
 _call = FieldByField(Call)
 _part = FieldByField(Part, {"function_call": _call, "function_response": _call})
@@ -124,6 +170,12 @@ _record = FieldByField(
         "timestamp": moment,
     },
 )
+
+
+def read_call(payload: msgspec.Raw) -> ApiCall:
+    """The call that a line of telemetry is about."""
+    found = _telemetry(payload)
+    return (found.ui_event if found is not None else None) or ApiCall()
 
 
 def read_record(raw: bytes) -> Record | None:

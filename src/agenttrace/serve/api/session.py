@@ -16,8 +16,9 @@ from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.finding import SessionName, find_session, no_session, ref_of
 from agenttrace.serve.api.rows import bill_of, row_of
 from agenttrace.serve.api.session_texts import session_texts
-from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SessionRef, SourceFile
+from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SessionRef, SourceFile, UsageCheck
 from agenttrace.serve.problems import documented
+from agenttrace.store.agreement import check
 from agenttrace.store.reading import UsageRow, sessions_by_number, usage_by_session
 from agenttrace.views.money import cashier
 
@@ -72,6 +73,7 @@ def session_detail(
     return SessionDetail(
         **msgspec.structs.asdict(row),
         by_model=_by_model(usage, prices),
+        check=msgspec.convert(check(connection, session.id), UsageCheck, from_attributes=True),
         parent_session=_parent(connection, session),
         forks=_forks(connection, session),
         files=_files(connection, index.of(connection, session.id).files()),

@@ -29,7 +29,7 @@ from agenttrace.serve.api.commits import Commits, Look
 from agenttrace.serve.api.rows import row_of, session_key
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.store import TraceReader
-from agenttrace.store.reading import sessions_by_number, usage_by_session
+from agenttrace.store.reading import heard_of, sessions_by_number, usage_by_session
 from agenttrace.views.money import cashier
 from agenttrace.views.times import MICROS
 
@@ -63,6 +63,8 @@ class Entry:
     rebilled: int = 0
     #: The revision of the index that brought the row.
     revision: int = 0
+    #: When it last said something: ``last``, or when that was recorded.
+    heard: float = 0.0
 
 
 class _Found(NamedTuple):
@@ -160,6 +162,7 @@ class SessionIndex:
                 session.started_at,
                 session.last_at,
                 prints[session.id],
+                heard=heard_of(connection, session),
             )
             for session in sessions
         ]
@@ -219,10 +222,10 @@ class SessionIndex:
     def _age(self) -> None:
         """Nobody logs their own death: a session that says nothing for long was interrupted."""
         horizon = (time.time() - self._settings.record.stale_minutes * 60) * MICROS
-        for key in [key for key in self._working if (last := self._entries[key].last) is not None and last < horizon]:
+        for key in [key for key in self._working if self._entries[key].heard < horizon]:
             known = self._entries[key]
             row = msgspec.structs.replace(known.row, state="interrupted")
-            aged = Entry(row, known.started, known.last, known.fingerprint)
+            aged = Entry(row, known.started, known.last, known.fingerprint, heard=known.heard)
             self._put(aged, self.cursor + 1, silent=True)
 
     # -- asking -----------------------------------------------------------------------------------------------

@@ -122,10 +122,36 @@ class SourceFile(Shape):
     gone: bool
 
 
+class CheckReason(Shape):
+    """Why figures differ, or what the agent's total leaves out: ``number`` requests or lines, of the agent ``name``."""
+
+    kind: Literal["killed", "missing", "placeholder", "unread", "unknown"]
+    number: int
+    name: str
+
+
+class UsageCheck(Shape):
+    """Our count of a session against its agent's own totals."""
+
+    #: ``nothing``: the agent tells no total, or not yet.
+    status: Literal["agree", "differ", "nothing"]
+    #: Requests that a total of the agent covers.
+    checked: int
+    #: What the agent says of them, and what we counted, by kind of token.
+    claimed: dict[str, int]
+    counted: dict[str, int]
+    #: The part of ``counted`` that only the agent's total tells: calls that no line of the log has.
+    unlogged: dict[str, int]
+    #: By how much the agent's figures are above ours.
+    difference: dict[str, int]
+    reasons: list[CheckReason]
+
+
 class SessionDetail(SessionRow):
     """A session with what a page about it needs beside its timeline."""
 
     by_model: list[NamedBill]
+    check: UsageCheck
     parent_session: SessionRef | None
     forks: list[SessionRef]
     files: list[SourceFile]

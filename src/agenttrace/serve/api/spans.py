@@ -19,7 +19,7 @@ from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, Sp
 from agenttrace.serve.api.texts import Chars, Cutter, no_span
 from agenttrace.serve.problems import documented
 from agenttrace.store.reading import SpanView, span_views
-from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, session_rows, some_rows
+from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, session_rows, some_rows
 from agenttrace.views.money import cashier
 from agenttrace.views.spans import conventional, span_fields, usage_fields
 from agenttrace.views.times import iso
@@ -78,7 +78,7 @@ def spans_router(context: Context) -> APIRouter:
 def _page(
     connection: sqlite3.Connection, session: Session, start: int, limit: int, texts: SessionTexts | None
 ) -> SpanList:
-    rows = session_rows(connection, session.id, attributes=True, start=start, limit=limit + 1)
+    rows = session_rows(connection, session, attributes=True, start=start, limit=limit + 1)
     views = span_views(rows)
     page = views[:limit]
     said = {} if texts is None else texts.contents(connection, session, [view.span_id for view in page])
@@ -95,7 +95,7 @@ def span_detail(
     chars: int,
 ) -> SpanDetail:
     """Everything about a span; 404 where the session has no such one."""
-    subagents = Subagents(connection, session.id)
+    subagents = Subagents(connection, session.id, over_at(session))
     row = some_rows(connection, session.id, [span_id], subagents, attributes=True).get(span_id)
     if row is None:
         return no_span()

@@ -108,7 +108,7 @@ def version_of(connection: sqlite3.Connection, session: Session, path: os.PathLi
     # Events are numbered anew in a store that was rebuilt, which is another file.
     with suppress(FileNotFoundError):
         counts = (os.stat(path).st_ino, *counts)
-    parts = (session.id, *counts, *sums)
+    parts = (session.id, session.state, *counts, *sums)
     return hashlib.blake2b(repr(parts).encode(), digest_size=9).hexdigest()
 
 
@@ -117,7 +117,7 @@ def whole_timeline(
 ) -> Timeline:
     """All spans in order of start, from the ``start``-th on."""
     cursor = _last_event(connection)
-    rows = islice(session_rows(connection, session.id, attributes=False), start, None)
+    rows = islice(session_rows(connection, session, attributes=False), start, None)
     found = _columns(session, cursor, islice(rows, limit), cashier)
     if next(rows, None) is not None:
         found.next = to_cursor(cursor, start + limit)
@@ -129,7 +129,7 @@ def changed_timeline(connection: sqlite3.Connection, session: Session, after: in
     cursor = _last_event(connection)
     if after > cursor or cursor - after > _MOST_BEHIND:
         return whole_timeline(connection, session, cashier)
-    found = _columns(session, cursor, iter(changed_rows(connection, session.id, after)), cashier)
+    found = _columns(session, cursor, iter(changed_rows(connection, session, after)), cashier)
     found.complete = False
     return found
 

@@ -8,6 +8,7 @@ import { useFormat } from "../../format";
 import { Copy, Cost, Elapsed, Icon, PathText, Popup, StateMark, Text, Time, visible } from "../../parts";
 import { useText } from "../../text";
 import { address } from "../../url";
+import { UsageCheckFigure } from "./check/usage-check";
 import { CopyLink } from "./copy-link";
 import styles from "./header.module.css";
 import { text } from "./text";
@@ -76,6 +77,7 @@ function Figures({ session }: { session: SessionDetail }) {
       <Figure name={t.facts.cost}>
         <Cost bill={bill} />
       </Figure>
+      <UsageCheckFigure check={session.check} />
     </dl>
   );
 }

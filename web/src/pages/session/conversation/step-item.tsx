@@ -1,6 +1,6 @@
 /** A model call: what was thought and said, and what it took. */
 import { useFormat } from "../../../format";
-import { Text } from "../../../parts";
+import { Badge, Text } from "../../../parts";
 import { useText } from "../../../text";
 import { useTexts } from "../data/use-texts";
 import { useSessionTools } from "../session-context";
@@ -47,6 +47,7 @@ function StepHead({ spans, row }: ItemProps) {
       <button type="button" className={styles.title} onClick={() => tools.details(table.ids[row] ?? "")}>
         <Text>{table.models[row] ?? t.modelCall}</Text>
       </button>
+      {table.unlogged(row) && <Badge title={t.notInLogHint}>{t.notInLog}</Badge>}
       <Mark table={table} row={row} />
       <span className={styles.when}>{f.timeOfDay(table.start[row] ?? null)}</span>
       <span className={styles.sums}>

@@ -4,6 +4,9 @@ import { grown } from "./growing";
 import { SpanOrder } from "./span-order";
 
 export const KINDS = ["turn", "step", "tool", "span"] as const;
+/** The stream of calls that no message of the log has, as the store calls it. */
+const NOT_IN_LOG = "not in the log";
+
 export const STATUSES = ["open", "ok", "error", "cancelled", "unclosed"] as const;
 export type Kind = (typeof KINDS)[number];
 export type Status = (typeof STATUSES)[number];
@@ -92,6 +95,11 @@ export class SpanTable {
   /** Whether a span belongs to a subagent. */
   nested(row: number): boolean {
     return this.streams[this.stream[row] ?? 0] !== "";
+  }
+
+  /** Whether a span is a model call that no message of the log has. */
+  unlogged(row: number): boolean {
+    return this.streams[this.stream[row] ?? 0] === NOT_IN_LOG;
   }
 
   /** When a span ends, or until when it is known to go on. */

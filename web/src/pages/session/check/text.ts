@@ -1,0 +1,37 @@
+/** What the comparison with an agent's own total says. */
+import { words } from "../../../text";
+
+export const text = words({
+  en: {
+    name: "check",
+    status: { agree: "agrees", differ: "differs", nothing: "not checked" },
+    nothing: "Nothing to check by: the agent tells no total of its own",
+    checked: (requests: string) => `Compared with the agent's own total: ${requests} requests`,
+    difference: (kind: string, tokens: string, more: boolean) => `${kind}: the agent counts ${tokens} ${more ? "more" : "less"}`,
+    unlogged: (tokens: string) => `${tokens} tokens are known from that total alone: calls that no line of the log has`,
+    kinds: { input_tokens: "Input", output_tokens: "Output", cache_read_tokens: "Cache read", cache_write_tokens: "Cache write" },
+    reasons: {
+      killed: (requests: string) => `${requests} requests of a process that was killed are not in that total`,
+      missing: (name: string) => `Nothing is recorded of the log of ${name}`,
+      placeholder: (requests: string) => `The log holds only a placeholder for the output of ${requests} requests`,
+      unread: (lines: string) => `${lines} lines of its files could not be read: see the quarantine`,
+      unknown: "No reason found",
+    },
+  },
+  zh: {
+    name: "核对",
+    status: { agree: "一致", differ: "有差异", nothing: "未核对" },
+    nothing: "无从核对：该代理不提供自己的总计",
+    checked: (requests) => `已与代理自己的总计核对：${requests} 次请求`,
+    difference: (kind, tokens, more) => `${kind}：代理的计数${more ? "多" : "少"} ${tokens}`,
+    unlogged: (tokens) => `其中 ${tokens} 个 token 只出现在该总计中：日志里没有这些调用`,
+    kinds: { input_tokens: "输入", output_tokens: "输出", cache_read_tokens: "缓存读取", cache_write_tokens: "缓存写入" },
+    reasons: {
+      killed: (requests) => `被终止的进程的 ${requests} 次请求不在该总计中`,
+      missing: (name) => `没有记录到 ${name} 的日志`,
+      placeholder: (requests) => `有 ${requests} 次请求，日志中只有输出的占位数`,
+      unread: (lines) => `其文件中有 ${lines} 行无法读取：见隔离区`,
+      unknown: "未找到原因",
+    },
+  },
+});
