@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
@@ -23,6 +24,7 @@ from agenttrace.store import pruning
 from agenttrace.store.database import connect
 from agenttrace.views.status import collected
 
+DATA = Path(__file__).resolve().parents[1] / "data"
 DAY = maintenance.DAY
 NOW = time.time()
 
@@ -245,3 +247,23 @@ def test_memory_of_sessions_that_ended_or_idle_is_freed(world: World, monkeypatc
     recorder.close()
     counts = dict(world.rows("SELECT session_id, events FROM sessions"))
     assert counts == {"ended": 9, "idle": 8, "busy": 8}
+
+
+def test_a_pruned_session_is_not_billed_again_by_its_agents_total(world: World) -> None:
+    """Claude Code writes what a session cost so far. Once its calls are pruned, that total must not stand for them."""
+    log = next(DATA.joinpath("claude-code-2.1.325").rglob("feedbd99-*.jsonl"))
+    copy = world.logs / log.name
+    copy.write_bytes(log.read_bytes())
+    world.record()
+    usage = world.rows("SELECT * FROM usage_rollup")
+    assert usage
+    world.run(now=time.time() + 400 * DAY)
+    assert world.sessions() == set()
+    lines = [line for line in log.read_bytes().splitlines() if b'"cost-state"' in line]
+    prompt = next(line for line in log.read_bytes().splitlines() if b'"type":"user"' in line)
+    again = json.loads(prompt) | {"uuid": "00000000-0000-4000-8000-000000000001"}
+    with copy.open("ab") as file:
+        file.write(json.dumps(again).encode() + b"\n")
+        file.write(json.dumps(json.loads(lines[-1]) | {"totalDuration": 999_999}).encode() + b"\n")
+    assert world.record() == 2
+    assert world.rows("SELECT * FROM usage_rollup") == usage

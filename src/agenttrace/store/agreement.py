@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from agenttrace.store.span_rows import USAGE_FIELDS
-from agenttrace.store.totals import COMPARED, Book, Call, Tokens, added, calls_of
+from agenttrace.store.totals import COMPARED, NOT_PRUNED, Book, Call, Tokens, added, calls_of
 
 Status = Literal["agree", "differ", "nothing"]
 
@@ -18,9 +18,9 @@ FIELDS = USAGE_FIELDS[:COMPARED]
 
 _STREAMS = f"""
 SELECT whose, max(at), {", ".join(f"sum({field})" for field in USAGE_FIELDS)} FROM totals
-WHERE session_id = ? AND scope = 'stream' GROUP BY whose ORDER BY whose
+WHERE session_id = ? AND scope = 'stream' AND {NOT_PRUNED} GROUP BY whose ORDER BY whose
 """
-_WITH_TOTALS = "SELECT DISTINCT session_id FROM totals WHERE scope IN ('session', 'stream')"
+_WITH_TOTALS = f"SELECT DISTINCT session_id FROM totals WHERE scope IN ('session', 'stream') AND {NOT_PRUNED}"
 _ESTIMATED = "SELECT estimated FROM responses WHERE response = ?"
 _QUARANTINED = """
 SELECT count(*) FROM quarantine WHERE file_id IN (

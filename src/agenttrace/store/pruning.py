@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from agenttrace.store.database import transaction
+from agenttrace.store.totals import FORGET_TOTALS, MARK_PRUNED
 
 _PORTION = 500
 #: Events that one piece of a sweep looks at.
@@ -102,6 +103,8 @@ def prune_session(connection: sqlite3.Connection, number: int) -> tuple[int, int
         ).rowcount
         connection.execute("DELETE FROM streams WHERE session_id = ?", (number,))
         connection.execute("DELETE FROM links WHERE session_id = ?", (number,))
+        connection.execute(FORGET_TOTALS, (number,))
+        connection.execute(MARK_PRUNED, (number,))
         connection.execute(_EMPTY_SESSION, (number,))
     return spans, events
 

@@ -31,7 +31,9 @@ VALUES ({", ".join("?" * (11 + len(USAGE_FIELDS)))})
 
 _COUNTS = f"""
 SELECT name, at, since, trace_id, parent_id, turn_index, model, {_FIELDS} FROM totals
-WHERE session_id = ? AND scope = 'session' ORDER BY name, at, model
+WHERE session_id = ?1 AND scope = 'session'
+    AND NOT EXISTS (SELECT 1 FROM totals WHERE session_id = ?1 AND scope = 'pruned')
+ORDER BY name, at, model
 """
 
 #: Calls that lines tell; those made up from totals must not explain totals.
@@ -42,6 +44,14 @@ WHERE spans.session_id = ? AND spans.stream {{stream}} ORDER BY responses.at, re
 """
 
 _TURNS = "SELECT start FROM spans WHERE session_id = ? AND stream = ? AND kind = 'turn' ORDER BY start"
+
+#: Of a session that was pruned the calls are gone, so no total can be compared with them, then and later.
+FORGET_TOTALS = "DELETE FROM totals WHERE session_id = ?"
+MARK_PRUNED = f"""
+INSERT INTO totals (session_id, scope, whose, name, moment, model, at, since, trace_id, turn_index, {_FIELDS})
+VALUES (?, 'pruned', '', '', 0, '', 0, 0, x'', -1{", 0" * len(USAGE_FIELDS)})
+"""
+NOT_PRUNED = "session_id NOT IN (SELECT session_id FROM totals WHERE scope = 'pruned')"
 
 Tokens = tuple[int, ...]
 

@@ -17,6 +17,7 @@ from agenttrace.model import Event, Usage
 from agenttrace.record import acts as a
 from agenttrace.record.agents.codex import Codex
 from agenttrace.record.agents.contract import Content, Source, Unusable
+from agenttrace.record.fold import Folder, StreamState
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data" / "codex-0.166.0"
@@ -266,10 +267,10 @@ def test_a_count_before_its_items_belongs_to_them() -> None:
     assert list(used.values()) == [110, 220]
     (tool,) = played.of(a.ToolBegin)
     assert tool.step == next(iter(used))
-    assert [type(act) for act in played.acts if isinstance(act, a.StepBegin | a.TurnEnd)] == [
+    assert [type(act) for act in played.acts if isinstance(act, a.StepBegin | a.Answered)] == [
         a.StepBegin,
         a.StepBegin,
-        a.TurnEnd,
+        a.Answered,
     ]
 
 
@@ -287,8 +288,9 @@ def test_a_resumed_copy_of_such_a_log_shares_its_names() -> None:
 
 
 def test_a_preamble_does_not_end_the_turn() -> None:
-    """The model says what it will do and calls a tool: the turn goes on, as one turn."""
-    played = counted_first(
+    """The model says what it will do and calls a tool: the turn goes on, as one turn; the last answer ends it."""
+    rows = [
+        meta(cli_version="0.46.0"),
         event_msg("user_message", 1, message="do it"),
         count(100, 100, 2),
         said("let me look", 3),
@@ -296,11 +298,19 @@ def test_a_preamble_does_not_end_the_turn() -> None:
         answer("c1", second=5),
         count(300, 200, 6),
         said("done", 7),
-    )
-    turns = [act for act in played.acts if isinstance(act, a.TurnBegin | a.TurnEnd)]
-    assert [type(act) for act in turns] == [a.TurnBegin, a.TurnEnd, a.TurnBegin, a.TurnEnd]
-    assert len({act.turn for act in turns}) == 1
-    assert turns[0].turn is not None
+    ]
+    folder = Folder(THREAD, "main", "codex", StreamState())
+    source = Source(agent="codex", session_id=THREAD)
+    for number, row in enumerate(rows):
+        event = codex.decode(json.dumps(row).encode(), source)
+        assert isinstance(event, Event)
+        folder.feed(bytes([number]) * 16, event.at, codex.acts(event, source, folder.state.memory))
+        if number == 4:
+            assert folder.state.state == "working"
+    kinds = Counter(span.kind for span in folder.changed.values())
+    assert kinds == {"turn": 1, "step": 2, "tool": 1}
+    assert {span.status for span in folder.changed.values()} == {"ok"}
+    assert folder.state.state == "waiting"
 
 
 @pytest.mark.parametrize(

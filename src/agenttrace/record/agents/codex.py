@@ -6,9 +6,8 @@ add where turns begin and end. How tokens are counted is told in ``codex_usage.p
 ``memory`` holds, for this module: ``turn``, the open turn's id, in logs that mark turns; ``step``, the open
 step, with ``spoke``, ``called`` and ``answered`` (what it has had); ``calls`` that wait for their answer, with what is
 known of how they ended; ``model``; of the first ``session_meta``: ``named``, ``origin``, ``delegate`` (a review or the
-like), ``spawned``; in logs that do not mark turns and count first: ``asked``, the name of the turn, and ``over``,
-whether an answer ended it; of a review that is an item: ``reviewer`` while its first turn is still to come, and
-``reviewed`` after it.
+like), ``spawned``; of a review that is an item: ``reviewer`` while its first turn is still to come, and ``reviewed``
+after it.
 """
 
 from __future__ import annotations
@@ -285,12 +284,8 @@ def _prompt(text: str, memory: Memory) -> Iterator[a.Act]:
         yield from usage.end_of_answer(memory)
         _forget_turn(memory)
     memory["trail"] = digest
-    memory.pop("over", None)
-    if memory.get("counts_first"):
-        memory["asked"] = f"{memory.get('steps', 0)} {digest}"
     asked = text.rpartition(_IDE_REQUEST)[2].strip() or text
-    turn = memory.get("turn") or memory.get("asked")
-    yield a.TurnBegin(asked[:PROMPT_LIMIT], memory.get("origin", "user"), turn)
+    yield a.TurnBegin(asked[:PROMPT_LIMIT], memory.get("origin", "user"), memory.get("turn"))
 
 
 def _forget_turn(memory: Memory) -> None:
@@ -349,8 +344,8 @@ def _response_item(event: Event, source: Source, memory: Memory) -> Iterator[a.A
         yield from _begin_call(item, memory)
     elif item.type == "message":
         memory["spoke"] = True
-    if memory.get("counts_first"):
-        yield from _perhaps_over(item, memory)
+        if memory.get("counts_first") and not memory.get("called") and not memory.get("turn"):
+            yield a.Answered()
 
 
 def _open_step(item: lines.Item, memory: Memory) -> Iterator[a.Act]:
@@ -361,15 +356,6 @@ def _open_step(item: lines.Item, memory: Memory) -> Iterator[a.Act]:
         return
     yield from usage.begin_step(memory)
     memory["item"] = name
-
-
-def _perhaps_over(item: lines.Item, memory: Memory) -> Iterator[a.Act]:
-    """Where nothing stands behind an answer, the turn is over when the model spoke and called nothing so far."""
-    if item.type == "message" and not memory.get("called") and not memory.get("turn"):
-        memory["over"] = True
-        yield a.TurnEnd(turn=memory.get("asked"))
-    elif memory.pop("over", None):
-        yield a.TurnBegin(turn=memory.get("asked"))
 
 
 def _begin_call(item: lines.Item, memory: Memory) -> Iterator[a.Act]:

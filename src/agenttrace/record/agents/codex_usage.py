@@ -118,8 +118,6 @@ def _responded(name: str, tokens: Tokens, source: Source, memory: Memory) -> Ite
 def begin_step(memory: Memory) -> Iterator[a.Act]:
     """The next model call begins."""
     forget_step(memory)
-    if memory.pop("over", None):
-        yield a.TurnBegin(turn=memory.get("asked"))
     memory["steps"] = memory.get("steps", 0) + 1
     memory["step"] = f"step {memory['steps']}"
     yield a.StepBegin(memory["step"], model=memory.get("model"))
