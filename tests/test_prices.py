@@ -239,16 +239,19 @@ def test_every_vendor_names_its_source_and_every_model_stands_once() -> None:
     """The table says where its figures come from, and no name has two prices."""
     table = shipped_file()
     assert table.pop("version") == SHIPPED.version
-    assert all(block["source"] and block["currency"] for block in table.values())
-    names = [price.model for price in SHIPPED.shipped]
-    assert len(names) == len(set(names)) == sum(len(block["models"]) for block in table.values())
+    assert all(block["source"] and block["currency"] and block["checked"] for block in table.values())
+    entries = [(price.model, price.since) for price in SHIPPED.shipped]
+    assert len(entries) == len(set(entries))
+    assert len({model for model, _ in entries}) == sum(len(block["models"]) for block in table.values())
+    assert all(price.checked for price in SHIPPED.shipped)
 
 
 @pytest.mark.parametrize("price", SHIPPED.shipped, ids=lambda price: price.model)
 def test_every_shipped_price_is_found_by_its_own_name(price: Price) -> None:
     """No entry hides another, and a provider in front changes nothing."""
-    assert SHIPPED.price(price.model.rstrip("*")) is price
-    assert SHIPPED.price(f"provider/{price.model.rstrip('*')}") is price
+    day = price.since or "2020-01-01"
+    assert SHIPPED.price(price.model.rstrip("*"), day) is price
+    assert SHIPPED.price(f"provider/{price.model.rstrip('*')}", day) is price
 
 
 def with_overrides(*overrides: Price) -> PriceTable:

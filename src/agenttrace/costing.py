@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from agenttrace.model import Usage
+from agenttrace.model import Price, Usage
 from agenttrace.prices import MILLION, PriceTable, cost_micros, cost_numerator, displayed
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ class Bill:
         self.requests += row.requests
         self.estimated += row.estimated
         self.copies += row.copies
-        self._price(row.model, row.usage)
+        self._price(row.model, row.usage, row.day, row.variant)
 
-    def _price(self, model: str, usage: Usage) -> None:
-        if usage.total == 0:
+    def _price(self, model: str, usage: Usage, day: str, variant: str) -> None:
+        if usage.total == 0 and usage.web_searches == 0:
             return
         self.models.add(model)
-        price = self._prices.price(model)
+        price = self._prices.price(model, day, variant)
         if price is None:
             self.unpriced_tokens += usage.total
             self.unpriced_models.add(model)
@@ -145,10 +145,15 @@ class Cashier:
 NO_COST: tuple[float | None, str | None] = (None, None)
 
 
+def price_of(row: SpanRow, prices: PriceTable) -> Price | None:
+    """What the tokens of a model call cost, on its day and in its terms."""
+    return prices.price(row.billed_model or "", row.day or "", row.variant or "")
+
+
 def cost_of(row: SpanRow, cashier: Cashier) -> tuple[float | None, str | None]:
     """What a model call cost; nothing is told where another session pays for it, or its model has no price."""
     usage = row.usage if row.counted else None
-    price = cashier.prices.price(row.billed_model or "")
+    price = price_of(row, cashier.prices)
     if price is None or usage is None or not usage.total:
         return NO_COST
     micros, currency = displayed(cost_micros(price, usage), price.currency, cashier.settings)

@@ -87,8 +87,20 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     cache_read: int | None = None
     cache_write: int | None = None
     cache_write_1h: int | None = None
-    #: Where the figures come from: the shipped table with its version, or the user's settings.
+    #: For one search that the provider ran.
+    web_search: int | None = None
+    #: The first day on which it holds; empty: always.
+    since: str = ""
+    #: Other prices of the same model: for prompts of more tokens than the number, for ``fast`` mode, at ``peak`` hours.
+    above: tuple[tuple[int, Price], ...] = ()
+    fast: Price | None = None
+    peak: Price | None = None
+    #: What a place of inference multiplies the price of tokens by, in thousandths: ``us``.
+    places: dict[str, int] = {}
+    #: Where the figures come from: the shipped table with its version, a file, or the user's settings.
     source: str = ""
+    #: The day on which the source was looked at.
+    checked: str = ""
 
 
 class Session(msgspec.Struct, kw_only=True):

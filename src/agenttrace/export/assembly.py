@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import msgspec
 
-from agenttrace.costing import Cashier
+from agenttrace.costing import Cashier, price_of
 from agenttrace.destinations import Content, DestinationSettings
 from agenttrace.export.ledger import Entry
 from agenttrace.export.span import ExportSession, ExportSpan, Text, TextKind
@@ -216,7 +216,7 @@ class Assembly:
         return self._let_through(self._switch("error", row.kind == "tool"), _text(attributes.get("error")))
 
     def _cost(self, row: SpanRow, usage: Usage | None) -> tuple[Decimal | None, str | None]:
-        price = self._cashier.prices.price(row.billed_model or "") if usage is not None else None
+        price = price_of(row, self._cashier.prices) if usage is not None else None
         if price is None or usage is None:
             return None, None
         return Decimal(cost_micros(price, usage)) / MILLION, price.currency

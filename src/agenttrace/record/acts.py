@@ -108,6 +108,8 @@ class ResponseUsage(Act, frozen=True):
     estimated: bool = False
     #: Creates a step of its own even when one is open (calls outside the turn, such as compaction).
     detached: bool = False
+    #: How it was served, where prices depend on that, in words of the provider: ``fast``, ``us``.
+    terms: str = ""
 
 
 class SideCall(Act, frozen=True, kw_only=True):

@@ -84,6 +84,7 @@ class UsageFact(msgspec.Struct, gc=False):
     estimated: bool
     #: How often it was logged again; -1: only in lines whose events were recorded before.
     copies: int = 0
+    terms: str = ""
 
 
 class Folder:
@@ -506,7 +507,8 @@ class Folder:
             step.response_name, step.response = act.response, ids.response_key(act.response)
         self._touch(step)
         self._claim(
-            step.response, UsageFact(act.usage, act.model or step.model or UNKNOWN_MODEL, self._at, act.estimated)
+            step.response,
+            UsageFact(act.usage, act.model or step.model or UNKNOWN_MODEL, self._at, act.estimated, terms=act.terms),
         )
 
     def repeat_usage(self, at: int | None, act: a.ResponseUsage) -> None:
@@ -516,7 +518,7 @@ class Folder:
             return  # as on nearly every line of a response but the first
         self._repeated = (act, at)
         model = act.model or UNKNOWN_MODEL
-        self._claim(ids.response_key(act.response), UsageFact(act.usage, model, at, act.estimated, copies=-1))
+        self._claim(ids.response_key(act.response), UsageFact(act.usage, model, at, act.estimated, -1, act.terms))
 
     def _side_call(self, act: a.SideCall) -> None:
         model = act.model or UNKNOWN_MODEL
@@ -546,6 +548,7 @@ class Folder:
             return
         fact.copies += 1 + told.copies
         fact.at = min(fact.at, told.at)
+        fact.terms = max(fact.terms, told.terms)
         if (told.usage, told.estimated, told.model) == (fact.usage, fact.estimated, fact.model):
             return  # as on nearly every line of a response but the first
         fact.model = named_model(told.model, fact.model)

@@ -273,7 +273,7 @@ class Pipeline:
         number = session.id
         for stream, folder in live.folders.items():
             batch.claims += [
-                Claim(key, number, fact.at, fact.model, fact.estimated, fact.copies, fact.usage)
+                Claim(key, number, fact.at, fact.model, fact.estimated, fact.copies, fact.usage, fact.terms)
                 for key, fact in folder.usage.items()
             ]
             if not folder.fed:

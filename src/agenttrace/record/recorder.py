@@ -17,6 +17,7 @@ import msgspec
 
 from agenttrace.config import Settings, SettingsError, did_you_mean
 from agenttrace.ids import session_number
+from agenttrace.prices import shape as price_shape
 from agenttrace.record.agents import AGENTS, is_side_file
 from agenttrace.record.agents.contract import Agent, Source
 from agenttrace.record.calendar import day_finder, zone_name
@@ -81,7 +82,7 @@ class Recorder:
         self.connection = connect(settings.home / "agenttrace.db")
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
         day_of = day_finder(settings.usage.timezone)
-        keep_days(self.connection, zone_name(settings.usage.timezone), day_of)
+        keep_days(self.connection, f"{zone_name(settings.usage.timezone)}; prices {price_shape()}", day_of)
         keep_destinations(self.connection, settings.destinations)
         self.pipeline = Pipeline(
             self.connection,

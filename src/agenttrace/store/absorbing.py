@@ -36,9 +36,9 @@ _STATEMENTS = (
         AND response IN (SELECT response FROM spans WHERE session_id = :part AND response IS NOT NULL)
     """,
     f"""
-    INSERT INTO usage_rollup (day, session_id, model, {_SUMS})
-    SELECT day, :whole, model, {_SUMS} FROM usage_rollup WHERE session_id = :part
-    ON CONFLICT (day, session_id, model) DO UPDATE SET {_ADDED}
+    INSERT INTO usage_rollup (day, session_id, model, variant, {_SUMS})
+    SELECT day, :whole, model, variant, {_SUMS} FROM usage_rollup WHERE session_id = :part
+    ON CONFLICT (day, session_id, model, variant) DO UPDATE SET {_ADDED}
     """,
     "DELETE FROM usage_rollup WHERE session_id = :part",
     """

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from agenttrace.model import Session, Usage
+from agenttrace.prices import variant_of
 
 Wanted = TypeVar("Wanted")
 
@@ -34,22 +35,24 @@ _OUTPUT = 1
 #: The first fields are disjoint; those after them are parts of them.
 _DISJOINT = 4
 _LATEST = 2**62
+#: Columns of a response before its tokens.
+_BEFORE_TOKENS = 9
 
 _UPSERT_RESPONSE = f"""
-INSERT OR REPLACE INTO responses (response, session_id, at, day, model, estimated, copies, {_TOKENS})
-VALUES ({", ".join("?" * (7 + len(_FIELDS)))})
+INSERT OR REPLACE INTO responses (response, session_id, at, day, model, estimated, copies, terms, variant, {_TOKENS})
+VALUES ({", ".join("?" * (9 + len(_FIELDS)))})
 """
 
 _ADD_ROLLUP = f"""
-INSERT INTO usage_rollup (day, session_id, model, requests, estimated, copies, {_TOKENS})
-VALUES ({", ".join("?" * (6 + len(_FIELDS)))})
-ON CONFLICT (day, session_id, model) DO UPDATE SET
+INSERT INTO usage_rollup (day, session_id, model, variant, requests, estimated, copies, {_TOKENS})
+VALUES ({", ".join("?" * (7 + len(_FIELDS)))})
+ON CONFLICT (day, session_id, model, variant) DO UPDATE SET
     requests = requests + excluded.requests, estimated = estimated + excluded.estimated,
     copies = copies + excluded.copies,
     {", ".join(f"{name} = {name} + excluded.{name}" for name in _FIELDS)}
 """
 
-_DROP_EMPTY = "DELETE FROM usage_rollup WHERE day = ? AND session_id = ? AND model = ? AND requests = 0"
+_DROP_EMPTY = "DELETE FROM usage_rollup WHERE day = ? AND session_id = ? AND model = ? AND variant = ? AND requests = 0"
 
 
 class Claim(NamedTuple):
@@ -64,6 +67,8 @@ class Claim(NamedTuple):
     #: a claim counts no mention, and it may raise the usage of a response that is known, never add one.
     copies: int
     usage: Usage
+    #: How it was served, where prices depend on that: ``fast``, ``us``.
+    terms: str = ""
 
 
 class _Entry(NamedTuple):
@@ -75,7 +80,23 @@ class _Entry(NamedTuple):
     model: str
     estimated: int
     copies: int
+    terms: str
+    #: What its price depends on beside model and day.
+    variant: str
     tokens: tuple[int, ...]
+
+
+def _entry(claim: Claim, day: str) -> _Entry:
+    """A response as its first claim tells it."""
+    tokens = _tokens(claim.usage)
+    variant = _variant(claim.model, tokens, claim.at, claim.terms)
+    place = (claim.session, claim.at, day, claim.model)
+    return _Entry(*place, int(claim.estimated), claim.copies, claim.terms, variant, tokens)
+
+
+def _variant(model: str, tokens: tuple[int, ...], at: int, terms: str) -> str:
+    prompt = sum(tokens[:_DISJOINT]) - tokens[_OUTPUT]
+    return variant_of(model, prompt, at, terms)
 
 
 def weight(usage: Usage, estimated: bool) -> tuple[object, ...]:
@@ -212,18 +233,7 @@ def replace(
 ) -> set[bytes]:
     """Take responses out, and enter claims in place of what was known of theirs; those that are new or others now."""
     gone = set(removed)
-    after = {
-        claim.response: _Entry(
-            claim.session,
-            claim.at,
-            day_of(claim.at),
-            claim.model,
-            int(claim.estimated),
-            claim.copies,
-            _tokens(claim.usage),
-        )
-        for claim in claims
-    }
+    after = {claim.response: _entry(claim, day_of(claim.at)) for claim in claims}
     before = _load(connection, gone | after.keys())
     changed = {response: entry for response, entry in after.items() if before.get(response) != entry}
     connection.executemany("DELETE FROM responses WHERE response = ?", ((response,) for response in gone))
@@ -251,22 +261,20 @@ def _held_by(connection: sqlite3.Connection, moved: Moved) -> dict[bytes, set[in
 
 
 def _merge(known: _Entry | None, claim: Claim, rank: _StoredRanks, day_of: Callable[[int], str]) -> _Entry:
-    tokens = _tokens(claim.usage)
     if known is None:
-        return _Entry(
-            claim.session, claim.at, day_of(claim.at), claim.model, int(claim.estimated), claim.copies, tokens
-        )
-    session, at, day, model, estimated, copies, old_tokens = known
-    if _weight(tokens, claim.estimated) > _weight(old_tokens, bool(estimated)):
-        estimated = int(claim.estimated)
-    else:
-        tokens = old_tokens
+        return _entry(claim, day_of(claim.at))
+    session, at, day, model, estimated, copies, terms, _, tokens = known
+    if _weight(_tokens(claim.usage), claim.estimated) > _weight(tokens, bool(estimated)):
+        estimated, tokens = int(claim.estimated), _tokens(claim.usage)
+    # Copies may not tell them; two that differ never depend on the order.
+    terms = max(terms, claim.terms)
     if claim.session != session and rank(claim.session) < rank(session):
         session = claim.session
     if claim.at < at:
         at, day = claim.at, day_of(claim.at)
     model = named_model(claim.model, model)
-    return _Entry(session, at, day, model, estimated, copies + claim.copies + 1, tokens)
+    variant = _variant(model, tokens, at, terms)
+    return _Entry(session, at, day, model, estimated, copies + claim.copies + 1, terms, variant, tokens)
 
 
 class _StoredRanks:
@@ -287,13 +295,12 @@ def _load(connection: sqlite3.Connection, responses: set[bytes]) -> dict[bytes, 
     found: dict[bytes, _Entry] = {}
     for part in _portions(list(responses)):
         rows = connection.execute(
-            f"SELECT response, session_id, at, day, model, estimated, copies, {_TOKENS} "
+            f"SELECT response, session_id, at, day, model, estimated, copies, terms, variant, {_TOKENS} "
             f"FROM responses WHERE response IN ({','.join('?' * len(part))})",
             part,
         )
         for row in rows:
-            response, session, at, day, model, estimated, copies, *tokens = row
-            found[response] = _Entry(session, at, day, model, estimated, copies, tuple(tokens))
+            found[row[0]] = _Entry._make((*row[1:_BEFORE_TOKENS], tuple(row[_BEFORE_TOKENS:])))
     return found
 
 
@@ -305,10 +312,10 @@ def _portions(wanted: list[Wanted]) -> Iterator[list[Wanted]]:
 
 def _apply(connection: sqlite3.Connection, before: Iterable[_Entry], after: Iterable[_Entry]) -> None:
     """Move the roll-up by the difference."""
-    sums: dict[tuple[str, int, str], list[int]] = {}
+    sums: dict[tuple[str, int, str, str], list[int]] = {}
     for sign, entries in ((-1, before), (1, after)):
         for entry in entries:
-            row = sums.setdefault((entry.day, entry.session, entry.model), [0] * (3 + len(_FIELDS)))
+            row = sums.setdefault((entry.day, entry.session, entry.model, entry.variant), [0] * (3 + len(_FIELDS)))
             row[0] += sign
             row[1] += sign * entry.estimated
             row[2] += sign * entry.copies
@@ -320,13 +327,16 @@ def _apply(connection: sqlite3.Connection, before: Iterable[_Entry], after: Iter
 
 
 def rebuild_rollup(connection: sqlite3.Connection, *, day_of: Callable[[int], str]) -> None:
-    """Recompute days and sums from the ledger, after the time zone setting changed."""
-    days = ((day_of(at), response) for response, at in connection.execute("SELECT response, at FROM responses"))
-    connection.executemany("UPDATE responses SET day = ? WHERE response = ?", list(days))
+    """Recompute days, variants and sums from the ledger, after the time zone or the steps of prices changed."""
+    rows = connection.execute(f"SELECT response, at, model, terms, {_TOKENS} FROM responses").fetchall()
+    connection.executemany(
+        "UPDATE responses SET day = ?, variant = ? WHERE response = ?",
+        ((day_of(at), _variant(model, tuple(tokens), at, terms), key) for key, at, model, terms, *tokens in rows),
+    )
     connection.execute("DELETE FROM usage_rollup")
     sums = ", ".join(f"sum({name})" for name in _FIELDS)
     connection.execute(
-        f"INSERT INTO usage_rollup (day, session_id, model, requests, estimated, copies, {_TOKENS}) "
-        f"SELECT day, session_id, model, count(*), sum(estimated), sum(copies), {sums} "
-        "FROM responses GROUP BY day, session_id, model"
+        f"INSERT INTO usage_rollup (day, session_id, model, variant, requests, estimated, copies, {_TOKENS}) "
+        f"SELECT day, session_id, model, variant, count(*), sum(estimated), sum(copies), {sums} "
+        "FROM responses GROUP BY day, session_id, model, variant"
     )

@@ -53,6 +53,9 @@ class UsageRow(NamedTuple):
     usage: Usage
     #: The part of the group, where groups were split.
     part: str = ""
+    #: What the price depends on beside the model.
+    day: str = ""
+    variant: str = ""
 
 
 class RawLine(NamedTuple):
@@ -273,15 +276,19 @@ def usage_rows(
     projects: Sequence[str] = (),
     models: Sequence[str] = (),
 ) -> list[UsageRow]:
-    """Tokens per group, part of the group and model, in their order; of what is named, one must fit, where any is."""
+    """Tokens per group, part of the group, model, and what its price depends on; in the order of the groups.
+
+    Of what is named, one must fit, where any is.
+    """
     where, values = _usage_filter(since_day, before_day, {"agent": agents, "project": projects, "model": models})
     join = "JOIN sessions s ON s.id = u.session_id" if "s." in f"{_GROUPS[by]} {_GROUPS[split]} {where}" else ""
     rows = connection.execute(
-        f"SELECT {_GROUPS[by]} AS whole, {_GROUPS[split]} AS part, u.model, {_SUMS} FROM usage_rollup u {join} "
-        f"WHERE {where} GROUP BY whole, part, u.model ORDER BY whole, part, u.model",
+        f"SELECT {_GROUPS[by]} AS whole, u.model, {_SUMS}, {_GROUPS[split]} AS part, u.day, u.variant "
+        f"FROM usage_rollup u {join} WHERE {where} GROUP BY whole, part, u.model, u.day, u.variant "
+        "ORDER BY whole, part, u.model, u.day, u.variant",
         values,
     )
-    return [_usage_row((row[0], *row[2:]), row[1]) for row in rows]
+    return list(map(_usage_row, rows))
 
 
 def _usage_filter(
@@ -299,9 +306,9 @@ def _usage_filter(
     return " AND ".join(where), values
 
 
-def _usage_row(row: Sequence[Any], part: str = "") -> UsageRow:
-    group, model, requests, estimated, copies = row[:5]
-    return UsageRow(group, model, requests, estimated, copies, _usage(row[5:]), part)
+def _usage_row(row: Sequence[Any]) -> UsageRow:
+    counts, place = row[5 : 5 + len(USAGE_FIELDS)], row[5 + len(USAGE_FIELDS) :]
+    return UsageRow._make((*row[:5], _usage(counts), *place))
 
 
 def _usage(counts: Sequence[int]) -> Usage:
@@ -314,8 +321,8 @@ def usage_by_session(connection: sqlite3.Connection, numbers: Sequence[int]) -> 
     for start in range(0, len(numbers), 500):
         part = numbers[start : start + 500]
         rows = connection.execute(
-            f"SELECT u.session_id, u.model, {_SUMS} FROM usage_rollup u "
-            f"WHERE u.session_id IN ({','.join('?' * len(part))}) GROUP BY u.session_id, u.model",
+            f"SELECT u.session_id, u.model, {_SUMS}, '', u.day, u.variant FROM usage_rollup u "
+            f"WHERE u.session_id IN ({','.join('?' * len(part))}) GROUP BY u.session_id, u.model, u.day, u.variant",
             part,
         )
         for row in rows:

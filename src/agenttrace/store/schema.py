@@ -336,4 +336,35 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE responses ADD COLUMN web_searches INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE usage_rollup ADD COLUMN web_searches INTEGER NOT NULL DEFAULT 0;
     """,
+    """
+    -- How a response was served, and what its price depends on beside model and day: see prices.py.
+    ALTER TABLE responses ADD COLUMN terms TEXT NOT NULL DEFAULT '';
+    ALTER TABLE responses ADD COLUMN variant TEXT NOT NULL DEFAULT '';
+
+    -- The same sums, by variant as well; they are made anew when recording starts.
+    CREATE TABLE new_rollup (
+        day          TEXT NOT NULL,
+        session_id   INTEGER NOT NULL,
+        model        TEXT NOT NULL,
+        variant      TEXT NOT NULL,
+        requests     INTEGER NOT NULL,
+        estimated    INTEGER NOT NULL,
+        copies       INTEGER NOT NULL,
+        input_tokens          INTEGER NOT NULL,
+        output_tokens         INTEGER NOT NULL,
+        cache_read_tokens     INTEGER NOT NULL,
+        cache_write_tokens    INTEGER NOT NULL,
+        cache_write_1h_tokens INTEGER NOT NULL,
+        reasoning_tokens      INTEGER NOT NULL,
+        web_searches          INTEGER NOT NULL,
+        PRIMARY KEY (day, session_id, model, variant)
+    ) WITHOUT ROWID;
+    INSERT INTO new_rollup
+    SELECT day, session_id, model, '', requests, estimated, copies, input_tokens, output_tokens, cache_read_tokens,
+        cache_write_tokens, cache_write_1h_tokens, reasoning_tokens, web_searches
+    FROM usage_rollup;
+    DROP TABLE usage_rollup;
+    ALTER TABLE new_rollup RENAME TO usage_rollup;
+    CREATE INDEX idx_rollup_session ON usage_rollup(session_id);
+    """,
 )

@@ -33,7 +33,8 @@ _DEEPEST = 64
 _ROWS = f"""
 SELECT spans.span_id, trace_id, parent_id, stream, kind, name, start, "end", status, spans.model, turn_index, step_n,
     {{attributes}}, changed, responses.model, {", ".join(f"responses.{name}" for name in USAGE_FIELDS)},
-    responses.session_id IS NULL OR responses.session_id = spans.session_id, responses.estimated, FALSE
+    responses.session_id IS NULL OR responses.session_id = spans.session_id, responses.estimated, FALSE,
+    responses.day, responses.variant
 FROM spans LEFT JOIN responses USING (response)
 WHERE spans.session_id = :session AND ({{where}})
 ORDER BY start, turn_index, CASE kind WHEN 'turn' THEN 0 WHEN 'step' THEN 1 ELSE 2 END, span_no
@@ -106,6 +107,9 @@ class SpanRow(NamedTuple):
     estimated: int | None
     #: Where the log left it open: 1 for one that the result of its call ended, 2 for the end of the log.
     ended_by: int
+    #: What the price depends on beside the model.
+    day: str | None
+    variant: str | None
 
     @property
     def usage(self) -> Usage | None:

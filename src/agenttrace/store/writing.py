@@ -178,7 +178,7 @@ def _insert(connection: sqlite3.Connection, statement: str, rows: list[tuple[Any
 
 
 def keep_days(connection: sqlite3.Connection, zone: str, day_of: Callable[[int], str]) -> None:
-    """Count all days anew when the time zone they are counted in has changed."""
+    """Make days and sums anew when what they are counted by has changed: the time zone, the steps of prices."""
     row = connection.execute("SELECT value FROM meta WHERE key = 'usage_zone'").fetchone()
     if row is not None and row[0] == zone:
         return

@@ -57,6 +57,8 @@ _CHAIN = 64
 #: An id made from a clock alone, as some proxies give: another response may have the same.
 _NOT_UNIQUE = re.compile(r"[A-Za-z_.:-]{0,16}[0-9][0-9TZ:._+-]{7,}")
 _SYNTHETIC = "<synthetic>"
+#: How a response was served, as far as prices depend on it: ``speed`` and ``inference_geo``.
+_PRICED_TERMS = frozenset({"fast", "us"})
 _SUBAGENT_TOOLS = frozenset({"Agent", "Task", "Workflow"})
 #: Tools that ask the user something; everything else that waits for the user is not logged.
 _ASKING = frozenset({"AskUserQuestion", "ExitPlanMode"})
@@ -338,7 +340,8 @@ def _usage(message: Message, step: str, memory: dict[str, Any], found: list[Act]
 def _told(message: Message, tokens: Tokens, step: str, *, finished: bool) -> ResponseUsage:
     output = count(tokens.output_tokens)
     estimated = message.stop_reason is None and output <= _PLACEHOLDER and not finished
-    return ResponseUsage(f"claude:{step}", _counted(tokens, output), message.model, step, estimated)
+    terms = " ".join(term for term in (tokens.speed, tokens.inference_geo) if term in _PRICED_TERMS)
+    return ResponseUsage(f"claude:{step}", _counted(tokens, output), message.model, step, estimated, terms=terms)
 
 
 @lru_cache(maxsize=256)

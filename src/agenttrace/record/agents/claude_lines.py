@@ -73,6 +73,8 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     output_tokens: int | None = None
     cache_creation: CacheCreation | None = None
     server_tool_use: ServerTools | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
     output_tokens_details: OutputDetails | None = None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.costing import Cashier, cost_of
+from agenttrace.costing import Cashier, cost_of, price_of
 from agenttrace.model import Price, Session
 from agenttrace.prices import MILLION
 from agenttrace.record.contents import Said, attributes_of
@@ -133,7 +133,7 @@ def _facts(row: SpanRow) -> dict[str, Any]:
 
 def _money(row: SpanRow, prices: Cashier) -> dict[str, Any]:
     cost, currency = cost_of(row, prices)
-    price = None if row.input_tokens is None else prices.prices.price(row.billed_model or "")
+    price = None if row.input_tokens is None else price_of(row, prices.prices)
     return {"cost": cost, "currency": currency, "price": None if price is None else _price_info(price)}
 
 
