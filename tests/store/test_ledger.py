@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from agenttrace.ids import response_key
 from agenttrace.model import Session, Span, Usage
+from agenttrace.prices import variant_of
 from agenttrace.store import ledger
 from agenttrace.store.database import connect
 from agenttrace.store.ledger import UNKNOWN_MODEL, Claim
@@ -26,7 +27,10 @@ reuses_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixtu
 HOUR = 3_600_000_000
 SESSIONS = range(1, 6)
 RESPONSES = [response_key(name) for name in ("a", "b", "c", "d")]
-MODELS = ["model-0", "model-1", UNKNOWN_MODEL]
+MODELS = ["model-0", "model-1", UNKNOWN_MODEL, "deepseek-flash"]
+
+
+TOKENS = Usage.__struct_fields__
 
 
 def day_of(at: int) -> str:
@@ -60,12 +64,15 @@ class Store:
 
     def responses(self) -> dict[bytes, tuple[object, ...]]:
         """The ledger."""
-        rows = self.connection.execute("SELECT * FROM responses").fetchall()
+        columns = "response, session_id, at, day, model, variant, terms, estimated, copies"
+        rows = self.connection.execute(f"SELECT {columns}, {', '.join(TOKENS)} FROM responses").fetchall()
         return {row[0]: row[1:] for row in rows}
 
     def rollup(self) -> dict[tuple[object, ...], tuple[int, ...]]:
-        """The sums by day, session and model."""
-        return {row[:3]: row[3:] for row in self.connection.execute("SELECT * FROM usage_rollup")}
+        """The sums by day, session, model and variant."""
+        columns = "day, session_id, model, variant, requests, estimated, copies"
+        rows = self.connection.execute(f"SELECT {columns}, {', '.join(TOKENS)} FROM usage_rollup")
+        return {row[:4]: row[4:] for row in rows}
 
 
 def _span(claim: Claim) -> Span:
@@ -144,7 +151,9 @@ def claims(draw: st.DrawFn) -> Claim:
             cache_write_tokens=draw(small),
             cache_write_1h_tokens=draw(st.integers(0, 1)),
             reasoning_tokens=draw(st.integers(0, 1)),
+            web_searches=draw(st.integers(0, 1)),
         ),
+        terms=draw(st.sampled_from(["", "fast", "us"])),
     )
 
 
@@ -178,12 +187,15 @@ def _entry(case: Case, mentions: Sequence[Claim]) -> tuple[object, ...]:
 
     best = max(mentions, key=lambda claim: ledger.weight(claim.usage, claim.estimated))
     at = min(claim.at for claim in mentions)
-    named = {claim.model for claim in mentions} - {UNKNOWN_MODEL}
+    model = max({claim.model for claim in mentions} - {UNKNOWN_MODEL}, default=UNKNOWN_MODEL)
+    terms = max(claim.terms for claim in mentions)
     return (
         min({claim.session for claim in mentions}, key=first_had),
         at,
         day_of(at),
-        max(named, default=UNKNOWN_MODEL),
+        model,
+        variant_of(model, best.usage.total - best.usage.output_tokens, at, terms),
+        terms,
         int(best.estimated),
         sum(claim.copies + 1 for claim in mentions) - 1,
         *tokens_of(best.usage),
@@ -191,21 +203,14 @@ def _entry(case: Case, mentions: Sequence[Claim]) -> tuple[object, ...]:
 
 
 def tokens_of(usage: Usage) -> tuple[int, ...]:
-    return (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_tokens,
-        usage.cache_write_1h_tokens,
-        usage.reasoning_tokens,
-    )
+    return tuple(getattr(usage, name) for name in TOKENS)
 
 
 def summed(responses: dict[bytes, tuple[object, ...]]) -> dict[tuple[object, ...], tuple[int, ...]]:
     """The roll-up that a ledger must have."""
     sums: dict[tuple[object, ...], list[int]] = {}
-    for session, _, day, model, *figures in responses.values():
-        row = sums.setdefault((day, session, model), [0] * 9)
+    for session, _, day, model, variant, _, *figures in responses.values():
+        row = sums.setdefault((day, session, model, variant), [0] * (3 + len(TOKENS)))
         for place, figure in enumerate([1, *figures]):
             assert isinstance(figure, int)
             row[place] += figure
@@ -286,7 +291,7 @@ def test_a_resumed_session_owns_what_it_added(store: Store) -> None:
             store.write([claim(second, 7)], [session(second, born=5, last_at=7)])
             assert [entry[0] for entry in store.responses().values()] == [1]
             store.write([], [session(1, born=5, last_at=9)])
-            assert list(store.rollup()) == [("day-0", 2, "m")]
+            assert list(store.rollup()) == [("day-0", 2, "m", "")]
 
 
 def test_a_repeated_line_raises_what_is_known(store: Store) -> None:
@@ -297,14 +302,14 @@ def test_a_repeated_line_raises_what_is_known(store: Store) -> None:
         assert store.rollup() == {}
         store.write([again, claim(1, 7)], [])
         store.write([again], [])
-        assert store.rollup() == {("day-0", 1, "m"): (1, 0, 0, 10, 9, 0, 0, 0, 0)}
+        assert store.rollup() == {("day-0", 1, "m", ""): (1, 0, 0, 10, 9, 0, 0, 0, 0, 0)}
 
 
 def test_a_response_that_grows(store: Store) -> None:
     """Lines of one streaming response are merged by the largest output, not added."""
     with store.empty():
         store.write([claim(1, 1, estimated=True), claim(1, 7), claim(1, 5)], [session(1)])
-        assert store.rollup() == {("day-0", 1, "m"): (1, 0, 2, 10, 7, 0, 0, 0, 0)}
+        assert store.rollup() == {("day-0", 1, "m", ""): (1, 0, 2, 10, 7, 0, 0, 0, 0, 0)}
 
 
 def test_a_fork_counts_nothing_of_what_it_copied(store: Store) -> None:
@@ -314,7 +319,7 @@ def test_a_fork_counts_nothing_of_what_it_copied(store: Store) -> None:
             logs = {1: session(1, born=5), 2: session(2, born=9)}
             store.write([claim(first, 7)], [logs[first]])
             store.write([claim(second, 7)], [logs[second]])
-            assert list(store.rollup()) == [("day-0", 1, "m")]
+            assert list(store.rollup()) == [("day-0", 1, "m", "")]
 
 
 def test_a_known_copy_never_owns(store: Store) -> None:
@@ -322,7 +327,7 @@ def test_a_known_copy_never_owns(store: Store) -> None:
     with store.empty():
         store.write([claim(1, 7)], [session(1, born=1, copied=True)])
         store.write([claim(2, 7)], [session(2, born=5)])
-        assert list(store.rollup()) == [("day-0", 2, "m")]
+        assert list(store.rollup()) == [("day-0", 2, "m", "")]
 
 
 def test_a_subagents_log_before_the_main_log(store: Store) -> None:
@@ -330,9 +335,9 @@ def test_a_subagents_log_before_the_main_log(store: Store) -> None:
     with store.empty():
         store.write([claim(1, 7)], [session(1, born=None)])
         store.write([claim(2, 7)], [session(2, born=9)])
-        assert list(store.rollup()) == [("day-0", 2, "m")]
+        assert list(store.rollup()) == [("day-0", 2, "m", "")]
         store.write([], [session(1, born=5)])
-        assert store.rollup() == {("day-0", 1, "m"): (1, 0, 1, 10, 7, 0, 0, 0, 0)}
+        assert store.rollup() == {("day-0", 1, "m", ""): (1, 0, 1, 10, 7, 0, 0, 0, 0, 0)}
 
 
 def test_a_session_that_turns_out_to_be_a_copy(store: Store) -> None:
@@ -341,4 +346,4 @@ def test_a_session_that_turns_out_to_be_a_copy(store: Store) -> None:
         store.write([claim(1, 7)], [session(1, born=1)])
         store.write([claim(2, 7)], [session(2, born=5)])
         store.write([], [session(1, born=1, copied=True)])
-        assert list(store.rollup()) == [("day-0", 2, "m")]
+        assert list(store.rollup()) == [("day-0", 2, "m", "")]
