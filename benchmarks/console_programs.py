@@ -66,6 +66,8 @@ def agenttrace(_: Path, work: Path, logs: Logs) -> Iterator[Served]:
     home = work / "agenttrace"
     ours.record_once(None, home, index=True, CLAUDE_CONFIG_DIR=str(own.tree))
     environ = sandbox_environ(home, AGENTTRACE_HOME=str(home / "agenttrace"), CLAUDE_CONFIG_DIR=str(own.tree))
+    # The others ask for no login, and their pages are opened in browsers that remember nothing.
+    environ["AGENTTRACE_SERVE_LOGIN"] = "none"
     command = [sys.executable, "-m", "agenttrace.cli.main", "up", "--port", "0", "--json"]
     process = Process(command, environ=environ, cwd=_ROOT)
     try:

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,7 +123,8 @@ def triggers(url: str) -> Iterator[Ask]:
 
 
 def _chat_headers(number: int) -> dict[str, str]:
-    token = jwt.encode({"sub": f"user-{number}", "site_id": 1 + number % _SITES}, _SECRET, algorithm="HS256")
+    claims = {"sub": f"user-{number}", "site_id": 1 + number % _SITES, "exp": int(time.time()) + 86_400}
+    token = jwt.encode(claims, _SECRET, algorithm="HS256")
     return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
 

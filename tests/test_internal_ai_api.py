@@ -281,3 +281,56 @@ def test_without_variables_the_endpoints_say_what_is_missing(home: Path, databas
                 assert "DASHSCOPE_APP_ID_1_CHAT" in told["detail"]
 
     run_with(home, database_url, body, configured=False)
+
+
+def test_changes_and_refusals_are_in_the_audit_log(home: Path, database_url: str) -> None:
+    """Who triggered, cancelled and ran again what, how it ended, and wrong tokens, which never are in it themselves."""
+
+    async def body(stack: Stack) -> None:
+        event = {"event_type": "consumption", "site_id": 3, "member_id": 9, "payload": {"note": "private"}}
+        job = (await stack.request("POST", f"{API}/trigger", json=event, headers=INTERNAL)).json()["trigger_job_id"]
+        await stack.request("POST", f"{API}/trigger", json=event | {"event_type": "none"}, headers=INTERNAL)
+        await stack.request("POST", f"{API}/jobs/{job}/cancel", headers=INTERNAL)
+        await stack.request("POST", f"{API}/jobs/{job}/cancel", headers=INTERNAL)
+        await stack.request("POST", f"{API}/jobs/{job}/rerun", headers=INTERNAL)
+        await stack.request("GET", f"{API}/jobs", headers=INTERNAL)
+        wrong = {"Authorization": "Internal-Token a-guess-of-somebody"}
+        assert (await stack.request("POST", f"{API}/trigger", json=event, headers=wrong)).status == 401
+        access = stack.app.state.access
+        access.refusals.close()
+        entries = list(reversed(access.audit.page(20)))
+        assert [(entry.user, entry.action, entry.outcome) for entry in entries] == [
+            ("api:internal", "event.trigger", "done"),
+            ("api:internal", "event.trigger", entries[1].outcome),
+            ("api:internal", "job.cancel", "done"),
+            ("api:internal", "job.cancel", f"Job {job} is over: cancelled."),
+            ("api:internal", "job.rerun", "done"),
+            ("nobody", "token", "refused"),
+        ]
+        assert entries[0].target == f"consumption, site 3, member 9, job {job}"
+        assert entries[1].outcome.startswith("event_type: ")
+        assert {entry.address for entry in entries} == {"127.0.0.1"}
+        assert "private" not in repr(entries)
+        assert "a-guess-of-somebody" not in repr(entries)
+
+    run_with(home, database_url, body)
+
+
+def test_wrong_tokens_wait_and_the_right_one_does_not(home: Path, database_url: str) -> None:
+    """Each further guess of an address is answered later, up to a limit; whoever knows the token is served at once."""
+
+    async def body(stack: Stack) -> None:
+        waited: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waited.append(seconds)
+
+        stack.app.state.access.refusals.sleep = sleep
+        wrong = {"Authorization": "Internal-Token a-guess-of-somebody"}
+        for _ in range(13):
+            is_problem(await stack.request("GET", f"{API}/jobs", headers=wrong), 401)
+        assert waited == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
+        assert (await stack.request("GET", f"{API}/jobs", headers=INTERNAL)).status == 200
+        assert len(waited) == 8
+
+    run_with(home, database_url, body)

@@ -48,13 +48,16 @@ def is_problem(heard: Heard, status: int) -> dict[str, Any]:
 
 
 def tokens() -> Iterator[tuple[str, dict[str, str]]]:
-    claims = {"sub": "u", "site_id": 1}
+    claims = {"sub": "u", "site_id": 1, "exp": int(time.time()) + 3600}
     yield "none", {}
     yield "empty", {"Authorization": "Bearer "}
     yield "another scheme", {"Authorization": "Internal-Token sim-internal-token"}
     yield "no token", {"Authorization": "Bearer abc"}
     yield "another secret", bearer(secret=SECRET + "!")
     yield "expired", bearer(exp=int(time.time()) - 5)
+    yield "no end", {"Authorization": "Bearer " + jwt.encode({"sub": "u", "site_id": 1}, SECRET, algorithm="HS256")}
+    yield "end is text", bearer(exp="tomorrow")
+    yield "end is nothing", bearer(exp=None)
     yield "not yet", bearer(nbf=int(time.time()) + 86_400)
     yield "no site", {"Authorization": "Bearer " + jwt.encode({"sub": "u"}, SECRET, algorithm="HS256")}
     yield "no subject", {"Authorization": "Bearer " + jwt.encode({"site_id": 1}, SECRET, algorithm="HS256")}
@@ -84,11 +87,39 @@ def test_a_bad_token_is_401(server: Running, sent: dict[str, str]) -> None:
     assert server.run(server.stack.rows("SELECT count(*) FROM biz.ai_conversations")) == before
 
 
-def test_a_token_with_and_without_an_end_is_good(server: Running) -> None:
-    """A token counts until its end, and one that has no end always."""
-    for headers in (bearer(somebody()), bearer(somebody(), exp=int(time.time()) + 60)):
-        heard = server.run(server.stack.request("POST", CHAT, json={"message": "你好"}, headers=headers))
-        assert heard.last.kind == "done"
+def test_a_token_is_good_until_its_end(server: Running) -> None:
+    """A token counts until its end; one that has no end is refused, and the answer says what is missing."""
+    headers = bearer(somebody(), exp=int(time.time()) + 60)
+    heard = server.run(server.stack.request("POST", CHAT, json={"message": "你好"}, headers=headers))
+    assert heard.last.kind == "done"
+    endless = jwt.encode({"sub": somebody(), "site_id": 1}, SECRET, algorithm="HS256")
+    told = server.run(server.stack.request("POST", CHAT, headers={"Authorization": f"Bearer {endless}"}))
+    assert is_problem(told, 401)["detail"] == "The token has no claim exp."
+
+
+def test_forged_tokens_are_slowed_down_and_expired_ones_are_not(home: Path, database_url: str) -> None:
+    """A wrong signature waits longer each time and is in the audit log; users whose token has ended do not wait."""
+
+    async def body(stack: Stack) -> None:
+        waited: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waited.append(seconds)
+
+        access = stack.app.state.access
+        access.refusals.sleep = sleep
+        for _ in range(10):
+            is_problem(await stack.request("POST", CHAT, headers=bearer(exp=int(time.time()) - 5)), 401)
+        assert waited == []
+        for _ in range(10):
+            is_problem(await stack.request("POST", CHAT, headers=bearer(secret=SECRET + "!")), 401)
+        assert waited == [0.1, 0.2, 0.4, 0.8, 1.6]
+        access.refusals.close()
+        entries = access.audit.page(10)
+        assert {(entry.user, entry.action, entry.outcome) for entry in entries} == {("nobody", "token", "refused")}
+        assert all(entry.target.startswith("chat") for entry in entries)
+
+    run_with(home, database_url, body)
 
 
 @pytest.mark.parametrize(

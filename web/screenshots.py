@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -12,38 +13,39 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+_PROGRAM = (sys.executable, "-m", "agenttrace.cli.main")
 _SIZE: ViewportSize = {"width": 1280, "height": 800}
 
 
 @contextmanager
-def demo() -> Iterator[str]:
-    """The demo's console; when it is left, nothing of it stays."""
+def demo() -> Iterator[tuple[str, str]]:
+    """The demo's console and the link that lets in; when it is left, nothing of it stays."""
     command = "demo --console --port 0 --json --days 29"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "agenttrace.cli.main", *command.split()], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([*_PROGRAM, *command.split()], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        yield json.loads(process.stdout.readline())["url"]
+        told = json.loads(process.stdout.readline())
+        environ = {**os.environ, "AGENTTRACE_HOME": str(Path(told["home"]) / ".agenttrace")}
+        found = subprocess.run([*_PROGRAM, "open", "--json"], env=environ, stdout=subprocess.PIPE, check=True)
+        yield told["url"], json.loads(found.stdout)["link"]
     finally:
         process.send_signal(signal.SIGINT)
         process.wait()
 
 
-def asked(url: str, path: str) -> Any:  # noqa: ANN401 - whatever the API answers
-    """What the API answers."""
-    return httpx.get(f"{url}/api/v1{path}", trust_env=False).json()
+def asked(page: Page, path: str) -> Any:  # noqa: ANN401 - whatever the API answers
+    """What the API answers to somebody who is logged in as the page is."""
+    return page.request.get(f"/api/v1{path}").json()
 
 
-def wait_for_jobs(page: Page, url: str) -> dict[str, int]:
+def wait_for_jobs(page: Page) -> dict[str, int]:
     """The finished jobs by their chain, once the demo has run them."""
     while True:
-        jobs = asked(url, "/jobs")["items"]
+        jobs = asked(page, "/jobs")["items"]
         done = {job["app_chain"]: job["id"] for job in jobs if job["status"] == "completed"}
         if len(done) >= 5 and len(jobs) >= 9:
             return done
@@ -55,14 +57,16 @@ def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     assert chromium is not None, "no Chromium on this machine; try: apt install chromium fonts-noto-cjk"
     IMAGES.mkdir(exist_ok=True)
-    with demo() as url, sync_playwright() as playwright:
+    with demo() as (url, link), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(_FLAGS))
 
         dark = browser.new_page(viewport=_SIZE, color_scheme="dark", base_url=url, locale="en-US")
         light = browser.new_page(viewport=_SIZE, color_scheme="light", base_url=url, locale="en-US")
-        jobs = wait_for_jobs(dark, url)
-        session = asked(url, "/sessions?agent=claude-code&errors=true&sort=tokens&limit=1")["items"][0]["key"]
-        spans = asked(url, f"/sessions/{session}/timeline")
+        for page in (dark, light):
+            page.goto(link)
+        jobs = wait_for_jobs(dark)
+        session = asked(dark, "/sessions?agent=claude-code&errors=true&sort=tokens&limit=1")["items"][0]["key"]
+        spans = asked(dark, f"/sessions/{session}/timeline")
         failed = spans["span_id"][spans["status"].index("error")]
         for page, name, path in (
             (dark, "overview", "/"),

@@ -38,7 +38,7 @@ HostNames = Annotated[
 ]
 Hours = Annotated[int, msgspec.Meta(ge=1, le=8784, description="a whole number from 1 to 8784")]
 Secret = Annotated[str, msgspec.Meta(min_length=32, description="at least 32 characters that nobody can guess")]
-Login = Annotated[Literal["auto", "always"], msgspec.Meta(description='"auto" or "always"')]
+Login = Annotated[Literal["auto", "always", "none"], msgspec.Meta(description='one of "auto", "always" and "none"')]
 Currency = Annotated[Literal["native", "USD", "CNY"], msgspec.Meta(description='one of "native", "USD" and "CNY"')]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535, description="a whole number from 0 to 65535")]
 Big = Annotated[int, msgspec.Meta(ge=1, le=2**62, description="a whole number from 1")]
@@ -167,7 +167,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_seconds: Seconds = 15.0
     #: Names, besides this machine's own, that the console answers to.
     allowed_hosts: HostNames = ()
-    #: ``auto``: whoever looks from this machine needs no login; ``always``: everybody does.
+    #: ``auto``: on this machine the link of ``agenttrace open`` lets in; ``always``: everybody logs in by name;
+    #: ``none``: every program and user of this machine gets in.
     login: Login = "auto"
     #: How long a login to the console holds.
     login_hours: Hours = 24 * 14

@@ -24,9 +24,9 @@ class LockedError(Exception):
 
 
 class ProcessLock:
-    """A locked file with the number of the process in it. The system frees it when that dies, however it dies."""
+    """A locked file with the number of the process in it, or another text. The system frees it when that dies."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str | None = None) -> None:
         self.path = path
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -37,7 +37,7 @@ class ProcessLock:
             raise LockedError(owner) from None
         os.ftruncate(self.descriptor, 0)
         os.lseek(self.descriptor, 0, os.SEEK_SET)
-        os.write(self.descriptor, str(os.getpid()).encode())
+        os.write(self.descriptor, (str(os.getpid()) if text is None else text).encode())
 
     def release(self) -> None:
         """Let another process have it."""
@@ -52,6 +52,12 @@ class ProcessLock:
 
 def owner_of(path: Path) -> int | None:
     """The process that holds the lock now, if any; 0 where it has not written its number yet."""
+    text = held_text(path)
+    return None if text is None else int(text) if text.isdigit() else 0
+
+
+def held_text(path: Path) -> str | None:
+    """What the process that holds the lock wrote into it; None where none holds it."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:
@@ -59,8 +65,7 @@ def owner_of(path: Path) -> int | None:
     try:
         _lock(descriptor)
     except OSError:
-        text = _written(descriptor)
-        return int(text) if text.isdigit() else 0
+        return _written(descriptor)
     finally:
         os.close(descriptor)
     return None
@@ -68,7 +73,8 @@ def owner_of(path: Path) -> int | None:
 
 def _written(descriptor: int) -> str:
     os.lseek(descriptor, 0, os.SEEK_SET)
-    return os.read(descriptor, 32).decode("ascii", "replace").strip()
+    # Up to the byte that Windows locks.
+    return os.read(descriptor, 4096).decode("ascii", "replace").strip()
 
 
 def _lock_patiently(descriptor: int) -> None:

@@ -60,7 +60,8 @@ MEANINGS = {
     "serve.allowed_hosts": (
         "Names, besides this machine's own, that the console answers to; with a port only on that one."
     ),
-    "serve.login": '"auto": whoever looks from this machine needs no login; "always": everybody does.',
+    "serve.login": '"auto": on this machine the link of agenttrace open lets in, from elsewhere a login; "always": '
+    'everybody logs in by name and password; "none": every user and program of this machine gets in.',
     "serve.login_hours": "How long a login to the console holds.",
     "export.quiet_seconds": "A turn that is over is sent once nothing more was written about it for this long.",
     "export.mask": "Regular expressions of secrets of your own; what matches is masked before anything leaves.",

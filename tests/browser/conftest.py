@@ -27,7 +27,9 @@ from playwright.sync_api import (
 
 from agenttrace.console import PAGE
 from agenttrace.ids import session_number
+from agenttrace.serve.access.cookie import NAME as COOKIE
 from cli.conftest import Program, stop
+from console_login import login_token
 from run.fixtures import execute
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -111,8 +113,8 @@ class Watched:
 class Visit:
     """Somebody with a browser: opens pages, and complains at the end about whatever a page logged."""
 
-    def __init__(self, browser: Browser, base: str) -> None:
-        self._browser, self.base = browser, base
+    def __init__(self, browser: Browser, base: str, token: str | None) -> None:
+        self._browser, self.base, self._token = browser, base, token
         self._contexts: list[BrowserContext] = []
         self.watched = Watched()
 
@@ -125,6 +127,8 @@ class Visit:
             base_url=self.base,
             accept_downloads=True,
         )
+        if self._token is not None:
+            context.add_cookies([{"name": COOKIE, "value": self._token, "url": self.base}])
         context.set_default_timeout(PATIENCE_MS)
         self._contexts.append(context)
         page = context.new_page()
@@ -288,9 +292,9 @@ def own(tmp_path_factory: pytest.TempPathFactory, databases: Databases, browser:
         yield found
 
 
-def visiting(browser: Browser, url: str) -> Iterator[Visit]:
+def visiting(browser: Browser, server: running, *, url: str = "", logged_in: bool = True) -> Iterator[Visit]:
     """A visitor; a page that logs an error or asks another host fails the test."""
-    found = Visit(browser, url)
+    found = Visit(browser, url or server.url, login_token(server.home) if logged_in else None)
     yield found
     found.close()
     assert found.watched.complaints == []
@@ -299,13 +303,13 @@ def visiting(browser: Browser, url: str) -> Iterator[Visit]:
 @pytest.fixture
 def visit(browser: Browser, served: running) -> Iterator[Visit]:
     """A visitor of the recorded fixtures."""
-    yield from visiting(browser, served.url)
+    yield from visiting(browser, served)
 
 
 @pytest.fixture
 def own_visit(browser: Browser, own: running) -> Iterator[Visit]:
     """A visitor of this module's own server."""
-    yield from visiting(browser, own.url)
+    yield from visiting(browser, own)
 
 
 def settled(page: Page) -> None:

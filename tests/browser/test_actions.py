@@ -67,7 +67,7 @@ def apps(tmp_path_factory: pytest.TempPathFactory, databases: Databases, browser
 @pytest.fixture
 def admin(browser: Browser, apps: Apps) -> Iterator[Visit]:
     """A visitor of it; on this machine that is an admin."""
-    yield from visiting(browser, apps.server.url)
+    yield from visiting(browser, apps.server)
 
 
 def confirm(page: Page, name: str) -> None:

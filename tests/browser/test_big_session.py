@@ -73,7 +73,7 @@ def big(tmp_path_factory: pytest.TempPathFactory, databases: Databases, browser:
 @pytest.fixture
 def reader(browser: Browser, big: running) -> Iterator[Visit]:
     """A visitor of it."""
-    yield from visiting(browser, big.url)
+    yield from visiting(browser, big)
 
 
 def nodes(page: Page) -> int:

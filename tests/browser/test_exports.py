@@ -63,7 +63,7 @@ def sending(
 @pytest.fixture
 def look(browser: Browser, sending: running) -> Iterator[Visit]:
     """A visitor; on this machine that is an admin."""
-    yield from visiting(browser, sending.url)
+    yield from visiting(browser, sending)
 
 
 def card(page: Page, name: str) -> Locator:

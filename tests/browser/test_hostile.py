@@ -97,7 +97,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, databases: Databases, brow
 @pytest.fixture
 def victim(browser: Browser, hostile: running) -> Iterator[Visit]:
     """A visitor of it; asking another host is a complaint."""
-    yield from visiting(browser, hostile.url)
+    yield from visiting(browser, hostile)
 
 
 def unharmed(page: Page) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from cli.conftest import eventually
+from console_login import login_headers
 
 from .cable import Cable
 from .conftest import PATIENCE_MS, Visit, key_of, running, settled, visiting
@@ -30,10 +31,10 @@ WATCH = """() => {
 }"""
 
 
-def answered(url: str) -> bool:
+def answered(request: Request) -> bool:
     """Whether there is something at this address."""
     try:
-        with urlopen(url, timeout=60):
+        with urlopen(request, timeout=60):
             return True
     except HTTPError as error:
         error.close()
@@ -51,11 +52,11 @@ class Log:
             {"type": "turn.begin", "id": "t1", "ts": time.time(), "turn": 1, "prompt": f"Begin {name}"},
         )
         self._number = 0
-        self._url = f"{server.url}/api/v1/sessions/{self.key}"
+        self._question = Request(f"{server.url}/api/v1/sessions/{self.key}", headers=login_headers(server.home))
 
     def recorded(self) -> Log:
         """Wait until the recorder has read of it."""
-        eventually(lambda: answered(self._url), "the session is recorded")
+        eventually(lambda: answered(self._question), "the session is recorded")
         return self
 
     def step(self, text: str) -> bytes:
@@ -128,7 +129,7 @@ def cable(own: running) -> Iterator[Cable]:
 def test_nothing_is_missing_and_nothing_twice(own: running, browser: Browser, cable: Cable) -> None:
     """Hundreds of lines in bursts, with the connection cut and the server restarted in between: each once."""
     log = Log(own, "storm").recorded()
-    visitors = visiting(browser, cable.url)
+    visitors = visiting(browser, own, url=cable.url)
     visit = next(visitors)
     page, beside = visit.open(f"/sessions/{log.key}"), visit.open("/sessions")
     expect(page.get_by_text("Begin storm")).to_be_visible()

@@ -1,13 +1,16 @@
-"""Where a login is needed: who gets in, what they see, and what they may do."""
+"""Logging in, by the link or by name: who gets in, what they see, and what they may do."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import APIResponse, Browser, Page, expect
 
+from agenttrace.cli.browser import _PAGE
+from agenttrace.serve.access.link import running_consoles
 from cli.conftest import Program
 
 from .conftest import Databases, Visit, new_user, running, settled, visiting, write_extra_logs
@@ -40,7 +43,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, databases: Databases, brow
 @pytest.fixture
 def guest(browser: Browser, guarded: running) -> Iterator[Visit]:
     """A visitor of it."""
-    yield from visiting(browser, guarded.url)
+    yield from visiting(browser, guarded, logged_in=False)
 
 
 def enter(page: Page, name: str, password: str) -> None:
@@ -68,7 +71,7 @@ def test_login_leads_to_where_one_wanted_to_go(guest: Visit) -> None:
     expect(page).to_have_url(f"{guest.base}/files?tab=quarantine")
     expect(page.get_by_role("button", name="Try all of them again")).to_be_visible()
     (cookie,) = page.context.cookies()
-    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     assert cookie["value"] not in page.evaluate("document.cookie + JSON.stringify(localStorage)")
     page.reload()
     expect(page.get_by_role("button", name="Try all of them again")).to_be_visible()
@@ -135,3 +138,67 @@ def test_logout_ends_it(guest: Visit) -> None:
     page.go_back()
     expect(page.get_by_role("textbox", name="Password")).to_be_visible()
     assert "harbour" not in page.content()
+
+
+# ── by the link ──
+
+
+@pytest.fixture
+def stranger(browser: Browser, served: running) -> Iterator[Visit]:
+    """A browser of this machine that has no login."""
+    yield from visiting(browser, served, logged_in=False)
+
+
+def link_of(server: running) -> str:
+    (console,) = running_consoles(server.home)
+    assert console.link is not None
+    return console.link
+
+
+@pytest.mark.parametrize(("language", "says"), [("en-US", "needs its link"), ("zh-CN", "浏览器需要通过链接进入")])
+def test_without_the_link_the_page_says_how_to_get_in(stranger: Visit, language: str, says: str) -> None:
+    """Nothing recorded is shown, but the command that prints the link; a link of an earlier start is told to be old."""
+    page = stranger.open("/sessions", language=language)
+    expect(page.get_by_text(says)).to_be_visible()
+    expect(page.get_by_text("agenttrace open")).to_be_visible()
+    assert page.request.get("/api/v1/sessions").status == 401
+    assert "harbour" not in page.content()
+    page.goto("/sessions?token=of-before")
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert "of-before" not in page.url
+
+
+def test_the_link_leads_in_and_is_gone(stranger: Visit, served: running, tmp_path: Path) -> None:
+    """Opened as ``agenttrace open`` does, the console is there and live, and the token is in no address any more."""
+    link = link_of(served)
+    token = link.rpartition("=")[2]
+    file = tmp_path / "open.html"
+    file.write_text(_PAGE.format(link=link))
+    page = stranger.enter()
+    stranger.watched.complaints.clear()
+    referers: list[str] = []
+    page.on("request", lambda request: referers.append(request.headers.get("referer") or ""))
+    page.goto(file.as_uri())
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    expect(page.locator("header [role=status]")).to_have_text("Live")
+    assert page.url == f"{stranger.base}/"
+    assert not any(token in each for each in referers)
+    assert token not in page.evaluate("document.cookie + JSON.stringify(localStorage) + location.href")
+    (cookie,) = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert cookie["value"] != token
+    page.get_by_role("button", name="Logged in as").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_text("agenttrace open")).to_be_visible()
+    assert page.request.get("/api/v1/sessions").status == 401
+
+
+def test_a_page_goes_on_when_the_link_was_opened_elsewhere(stranger: Visit, served: running) -> None:
+    """The page that asks for a login notices that another window of this browser has one."""
+    page = stranger.open("/usage")
+    expect(page.get_by_text("agenttrace open")).to_be_visible()
+    beside = page.context.new_page()
+    beside.goto(link_of(served))
+    page.bring_to_front()
+    page.get_by_role("link", name="Go on").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Usage")

@@ -18,6 +18,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 
 COMMANDS = (
     "up",
+    "open",
     "record",
     "demo",
     "service",
@@ -56,6 +57,7 @@ GROUPS = {
     "runs": ("list", "show"),
     "breakers": ("list", "open", "close"),
     "cache": ("list", "show", "invalidate"),
+    "token": ("create", "list", "revoke", "chat"),
     "user": ("add", "list", "remove", "password", "role", "audit"),
 }
 

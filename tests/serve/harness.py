@@ -23,6 +23,7 @@ from agenttrace.run.simulator import Simulator, environment
 from agenttrace.serve.app import create_app
 from agenttrace.serve.health import Life
 from agenttrace.serve.server import serve
+from console_login import login_headers
 
 T = TypeVar("T")
 
@@ -99,7 +100,8 @@ class Stack:
 
 
 def bearer(user: str = "u1", site: object = 1, secret: str = SECRET, **claims: Any) -> dict[str, str]:
-    token = jwt.encode({"sub": user, "site_id": site} | claims, secret, algorithm="HS256")
+    given = {"sub": user, "site_id": site, "exp": int(time.time()) + 3600} | claims
+    token = jwt.encode(given, secret, algorithm="HS256")
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -125,6 +127,10 @@ def make_settings(home: Path, url: str, **changes: Any) -> Settings:
     )
 
 
+async def at_once(_: float) -> None:
+    """In place of a delay."""
+
+
 @asynccontextmanager
 async def running(
     home: Path, url: str, *, configured: bool = True, drain: float = 5.0, **changes: Any
@@ -137,11 +143,13 @@ async def running(
             listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             stop = asyncio.Event()
             app = create_app(engine, settings)
+            # Hypothesis guesses as an attacker does, and would wait as long.
+            app.state.access.refusals.sleep = at_once
             serving = asyncio.create_task(
                 serve(app, "127.0.0.1", 0, stop, drain_seconds=drain, on_listening=listening.set_result)
             )
             try:
-                async with aiohttp.ClientSession() as http:
+                async with aiohttp.ClientSession(headers=login_headers(settings.home)) as http:
                     yield Stack(engine, sim, await listening, http, stop, serving, app.state.life, app)
             finally:
                 stop.set()

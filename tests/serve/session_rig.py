@@ -25,6 +25,7 @@ from agenttrace.serve.server import serve
 from agenttrace.store.database import connect
 from agenttrace.store.reading import list_sessions
 from agenttrace.views.money import cashier
+from console_login import login_headers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY / "tests" / "data"
@@ -76,8 +77,10 @@ class Store:
     @contextmanager
     def served(self) -> Iterator[httpx.Client]:
         """A client of the server at ``/api/v1``."""
-        with _serving(self.settings) as url, httpx.Client(base_url=f"{url}/api/v1", timeout=60) as client:
-            yield client
+        with _serving(self.settings) as url:
+            headers = login_headers(self.settings.home)
+            with httpx.Client(base_url=f"{url}/api/v1", timeout=60, headers=headers) as client:
+                yield client
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI, Request
 
+from agenttrace.serve.access import audit_log
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.visitor import Visitor
@@ -19,7 +20,7 @@ from .access_rig import Rig, run_guarded
 
 
 def test_every_change_is_in_the_log(home: Path) -> None:
-    """Who, from where, what, on what; done, or why not. Refused changes that never began are none."""
+    """Who, from where, what, on what; done, why not, or refused."""
 
     async def body(rig: Rig) -> None:
         adam, vera = rig.user("adam", "admin"), rig.user("vera")
@@ -28,14 +29,15 @@ def test_every_change_is_in_the_log(home: Path) -> None:
             csrf = await rig.csrf(token)
             statuses.append((await rig.ask("POST", f"/api/v1/things/{name}", token=token, csrf=csrf)).status)
         assert statuses == [204, 404, 500, 403, 401]
+        rig.access.refusals.close()
         items = (await rig.ask("GET", "/api/v1/audit", token=adam)).json()["items"]
-        assert {(item["user"], item["address"], item["action"]) for item in items} == {
-            ("adam", "127.0.0.1", "thing.change")
-        }
-        assert [(item["target"], item["outcome"]) for item in reversed(items)] == [
-            ("one", "done"),
-            ("missing", "There is no such thing."),
-            ("bad", "ZeroDivisionError"),
+        assert {item["address"] for item in items} == {"127.0.0.1"}
+        assert [(item["user"], item["action"], item["target"], item["outcome"]) for item in reversed(items)] == [
+            ("adam", "thing.change", "one", "done"),
+            ("adam", "thing.change", "missing", "There is no such thing."),
+            ("adam", "thing.change", "bad", "ZeroDivisionError"),
+            ("vera", "change", "POST /api/v1/things/two", "refused"),
+            ("nobody", "change", "POST /api/v1/things/three", "refused"),
         ]
 
     run_guarded(home, body, bind="0.0.0.0")
@@ -63,15 +65,16 @@ def test_the_log_in_pages(home: Path) -> None:
     """Page after page by their cursors is the whole log, newest first; a made-up cursor is told."""
 
     async def body(rig: Rig) -> None:
+        token = rig.local()
         for number in range(7):
             rig.access.audit.begin("anna", "10.0.0.1", "job.cancel", str(number), "done")
         targets, path = [], "/api/v1/audit?limit=3"
         while path:
-            page = (await rig.ask("GET", path)).json()
+            page = (await rig.ask("GET", path, token=token)).json()
             targets += [item["target"] for item in page["items"]]
             path = page["next"] and f"/api/v1/audit?limit=3&cursor={page['next']}"
         assert targets == [str(number) for number in reversed(range(7))]
-        assert (await rig.ask("GET", "/api/v1/audit?cursor=WzFlOTld")).status == 400
+        assert (await rig.ask("GET", "/api/v1/audit?cursor=WzFlOTld", token=token)).status == 400
 
     run_guarded(home, body)
 
@@ -193,3 +196,42 @@ def test_nobody_changes_anything(store: AccessStore) -> None:
 
     asyncio.run(main())
     assert outcomes(store) == []
+
+
+def test_entries_of_programs_are_bounded(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever triggers without end fills the disk with neither triggers nor refusals; what users changed stays."""
+    monkeypatch.setattr(audit_log, "MOST_INTERNAL", 20)
+    monkeypatch.setattr(audit_log, "_TRIM_EVERY", 10)
+    store.audit.begin("anna", "10.0.0.1", "job.cancel", "1", "done")
+    for number in range(95):
+        store.audit.begin(audit_log.INTERNAL, "10.0.0.1", "event.trigger", str(number), "done")
+    kept = [entry.target for entry in store.audit.page(1000) if entry.user == audit_log.INTERNAL]
+    assert kept == [str(number) for number in range(94, 94 - len(kept), -1)]
+    assert 20 <= len(kept) < 30
+    assert store.audit.page(1000)[-1].user == "anna"
+
+
+def test_entries_that_wait_together_are_written_together(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty changes at once wait for the disk a few times, not a hundred; each has its own entry and outcome."""
+    written: list[int] = []
+    write = store.audit.write
+
+    def counted(steps: list[audit_log.Beginning | audit_log.Ending]) -> list[int]:
+        written.append(len(steps))
+        return write(steps)
+
+    monkeypatch.setattr(store.audit, "write", counted)
+
+    async def change(number: int) -> None:
+        async with audited(request_to(store), "job.cancel", str(number)):
+            if number % 10 == 0:
+                raise ProblemError(409, f"{number} is over.")
+
+    async def main() -> None:
+        await asyncio.gather(*(change(number) for number in range(50)), return_exceptions=True)
+
+    asyncio.run(main())
+    assert sum(written) == 100
+    assert len(written) < 50
+    found = {entry.target: entry.outcome for entry in store.audit.page(100)}
+    assert found == {str(n): f"{n} is over." if n % 10 == 0 else "done" for n in range(50)}

@@ -28,51 +28,66 @@ LOOK, CHANGE, LIVE = "/api/v1/things", "/api/v1/things/a", "/api/v1/live"
 # ── who needs a login ──
 
 
-@pytest.mark.parametrize(
-    ("bind", "login", "headers", "needed"),
-    [
-        ("127.0.0.1", "auto", {}, False),
-        ("localhost", "auto", {"Host": "LOCALHOST.:1"}, False),
-        ("::1", "auto", {"Host": "[::1]:8317"}, False),
-        ("127.0.0.1", "always", {}, True),
-        ("0.0.0.0", "auto", {}, True),
-        ("::", "auto", {"Host": "localhost"}, True),
-        ("10.0.0.5", "auto", {"Host": "127.0.0.1"}, True),
-        ("127.0.0.1", "auto", {"Host": "10.0.0.5:8317"}, True),
-        ("127.0.0.1", "auto", {"X-Forwarded-For": "127.0.0.1"}, True),
-        ("127.0.0.1", "auto", {"X-Forwarded-Host": "localhost"}, True),
-        ("127.0.0.1", "auto", {"x-forwarded-proto": "http"}, True),
-        ("127.0.0.1", "auto", {"Forwarded": "for=127.0.0.1"}, True),
-        ("127.0.0.1", "auto", {"X-Real-IP": "127.0.0.1"}, True),
-        ("127.0.0.1", "auto", {"Via": "1.1 proxy"}, True),
-    ],
-)
-def test_who_needs_a_login(home: Path, bind: str, login: str, headers: dict[str, str], needed: bool) -> None:
-    """Only a browser of this machine that asks for it by its own name, without any trace of a proxy, needs none."""
+ELSEWHERE: list[tuple[str, dict[str, str]]] = [
+    # where the server listens, what a request says
+    ("0.0.0.0", {}),
+    ("::", {"Host": "localhost"}),
+    ("10.0.0.5", {"Host": "127.0.0.1"}),
+    ("127.0.0.1", {"Host": "10.0.0.5:8317"}),
+    ("127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}),
+    ("127.0.0.1", {"X-Forwarded-Host": "localhost"}),
+    ("127.0.0.1", {"x-forwarded-proto": "http"}),
+    ("127.0.0.1", {"Forwarded": "for=127.0.0.1"}),
+    ("127.0.0.1", {"X-Real-IP": "127.0.0.1"}),
+    ("127.0.0.1", {"Via": "1.1 proxy"}),
+]
+HERE: list[tuple[str, dict[str, str]]] = [
+    ("127.0.0.1", {}),
+    ("localhost", {"Host": "LOCALHOST.:1"}),
+    ("::1", {"Host": "[::1]:8317"}),
+]
+CASES = [
+    *((bind, login, headers, {"user"}) for bind, headers in ELSEWHERE for login in ("auto", "always", "none")),
+    *((bind, "always", headers, {"user"}) for bind, headers in HERE),
+    *((bind, "auto", headers, {"user", "local"}) for bind, headers in HERE),
+    *((bind, "none", headers, {"user", "local", "nobody"}) for bind, headers in HERE),
+]
+
+
+@pytest.mark.parametrize(("bind", "login", "headers", "lets_in"), CASES)
+def test_who_gets_in(home: Path, bind: str, login: str, headers: dict[str, str], lets_in: set[str]) -> None:
+    """By each setting and from everywhere: without anything, with a login by the link, of a user, with an API token."""
     sent = list(({"Host": "127.0.0.1:8317"} | headers).items())
 
     async def main(access: AccessStore) -> None:
         app = small_app(access, bind, ServeSettings(login=login))  # type: ignore[arg-type]
-        me = (await asked(app, "GET", "/api/v1/me", sent)).json()
-        assert me["login_required"] is needed
-        assert (me["name"], me["role"]) == ((None, None) if needed else ("local", "admin"))
-        assert await status_of(app, "GET", LOOK, sent) == (401 if needed else 200)
-        assert await status_of(app, "GET", "/", sent) == 200
         access.users.add("anna", "viewer", "hash")
         begun = access.logins.begin("anna", "hash", 60)
         assert begun is not None
-        found = await asked(app, "GET", LOOK, [*sent, ("cookie", f"{COOKIE}={begun[0]}")])
-        assert found.body == (b"anna" if needed else b"local")
+        tokens = {"user": begun[0], "local": access.logins.begin_local(60)[0]}
+        for who in ("nobody", "user", "local"):
+            cookies = [("cookie", f"{COOKIE}={tokens[who]}")] if who in tokens else []
+            found = await asked(app, "GET", LOOK, [*sent, *cookies])
+            assert found.status == (200 if who in lets_in else 401), who
+            me = (await asked(app, "GET", "/api/v1/me", [*sent, *cookies])).json()
+            name = "local" if "nobody" in lets_in or who == "local" else "anna"
+            assert (me["name"] or "") == (name if who in lets_in else "")
+            assert me["login_required"] is ("nobody" not in lets_in)
+            assert me["by_link"] is (lets_in == {"user", "local"})
+        assert await status_of(app, "GET", "/", sent) == 200
+        api, _ = access.tokens.create("ci", "viewer", None)
+        found = await asked(app, "GET", LOOK, [*sent, ("authorization", f"Bearer {api}")])
+        assert (found.status, found.body) == (200, b"token:ci")
 
     with AccessStore(home / "access.db") as access:
         asyncio.run(main(access))
 
 
 def test_a_proxy_that_only_its_old_protocol_gives_away(home: Path) -> None:
-    """nginx asks in HTTP/1.0 and with our own address as Host unless it is told otherwise: that needs a login, too."""
+    """nginx asks in HTTP/1.0 and with our own address as Host unless told otherwise: no login by the link holds."""
 
     async def body(rig: Rig) -> None:
-        host = [("host", "127.0.0.1:8317")]
+        host = [("host", "127.0.0.1:8317"), ("cookie", f"{COOKIE}={rig.local()}")]
         assert await status_of(rig.app, "GET", LOOK, host, http_version="1.0") == 401
         assert await status_of(rig.app, "GET", LOOK, host, http_version="1.1") == 200
 
@@ -87,7 +102,8 @@ def test_without_users_the_way_in_is_told(home: Path) -> None:
         assert not (await rig.ask("GET", "/api/v1/me")).json()["users_exist"]
         rig.user("anna")
         answer = await rig.ask("GET", LOOK)
-        assert answer.detail == "Log in first."
+        assert answer.detail.startswith("Log in first. In a browser, log in.")
+        assert "agenttrace token create" in answer.detail
         assert answer.headers["WWW-Authenticate"].startswith("Cookie")
         assert (await rig.ask("GET", "/api/v1/me")).json()["users_exist"]
 
@@ -138,10 +154,10 @@ _ROLES = {
 
 def test_roles(home: Path) -> None:
     """Nobody sees anything, viewers look and log out, admins and whoever sits at the machine may do everything."""
-    everybody = {"nobody": AWAY, "viewer": AWAY, "admin": AWAY, "local": {}}
+    everybody: dict[str, dict[str, str]] = {"nobody": AWAY, "viewer": AWAY, "admin": AWAY, "local": {}}
 
     async def status(rig: Rig, method: str, path: str, who: str) -> int:
-        token = rig.login(who) if who in ("viewer", "admin") else None
+        token = rig.login(who) if who in ("viewer", "admin") else rig.local() if who == "local" else None
         csrf = None if method == "GET" else await rig.csrf(token, everybody[who])
         sent: object = {} if path.endswith("login") else None
         return (await rig.ask(method, path, token=token, csrf=csrf, headers=everybody[who], json=sent)).status
@@ -178,9 +194,9 @@ def caller(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         assert mine is not None
         assert other is not None
         app = small_app(access, "127.0.0.1", ServeSettings())
-        local = asyncio.run(asked(app, "GET", "/api/v1/me", [("host", "localhost")])).json()["csrf"]
+        by_link, login = access.logins.begin_local(3600)
         if request.param == "local":
-            yield Caller(app, "localhost:8317", [], local, other[1].csrf)
+            yield Caller(app, "localhost:8317", [("cookie", f"{COOKIE}_8317={by_link}")], login.csrf, other[1].csrf)
         else:
             yield Caller(app, "10.0.0.5:8317", [("cookie", f"{COOKIE}={mine[0]}")], mine[1].csrf, other[1].csrf)
 
@@ -273,7 +289,7 @@ def test_those_without_a_login_do_not_learn_the_token_of_those_who_need_none(hom
         assert (answer.status, answer.json()["reason"]) == (403, "csrf")
         assert "/api/v1/me" in answer.detail
 
-    run_guarded(home, body)
+    run_guarded(home, body, login="none")
 
 
 # ── what every answer carries ──
@@ -307,7 +323,7 @@ def test_security_headers_are_on_every_answer(home: Path) -> None:
                 name: [value] for name, value in SECURITY_HEADERS.items()
             }
 
-    run_guarded(home, body)
+    run_guarded(home, body, login="none")
 
 
 def test_an_answer_may_be_stricter(home: Path) -> None:
@@ -318,7 +334,7 @@ def test_an_answer_may_be_stricter(home: Path) -> None:
         assert headers.getall("Content-Security-Policy") == ["sandbox"]
         assert headers.getall("X-Content-Type-Options") == ["nosniff"]
 
-    run_guarded(home, body)
+    run_guarded(home, body, login="none")
 
 
 def test_the_policy_lets_nothing_in_from_elsewhere() -> None:
@@ -344,18 +360,19 @@ async def _say(rig: Rig, text: bytes) -> None:
 
 
 def test_streams_pass_event_by_event(home: Path) -> None:
-    """Each event arrives before the next one is made, with a login and without."""
+    """Each event arrives before the next one is made, with each kind of login and without any."""
 
     async def body(rig: Rig) -> None:
         logged_in = {"Cookie": f"{COOKIE}={rig.user('anna')}", "Host": "10.0.0.5"}
-        for headers in ({}, logged_in):
+        script = {"Authorization": f"Bearer {rig.access.tokens.create('ci', 'viewer', None)[0]}"}
+        for headers in ({}, logged_in, {"Cookie": f"{COOKIE}={rig.local()}"}, script):
             response = await _stream(rig, headers)
             for text in (b"one", b"two"):
                 await _say(rig, text)
                 assert await response.content.readuntil(b"\n\n") == b"data: %s\n\n" % text
             response.close()
 
-    run_guarded(home, body)
+    run_guarded(home, body, login="none")
 
 
 _ENDS: dict[str, Callable[[Rig, Clock], object]] = {

@@ -144,7 +144,7 @@ def test_allowed_hosts_in_the_environment() -> None:
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     with AccessStore(tmp_path_factory.mktemp("hosts") / "access.db") as access:
-        yield small_app(access, "127.0.0.1", ServeSettings(allowed_hosts=("trace.example.com",)))
+        yield small_app(access, "127.0.0.1", ServeSettings(allowed_hosts=("trace.example.com",), login="none"))
 
 
 @given(st.lists(st.one_of(spelled(), near), max_size=2))

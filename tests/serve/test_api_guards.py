@@ -296,7 +296,10 @@ def test_a_viewer_sees_everything_and_changes_nothing(home: Path, database_url: 
         for path, sent in changes.items():
             is_problem(await change(stack, path, sent), 403)
         assert [await get(stack, path) for path in paths] == before
-        assert access.audit.page(100) == told
+        access.refusals.close()
+        refused = [entry for entry in access.audit.page(100) if entry not in told]
+        assert {(entry.user, entry.outcome) for entry in refused} == {("vera", "refused")}
+        assert {entry.target for entry in refused} == {f"POST /api/v1{path}" for path in changes}
 
     run_with(home, database_url, body, serve={"login": "always"})
 

@@ -363,6 +363,29 @@ def test_strangers(run: Run, monkeypatch: pytest.MonkeyPatch, headers: dict[str,
     run(body)
 
 
+def test_guesses_of_senders_are_slowed_down(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong token waits longer each time and is in the audit log; a token too short to be one opens nothing."""
+    monkeypatch.setenv("INTERNAL_API_TOKEN", TOKEN)
+
+    async def body(server: Intake) -> None:
+        waited: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waited.append(seconds)
+
+        access = server.app.state.access
+        access.refusals.sleep = sleep
+        for _ in range(8):
+            assert (await server.post(b"", Authorization="Bearer wrong", **ELSEWHERE)).status == 401
+        assert waited == [0.1, 0.2, 0.4]
+        access.refusals.close()
+        assert {entry.target.partition(",")[0] for entry in access.audit.page(10)} == {"intake"}
+        monkeypatch.setenv("INTERNAL_API_TOKEN", "too short")
+        assert (await server.post(b"", Authorization="Bearer too short", **ELSEWHERE)).status == 401
+
+    run(body)
+
+
 def test_a_server_for_others_always_wants_the_token(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where everybody has to log in, local programs need the token as well."""
     monkeypatch.setenv("INTERNAL_API_TOKEN", TOKEN)

@@ -31,6 +31,7 @@ from agenttrace.serve.intake.writer import SpanWriter
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
 from agenttrace.serve.server import serve
+from console_login import login_headers
 
 from .trace_rig import API, Answer, Logs, opened
 
@@ -101,7 +102,7 @@ async def serving(settings: Settings) -> AsyncIterator[Client]:
         stop = asyncio.Event()
         task = asyncio.create_task(serve(_app(context), "127.0.0.1", 0, stop, on_listening=listening.set_result))
         try:
-            async with aiohttp.ClientSession() as http:
+            async with aiohttp.ClientSession(headers=login_headers(settings.home)) as http:
                 yield Client(await listening, http, context)
         finally:
             stop.set()

@@ -57,6 +57,7 @@ def database_errors(url: str | None) -> Iterator[None]:
     from sqlalchemy.exc import DBAPIError
 
     from agenttrace.run.catalog import CatalogError
+    from agenttrace.run.config import WeakTokenError
     from agenttrace.run.postgres import PostgresError
     from agenttrace.views.trouble import database_trouble
 
@@ -66,6 +67,8 @@ def database_errors(url: str | None) -> Iterator[None]:
         raise CommandError(error.problem, error.fix) from error
     except CatalogError as error:
         raise wrong_catalog(error) from error
+    except WeakTokenError as error:
+        raise CommandError(error.problem, error.fix, code=USAGE) from error
     except (Error, PoolTimeout, DBAPIError) as error:
         # A migration has the driver's error wrapped.
         known = database_trouble(url, getattr(error, "orig", None) or error)

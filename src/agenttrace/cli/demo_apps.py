@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agenttrace.cli import output
+from agenttrace.cli.serve import shown_link
+from agenttrace.cli.token import signed_token
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 
@@ -26,8 +29,10 @@ if TYPE_CHECKING:
     from agenttrace.client import AsyncTriggerClient
     from agenttrace.config import Settings
     from agenttrace.run.simulator import Simulator
+    from agenttrace.serve.process import Ready
 
 _SITE, _MEMBER, _COACH = 7, 4711, 5
+_HOUR = 3600
 #: Short, so that a breaker heals while somebody watches, and a budget runs out.
 _RECOVERY_SECONDS, _DAILY_TOKENS = 2.0, 30_000
 _TRIGGERS: tuple[tuple[str, int | None, dict[str, Any] | None], ...] = (
@@ -73,6 +78,8 @@ class Stage:
     """Server, worker and simulator, and those who use them."""
 
     url: str
+    #: The address as it is shown: with the token that lets in, at a terminal.
+    shown: str
     simulator: Simulator
     chat: _Chat
     triggers: AsyncTriggerClient
@@ -86,11 +93,11 @@ async def stage(settings: Settings) -> AsyncIterator[Stage]:
 
     async with (
         Simulator(latency=0.05, chunk_delay=0.02) as simulator,
-        _process(settings, simulator) as url,
-        _Chat(url, settings) as chat,
+        _process(settings, simulator) as ready,
+        _Chat(url := ready.url or "", settings) as chat,
         AsyncTriggerClient(url, INTERNAL_TOKEN) as triggers,
     ):
-        yield Stage(url, simulator, chat, triggers)
+        yield Stage(url, shown_link(ready), simulator, chat, triggers)
 
 
 async def play(settings: Settings, *, quiet: bool) -> Facts:
@@ -124,10 +131,10 @@ async def rehearse(on: Stage) -> None:
 
 
 @asynccontextmanager
-async def _process(settings: Settings, simulator: Simulator) -> AsyncIterator[str]:
+async def _process(settings: Settings, simulator: Simulator) -> AsyncIterator[Ready]:
     """Server and worker of the demo, as ``agenttrace up`` would run them."""
     from agenttrace.run.simulator import environment
-    from agenttrace.serve.process import Ready, run_process
+    from agenttrace.serve.process import run_process
 
     stop = asyncio.Event()
     ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
@@ -146,7 +153,7 @@ async def _process(settings: Settings, simulator: Simulator) -> AsyncIterator[st
         await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task
-        yield (await ready).url or ""
+        yield await ready
     finally:
         stop.set()
         await task
@@ -170,9 +177,8 @@ class _Chat:
 
     async def ask(self, user: str, message: str) -> tuple[str, str]:
         """How the stream ended (``done``, or the error's message), and the text."""
-        import jwt
-
-        token = jwt.encode({"sub": user, "site_id": _SITE}, self._secret, algorithm="HS256")
+        now = int(time.time())
+        token = signed_token(self._secret, user, _SITE, now, now + _HOUR)
         body = {"message": message, "entry": "general"}
         text, event = [], ""
         headers = {"Authorization": f"Bearer {token}"}

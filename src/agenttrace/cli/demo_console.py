@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from agenttrace.cli import errors, output
-from agenttrace.cli.demo_apps import rehearse, settings_for_apps, stage
+from agenttrace.cli.demo_apps import Stage, rehearse, settings_for_apps, stage
 
 #: Enough that the budget is not spent by the demo itself.
 _DAILY_TOKENS = 60_000
@@ -23,7 +23,7 @@ def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool
 
     async def applications(stop: asyncio.Event) -> None:
         async with stage(settings) as on:
-            _announce(on.url, home, as_json=as_json)
+            _announce(on, home, as_json=as_json)
             await rehearse(on)
             await stop.wait()
 
@@ -39,11 +39,13 @@ def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool
                 writer.join()
 
 
-def _announce(url: str, home: Path, *, as_json: bool) -> None:
+def _announce(on: Stage, home: Path, *, as_json: bool) -> None:
     if as_json:
-        output.print_json({"url": url, "home": str(home)}, one_line=True)
+        output.print_json({"url": on.url, "home": str(home)}, one_line=True)
         return
-    output.say(f"The console with made-up sessions: {url}", "bold")
+    output.say(f"The console with made-up sessions: {on.shown}", "bold")
+    if on.shown == on.url:
+        output.say(f"The link that lets a browser in: AGENTTRACE_HOME={home / '.agenttrace'} agenttrace open")
     output.say(
         "Six agents are at work, and applications behind guards (a simulated DashScope answers). Ctrl-C ends it."
     )

@@ -20,6 +20,7 @@ from agenttrace.cli import (
     export,
     jobs,
     mcp,
+    open,  # noqa: A004 - the command is called so
     output,
     prune,
     quarantine,
@@ -45,6 +46,8 @@ EPILOG = """
 [bold]First steps[/bold]
 
   agenttrace up          find the logs of this machine and keep recording
+
+  agenttrace open        the link to its console, once more
 
   agenttrace sessions    what was worked on, and what waits for you
 
@@ -108,6 +111,7 @@ _START, _LOOK, _RUN, _CARE = "Start", "Look", "Run applications", "Care"
 
 _add(_START, "up", up.up, up.EPILOG)
 _add(_START, "record", record.record, record.EPILOG)
+_add(_START, "open", open.open_console, open.EPILOG)
 _add(_START, "demo", demo.demo, demo.EPILOG)
 _add_group(_START, "service", service.app, "Have recording start with the machine.", service.EPILOG)
 _add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
@@ -124,7 +128,6 @@ _add_group(_RUN, "runs", runs.app, "Every call of an application.", runs.EPILOG)
 _add(_RUN, "budget", budget.budget, budget.EPILOG)
 _add_group(_RUN, "breakers", breakers.app, "Which applications are left alone for now.", breakers.EPILOG)
 _add_group(_RUN, "cache", cache.app, "Results that are kept.", cache.EPILOG)
-_add(_RUN, "token", token.token, token.EPILOG)
 _add(_RUN, "serve", serve.serve, serve.SERVE_EPILOG)
 _add(_RUN, "worker", serve.worker, serve.WORKER_EPILOG)
 _add(_RUN, "simulate-dashscope", simulate_dashscope.simulate_dashscope, simulate_dashscope.EPILOG)
@@ -133,6 +136,7 @@ _add(_CARE, "doctor", doctor.doctor, doctor.EPILOG)
 _add_group(_CARE, "quarantine", quarantine.app, "Lines that could not be understood.", quarantine.EPILOG)
 _add_group(_CARE, "export", export.app, "Send what was recorded elsewhere, each span once.", export.EPILOG)
 _add(_CARE, "prune", prune.prune, prune.EPILOG)
+_add_group(_CARE, "token", token.app, "API tokens for scripts, and tokens to try the chat.", token.EPILOG)
 _add_group(_CARE, "user", user.app, "Who may look at the console from elsewhere.", user.EPILOG)
 
 

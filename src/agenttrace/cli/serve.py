@@ -95,7 +95,15 @@ def announce(ready: Ready, *, as_json: bool) -> None:
         output.print_json(told, one_line=True)
         return
     if ready.url is not None:
-        output.say(f"The console is at {ready.url} (with triggers, chat, /api/v1, /metrics, /openapi.json)", "bold")
+        output.say(f"The console is at {shown_link(ready)} (with triggers, chat, /api/v1, /metrics)", "bold")
+    if ready.link is not None and not output.stdout().is_terminal:
+        output.say("The link that lets a browser in: agenttrace open")
+    if ready.open_to_all:
+        output.note(
+            'serve.login is "none": every user and every program of this machine can read and change everything in the '
+            "console. Remove the setting, and agenttrace open prints a link that lets your browser in.",
+            "yellow",
+        )
     if ready.locked:
         output.note("Nobody can log in to it yet. Add somebody with: agenttrace user add NAME --role admin", "yellow")
     if ready.problem is not None:
@@ -108,6 +116,11 @@ def announce(ready: Ready, *, as_json: bool) -> None:
             "agenttrace apps shows what belongs where.",
             "yellow",
         )
+
+
+def shown_link(ready: Ready) -> str:
+    """The address to show: with its token at a terminal alone, as anything else may be kept as a log."""
+    return (ready.link if output.stdout().is_terminal else None) or ready.url or ""
 
 
 def _missing() -> str:

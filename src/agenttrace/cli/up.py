@@ -31,6 +31,8 @@ EPILOG = """
 
   agenttrace up --port 9000     the server somewhere else
 
+  agenttrace up --no-browser    print the link and do not open it
+
   agenttrace demo               the same with made-up sessions, if you have none yet
 
 Without DASHSCOPE_* variables everything works but the calls to applications; agenttrace apps says what is missing.
@@ -44,6 +46,9 @@ def up(
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Its port; 0: any free one.", show_default="8317")
     ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the console in the browser, at a terminal.")
+    ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was found and, at the end, the summary, as JSON lines.")
     ] = False,
@@ -54,7 +59,7 @@ def up(
 
     output.show_warnings()
     settings = load_settings(flags={"serve.host": host, "serve.port": port})
-    with recording(settings) as (lock, stop), run_half(settings, as_json=as_json):
+    with recording(settings) as (lock, stop), run_half(settings, as_json=as_json, browser=browser):
         found = what_is_there(settings)
         if as_json:
             output.print_json({"found": found, "destinations": _destinations(settings)}, one_line=True)
@@ -74,14 +79,20 @@ def _destinations(settings: Settings) -> list[dict[str, object]]:
     return [{"name": each.name, "kind": each.type, "address": each.address} for each in settings.destinations]
 
 
-def run_half(settings: Settings, *, as_json: bool) -> AbstractContextManager[None]:
+def run_half(settings: Settings, *, as_json: bool, browser: bool = False) -> AbstractContextManager[None]:
     """Server and worker beside the recorder; should they not start, recording goes on and says so."""
     from agenttrace.cli.running import beside
 
     async def main(stop: asyncio.Event) -> None:
         from agenttrace.cli.asking import explained
+        from agenttrace.cli.browser import can_open, open_link
         from agenttrace.cli.serve import announce
-        from agenttrace.serve.process import run_process
+        from agenttrace.serve.process import Ready, run_process
+
+        def on_ready(ready: Ready) -> None:
+            announce(ready, as_json=as_json)
+            if browser and not as_json and ready.link is not None and can_open():
+                open_link(settings.home, ready.link)
 
         await run_process(
             settings,
@@ -89,7 +100,7 @@ def run_half(settings: Settings, *, as_json: bool) -> AbstractContextManager[Non
             server=True,
             worker=True,
             stop=stop,
-            on_ready=lambda ready: announce(ready, as_json=as_json),
+            on_ready=on_ready,
             explain=lambda error: explained(settings.database.url, error),
         )
 
@@ -179,8 +190,9 @@ def show_found(found: list[dict[str, object]]) -> None:
 def _next_steps(something: bool) -> None:
     program = _program()
     if something:
-        output.say("Everything is recorded. Look at it in the browser (address above), or in another terminal:", "bold")
+        output.say("Everything is recorded. Look at it in the browser (link above), or in another terminal:", "bold")
         for command, meaning in (
+            ("open", "the link to the console, once more"),
             ("sessions", "what was worked on"),
             ("usage", "tokens and cost by day"),
             ("tail", "what the agents do, live"),

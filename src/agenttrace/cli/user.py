@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from agenttrace.cli import opening, output
+from agenttrace.cli import output
+from agenttrace.cli.access import access_store, audited_change, told
 from agenttrace.cli.columns import Column, print_table
-from agenttrace.cli.errors import CommandError, UsageError
+from agenttrace.cli.errors import UsageError
 from agenttrace.cli.grouping import ListFirst
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
@@ -19,10 +18,7 @@ from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.access.audit_log import AuditEntry
-    from agenttrace.serve.access.store import AccessStore
     from agenttrace.serve.access.users import User
-
-T = TypeVar("T")
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -35,7 +31,8 @@ EPILOG = """
 
   agenttrace user audit --limit 20         who changed what
 
-On this machine nobody needs a login, unless serve.login is "always". From any other machine everybody does.
+On this machine the link of agenttrace open lets in, unless serve.login is "always". From any other machine everybody
+needs a login.
 Another password or role ends the user's logins at once.
 """
 
@@ -58,14 +55,14 @@ def add_user(
 ) -> None:
     """Let somebody log in to the console."""
     name, password_hash = _kept(name), _new_password(password_stdin)
-    user = _change("user.add", name, lambda store: store.users.add(name, role, password_hash))
+    user = audited_change("user.add", name, lambda store: store.users.add(name, role, password_hash))
     _tell(user_fields(user), as_json, f"{user.name} can log in now, as {_article(user.role)}.")
 
 
 @app.command("list")
 def list_users(as_json: AsJson = False) -> None:
     """Show all users."""
-    with _store() as store:
+    with access_store() as store:
         users = store.users.all()
     if as_json:
         output.print_json([user_fields(user) for user in users])
@@ -87,18 +84,18 @@ def list_users(as_json: AsJson = False) -> None:
 def remove_user(name: NameArgument, as_json: AsJson = False) -> None:
     """Take a user's access away, at once."""
     name = _kept(name)
-    ended = _change("user.remove", name, lambda store: store.users.remove(name))
+    ended = audited_change("user.remove", name, lambda store: store.users.remove(name))
     _tell({"removed": name, "ended_logins": ended}, as_json, f"{name} is no user any more.{_ended(ended)}")
 
 
 @app.command("password")
 def set_password(name: NameArgument, password_stdin: FromStdin = False, as_json: AsJson = False) -> None:
     """Give a user another password."""
-    with _store() as store, _told(store):
+    with access_store() as store, told(store):
         # Nobody should think of a password for somebody who is not there.
         name = store.users.get(name).name
     password_hash = _new_password(password_stdin)
-    ended = _change("user.password", name, lambda store: store.users.set_password(name, password_hash))
+    ended = audited_change("user.password", name, lambda store: store.users.set_password(name, password_hash))
     _tell({"changed": name, "ended_logins": ended}, as_json, f"{name} has a new password.{_ended(ended)}")
 
 
@@ -110,7 +107,7 @@ def set_role(
 ) -> None:
     """Make a user a viewer or an admin."""
     name = _kept(name)
-    ended = _change("user.role", f"{name} {role}", lambda store: store.users.set_role(name, role))
+    ended = audited_change("user.role", f"{name} {role}", lambda store: store.users.set_role(name, role))
     fields = {"changed": name, "role": role, "ended_logins": ended}
     _tell(fields, as_json, f"{name} is {_article(role)} now.{_ended(ended)}")
 
@@ -121,7 +118,7 @@ def show_audit(
     as_json: AsJson = False,
 ) -> None:
     """Show who changed what: users, logins, and everything that was changed through the console."""
-    with _store() as store:
+    with access_store() as store:
         entries = store.audit.page(limit)
     if as_json:
         output.print_json([audit_fields(entry) for entry in entries])
@@ -182,59 +179,11 @@ def _audit_row(entry: AuditEntry) -> list[Any]:
     return [figures.clock(entry.at), *map(one_line, lines), outcome]
 
 
-@contextmanager
-def _store() -> Iterator[AccessStore]:
-    from agenttrace.serve.access.store import open_access
-
-    with open_access(opening.settings()) as store:
-        yield store
-
-
-@contextmanager
-def _told(store: AccessStore) -> Iterator[None]:
-    """What cannot be done with a user, as the error of a command."""
-    from agenttrace.config import did_you_mean
-    from agenttrace.serve.access.users import NoSuchUserError, UserError
-
-    try:
-        yield
-    except NoSuchUserError as error:
-        names = [user.name for user in store.users.all()]
-        fix = did_you_mean(error.name, names) if names else "There are no users yet: agenttrace user add NAME"
-        raise CommandError(str(error), fix) from None
-    except UserError as error:
-        raise CommandError(str(error)) from None
-
-
-def _change(action: str, target: str, change: Callable[[AccessStore], T]) -> T:
-    """Make a change; the audit log has it, whether it works or not."""
-    from agenttrace.serve.access.audit_log import DONE
-
-    with _store() as store, _told(store):
-        number = store.audit.begin(f"cli:{_os_user()}", "terminal", action, target)
-        try:
-            changed = change(store)
-        except BaseException as error:
-            store.audit.end(number, str(error) or type(error).__name__)
-            raise
-        store.audit.end(number, DONE)
-        return changed
-
-
 def _kept(name: str) -> str:
     """A name as it is kept, or as it was typed where there can be no such user."""
     from agenttrace.serve.access.users import name_of
 
     return name_of(name) or name
-
-
-def _os_user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return "unknown"
 
 
 def _new_password(from_stdin: bool) -> str:

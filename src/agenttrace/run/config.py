@@ -21,6 +21,8 @@ REQUIRED = {
     "DASHSCOPE_APP_ID_8_CONSOLIDATE": "app_id_8_consolidate",
     "INTERNAL_API_TOKEN": "internal_api_token",
 }
+#: The fewest characters of the internal token.
+LEAST_TOKEN = 16
 #: Names from before the applications had ids of their own; None: nothing takes its place.
 RENAMED = {name.replace("DASHSCOPE", "BAILIAN"): name for name in REQUIRED if name.startswith("DASHSCOPE")} | {
     "BAILIAN_BASE_URL": None,
@@ -35,6 +37,31 @@ class MissingVariablesError(Exception):
         self.missing = missing
         lines = [f"not set: {', '.join(missing)}", *(f"{name} {_advice(name)}" for name in outdated)]
         super().__init__("; ".join(lines))
+
+
+class WeakTokenError(Exception):
+    """The internal token could be guessed: what is wrong with it, and how to make a better one."""
+
+    def __init__(self, length: int) -> None:
+        self.problem = f"INTERNAL_API_TOKEN has {length} characters, at least {LEAST_TOKEN} are needed"
+        self.fix = (
+            "Make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))' "
+            "and set it where AgentTrace runs and in every program that calls it."
+        )
+        super().__init__(f"{self.problem}. {self.fix}")
+
+
+def check_token(environ: Mapping[str, str]) -> None:
+    """Raise WeakTokenError where the internal token is set and too short; servers and workers do not start with it."""
+    token = environ.get("INTERNAL_API_TOKEN", "").strip()
+    if token and len(token) < LEAST_TOKEN:
+        raise WeakTokenError(len(token))
+
+
+def usable_token(environ: Mapping[str, str]) -> str:
+    """The internal token; empty where it is not set, or too short to be one."""
+    token = environ.get("INTERNAL_API_TOKEN", "").strip()
+    return token if len(token) >= LEAST_TOKEN else ""
 
 
 def _advice(name: str) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import jwt
 from fastapi import Request
 
+from agenttrace.serve.access.gate import address_of
+from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.problems import ProblemError
+
+T = TypeVar("T")
 
 #: In the OpenAPI document.
 SECURITY_SCHEMES: dict[str, Any] = {
@@ -23,7 +28,13 @@ SECURITY_SCHEMES: dict[str, Any] = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "JWT",
-        "description": "HS256, signed with `AGENTTRACE_JWT_SECRET`; `sub` is the user, `site_id` (a number) the store.",
+        "description": "HS256, signed with `AGENTTRACE_JWT_SECRET`; `sub` is the user, `site_id` (a number) the store, "
+        "`exp` the end.",
+    },
+    "ApiToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "For everything below `/api/v1`: a token of `agenttrace token create NAME`.",
     },
 }
 INTERNAL_ONLY: dict[str, Any] = {"security": [{"InternalToken": []}]}
@@ -33,6 +44,13 @@ INTAKE_SENDERS: dict[str, Any] = {"security": [{}, {"InternalToken": []}]}
 
 _ALGORITHM = "HS256"
 _LONGEST_SUBJECT = 100
+
+
+class WrongTokenError(ProblemError):
+    """A token that was made up: the answer is held back, and the audit log has it."""
+
+    def __init__(self, scheme: str, detail: str) -> None:
+        super().__init__(401, detail, headers={"WWW-Authenticate": scheme})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +66,31 @@ def check_internal_token(request: Request, expected: str) -> None:
     given = _credentials(request, "Internal-Token")
     # As bytes: a header may hold any, and comparing text of other letters would raise.
     if not hmac.compare_digest(given.encode("latin-1"), expected.encode()):
-        raise _unauthorized("Internal-Token", "The token is not the one of this server.")
+        raise WrongTokenError("Internal-Token", "The token is not the one of this server.")
 
 
 def chat_user(request: Request, secret: str) -> ChatUser:
     """The user whose token the request brings; raises a 401 that says what is wrong with it."""
     token = _credentials(request, "Bearer")
     try:
-        claims = jwt.decode(token, secret, algorithms=[_ALGORITHM], options={"require": ["sub", "site_id"]})
+        claims = jwt.decode(token, secret, algorithms=[_ALGORITHM], options={"require": ["sub", "site_id", "exp"]})
     except jwt.ExpiredSignatureError:
         raise _unauthorized("Bearer", "The token has expired.") from None
     except jwt.MissingRequiredClaimError as error:
         raise _unauthorized("Bearer", f"The token has no claim {error.claim}.") from None
     except jwt.InvalidTokenError:
-        raise _unauthorized("Bearer", "The token is not valid.") from None
+        raise WrongTokenError("Bearer", "The token is not valid.") from None
     return _user(claims["sub"], claims["site_id"])
+
+
+async def slowly(request: Request, target: str, check: Callable[[], T]) -> T:
+    """What a check gives; a wrong token is refused later and later, and written into the audit log."""
+    try:
+        return check()
+    except WrongTokenError:
+        access: AccessStore = request.app.state.access
+        await access.refusals.wrong(address_of(request.scope), target)
+        raise
 
 
 def _user(subject: object, site_id: object) -> ChatUser:

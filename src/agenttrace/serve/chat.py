@@ -19,7 +19,7 @@ from agenttrace.run.chat import ChatEvent, ChatService, ChatTurn, error_event
 from agenttrace.run.conversation import ConversationNotFoundError
 from agenttrace.run.engine import Engine
 from agenttrace.run.errors import DashScopeError, RateLimitExceededError
-from agenttrace.serve.auth import CHAT_USERS_ONLY, ChatUser, chat_user
+from agenttrace.serve.auth import CHAT_USERS_ONLY, ChatUser, chat_user, slowly
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.event_stream import HEADERS, MEDIA_TYPE, EventStream
 from agenttrace.serve.health import Life
@@ -147,7 +147,8 @@ def chat_router(engine: Engine, life: Life, metrics: Metrics, *, secret: str | N
         ),
     )
     async def stream_chat(request: Request) -> Response:
-        user = chat_user(request, _configured(secret))
+        known = _configured(secret)
+        user = await slowly(request, "chat", lambda: chat_user(request, known))
         chat = available_chat(engine, life)
         return await say(chat, user, await read_body(request, ChatRequest), metrics, heartbeat)
 

@@ -6,12 +6,15 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from agenttrace.config import Settings
+from agenttrace.config import ServeSettings, Settings
+from agenttrace.run.config import check_token
 from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.worker import Worker
 from agenttrace.serve.access.gate import needs_login
+from agenttrace.serve.access.link import published
+from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.app import create_app
 from agenttrace.serve.server import serve
 
@@ -30,8 +33,12 @@ class Ready:
     missing: tuple[str, ...]
     #: Why no application can be run at all.
     problem: str | None = None
-    #: True where the console asks for a login, and there is no user yet.
+    #: True where the console asks for a login by name, and there is no user yet.
     locked: bool = False
+    #: Where the server listens, with the token that lets a browser of this machine in; None where no link does.
+    link: str | None = field(default=None, repr=False)
+    #: True where every user and program of this machine gets in.
+    open_to_all: bool = False
 
 
 async def run_process(
@@ -56,24 +63,35 @@ async def run_process(
             working = worker and engine is not None and engine.calls is not None
             if working and engine is not None:
                 tasks.create_task(_worker(engine, settings).run(stop))
-            listening: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            locked = False
+            missing = () if engine is None else engine.missing
+            ready = Ready(url=None, worker=working, missing=missing, problem=problem)
             if server:
+                listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
                 app = create_app(engine, settings, problem=problem)
-                locked = needs_login(settings.serve) and not app.state.access.users.exist()
                 at, drain = (settings.serve.host, settings.serve.port), settings.run.drain_seconds
                 tasks.create_task(serve(app, *at, stop, drain_seconds=drain, on_listening=listening.set_result))
-            else:
-                listening.set_result(None)
-            missing = () if engine is None else engine.missing
-            on_ready(Ready(url=await listening, worker=working, missing=missing, problem=problem, locked=locked))
+                ready = _reachable(ready, await listening, app.state.access, settings.serve)
+                stack.enter_context(published(settings.home, ready.url or "", ready.link))
+            on_ready(ready)
             await stop.wait()
+
+
+def _reachable(ready: Ready, url: str, access: AccessStore, settings: ServeSettings) -> Ready:
+    by_name = needs_login(settings)
+    return replace(
+        ready,
+        url=url,
+        locked=by_name and not access.users.exist(),
+        link=access.start_token.link(url) if settings.login == "auto" and not by_name else None,
+        open_to_all=settings.login == "none" and not by_name,
+    )
 
 
 async def _opened(
     stack: AsyncExitStack, settings: Settings, role: str, environ: Mapping[str, str], explain: Explain | None
 ) -> tuple[Engine | None, str | None]:
     try:
+        check_token(environ)
         return await stack.enter_async_context(open_engine(settings, role, environ=environ)), None
     except Exception as error:
         problem = None if explain is None else explain(error)

@@ -15,7 +15,11 @@ from agenttrace.run.catalog import UnknownEventError
 from agenttrace.run.dispatch import Accepted, AIDispatcher
 from agenttrace.run.engine import Engine
 from agenttrace.run.jobs import JobView, TriggerEvent
-from agenttrace.serve.auth import INTERNAL_ONLY, check_internal_token
+from agenttrace.serve.access.audit import audited
+from agenttrace.serve.access.audit_log import INTERNAL
+from agenttrace.serve.access.gate import address_of
+from agenttrace.serve.access.visitor import Visitor
+from agenttrace.serve.auth import INTERNAL_ONLY, check_internal_token, slowly
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.chat import missing
 from agenttrace.serve.metrics import Metrics
@@ -130,7 +134,10 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
     async def known_caller(request: Request) -> None:
         if engine.config is None:
             raise missing(engine.missing)
-        check_internal_token(request, engine.config.internal_api_token)
+        token = engine.config.internal_api_token
+        await slowly(request, "internal API", lambda: check_internal_token(request, token))
+        who = Visitor(name=INTERNAL, role="admin", address=address_of(request.scope))
+        request.scope.setdefault("state", {})["visitor"] = who
 
     router = APIRouter(prefix="/api/internal/ai", tags=["internal"], dependencies=[Depends(known_caller)])
     dispatcher = engine.dispatcher
@@ -150,10 +157,12 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
     )
     async def trigger(request: Request) -> Response:
         body = await read_body(request, TriggerRequest)
-        try:
-            accepted = await dispatcher.accept(TriggerEvent(**body.model_dump()))
-        except UnknownEventError as error:
-            raise ProblemError(422, f"event_type: {error}") from None
+        async with audited(request, "event.trigger", _about(body)) as change:
+            try:
+                accepted = await dispatcher.accept(TriggerEvent(**body.model_dump()))
+            except UnknownEventError as error:
+                raise ProblemError(422, f"event_type: {error}") from None
+            change.target += f", job {accepted.job_id}"
         metrics.triggers.labels(body.event_type, accepted.status).inc()
         return _accepted(accepted)
 
@@ -189,11 +198,12 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
         responses=documented(401, 404, 409, 422, 503),
         openapi_extra=INTERNAL_ONLY,
     )
-    async def cancel(job_id: int) -> Response:
-        is_cancelled = await dispatcher.cancel(job_id) if _is_possible(job_id) else False
-        status = (await _existing(dispatcher, job_id)).job.status
-        if not is_cancelled:
-            raise ProblemError(409, f"Job {job_id} is over: {status}.")
+    async def cancel(request: Request, job_id: int) -> Response:
+        async with audited(request, "job.cancel", str(job_id)):
+            is_cancelled = await dispatcher.cancel(job_id) if _is_possible(job_id) else False
+            status = (await _existing(dispatcher, job_id)).job.status
+            if not is_cancelled:
+                raise ProblemError(409, f"Job {job_id} is over: {status}.")
         return _json({"trigger_job_id": job_id, "status": status})
 
     @router.post(
@@ -204,17 +214,24 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
         responses=documented(401, 404, 422, 503),
         openapi_extra=INTERNAL_ONLY,
     )
-    async def rerun(job_id: int) -> Response:
-        event_type = (await _existing(dispatcher, job_id)).job.event_type
-        try:
-            accepted = await dispatcher.rerun(job_id)
-        except UnknownEventError as error:
-            raise ProblemError(422, f"event_type: {error}") from None
+    async def rerun(request: Request, job_id: int) -> Response:
+        async with audited(request, "job.rerun", str(job_id)):
+            event_type = (await _existing(dispatcher, job_id)).job.event_type
+            try:
+                accepted = await dispatcher.rerun(job_id)
+            except UnknownEventError as error:
+                raise ProblemError(422, f"event_type: {error}") from None
         assert accepted is not None
         metrics.triggers.labels(event_type, accepted.status).inc()
         return _accepted(accepted)
 
     return router
+
+
+def _about(event: TriggerRequest) -> str:
+    """An event for the audit log: what of whom, without what it says."""
+    member = "" if event.member_id is None else f", member {event.member_id}"
+    return f"{event.event_type[:100]}, site {event.site_id}{member}"
 
 
 def _is_possible(job_id: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,13 @@ if TYPE_CHECKING:
 def applications(settings: Settings) -> Iterator[Check]:
     """Whether applications can be called, and users can chat."""
     from agenttrace.run.catalog import Catalog, CatalogError
-    from agenttrace.run.config import REQUIRED, AIConfig, MissingVariablesError
+    from agenttrace.run.config import REQUIRED, AIConfig, MissingVariablesError, WeakTokenError, check_token
 
     config = None
+    try:
+        check_token(os.environ)
+    except WeakTokenError as error:
+        yield Check("internal token", "fail", error.problem, error.fix)
     try:
         config = AIConfig.from_env()
     except MissingVariablesError as error:

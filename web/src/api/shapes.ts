@@ -712,6 +712,7 @@ export interface Me {
   name: string | null;
   role: "viewer" | "admin" | null;
   login_required: boolean;
+  by_link: boolean;
   users_exist: boolean;
   csrf: string | null;
   version: string;

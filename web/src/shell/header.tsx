@@ -20,6 +20,8 @@ import styles from "./shell.module.css";
 import { text } from "./text";
 
 export const SEARCH = "search-everything";
+/** The name of whoever came by the link, or has no name. */
+const LOCAL = "local";
 
 export function Header({ onHelp }: { onHelp: () => void }) {
   const t = useText(text);
@@ -73,9 +75,10 @@ function UserMenu() {
   const me = useMe().data;
   const client = useQueryClient();
   const [, navigate] = useLocation();
-  // On this very machine nobody has to log in, so nobody can log out.
+  // Where nobody has to log in, nobody can log out.
   if (!me?.name || !me.role || !me.login_required) return null;
-  const { name, role } = me;
+  const { role } = me;
+  const name = me.name === LOCAL ? t.byLink : me.name;
   const leave = () =>
     void logout(client).then(
       () => navigate("/login"),

@@ -50,7 +50,7 @@ class Attempts:
 
     def begin(self, name: str, address: str) -> Attempt:
         """Let an attempt through and count it, or raise how long it has to wait."""
-        name_key, address_key = _key("name", name), _key("address", _network(address))
+        name_key, address_key = _key("name", name), _key("address", network_of(address))
         with self._database.writing() as connection:
             now = self._now()
             _forget(connection, now)
@@ -96,7 +96,7 @@ def _key(kind: str, text: str) -> bytes:
     return hashlib.sha256(f"{kind}:{text}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """Whom an address stands for: who has one of IPv6 has all of its network."""
     try:
         known = ipaddress.ip_address(address)

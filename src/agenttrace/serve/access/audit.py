@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from fastapi import Request
 
-from agenttrace.serve.access.audit_log import DONE, AuditLog
+from agenttrace.serve.access.audit_log import DONE, Beginning, Ending
+from agenttrace.serve.access.audit_writer import AuditWriter
 from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.visitor import visitor
 from agenttrace.serve.problems import ProblemError
@@ -33,27 +33,34 @@ async def audited(request: Request, action: str, target: str) -> AsyncIterator[C
     The entry is written first: where that fails, nothing is changed either.
     """
     access: AccessStore = request.app.state.access
-    who = visitor(request)
-    number = await asyncio.to_thread(access.audit.begin, who.name, who.address, action, target)
+    writer, who = access.audit_writer, visitor(request)
+    number = await writer.write(Beginning(user=who.name, address=who.address, action=action, target=target))
     change = Change(target)
     try:
         yield change
     except ProblemError as error:
-        await asyncio.to_thread(_end, access.audit, number, error.detail, change)
+        await _end(writer, number, error.detail, change)
         raise
     except Exception as error:
-        await asyncio.to_thread(_end, access.audit, number, type(error).__name__, change)
+        await _end(writer, number, type(error).__name__, change)
         raise
     except BaseException as error:
         # Cancelled: waiting for a thread would be cancelled as well.
-        _end(access.audit, number, type(error).__name__, change)
+        with _complaining(number):
+            access.audit.end(number, type(error).__name__, change.target)
         raise
-    await asyncio.to_thread(_end, access.audit, number, DONE, change)
+    await _end(writer, number, DONE, change)
 
 
-def _end(log: AuditLog, number: int, outcome: str, change: Change) -> None:
-    """Write the outcome; the change is made or has failed for its own reason, whether this can be written or not."""
+async def _end(writer: AuditWriter, number: int, outcome: str, change: Change) -> None:
+    with _complaining(number):
+        await writer.write(Ending(number=number, outcome=outcome, target=change.target))
+
+
+@contextmanager
+def _complaining(number: int) -> Iterator[None]:
+    """The change is made or has failed for its own reason, whether its outcome can be written or not."""
     try:
-        log.end(number, outcome, change.target)
+        yield
     except sqlite3.Error as error:
         logger.error("the outcome of entry %d of the audit log could not be written: %s", number, error)

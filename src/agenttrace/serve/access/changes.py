@@ -17,10 +17,14 @@ _OURS = ("same-origin", "none")
 _PORTS = {"http": "80", "https": "443"}
 
 
-def check_change(headers: Headers, host: Host, token: str) -> None:
-    """Raise 403 unless a request that changes something was made by our page, or by a script that asked for a token."""
+def check_origin(headers: Headers, host: Host) -> None:
+    """Raise 403 where another site wants to change something."""
     if not _from_here(headers) or not _origin_is(headers, host):
         raise _elsewhere()
+
+
+def check_csrf(headers: Headers, token: str) -> None:
+    """Raise 403 unless a change was asked for by our page, or by a script that asked for a token first."""
     given = headers.getlist(HEADER)
     # As bytes: a header may hold any, and comparing text of other letters would raise.
     if len(given) != 1 or not hmac.compare_digest(given[0].encode("latin-1"), token.encode()):

@@ -1,4 +1,7 @@
-"""The cookie that carries the token of a login."""
+"""The cookie that carries the token of a login.
+
+Cookies know no ports: the port is part of the name, so that two consoles on one machine do not overwrite each other's.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,38 @@ from collections.abc import Iterator
 from fastapi import Response
 from starlette.datastructures import Headers
 
+from agenttrace.serve.access.hosts import Host
+
 NAME = "agenttrace_session"
 
-#: Tokens that are looked up in one request; a browser sends one, or two where another path left one behind.
+#: Tokens that are looked up in one request; a browser sends one, or two where an earlier version left one behind.
 _MOST = 4
 
 
-def tokens(headers: Headers) -> Iterator[str]:
+def name_for(host: Host) -> str:
+    """The name of the cookie of a console at this host."""
+    return f"{NAME}_{host.port}" if host.port else NAME
+
+
+def tokens(headers: Headers, host: Host) -> Iterator[str]:
     """The tokens a request brings."""
-    found = 0
+    names, found = (name_for(host), NAME), 0
     for header in headers.getlist("cookie"):
         for part in header.split(";"):
             name, _, value = part.strip().partition("=")
-            if name == NAME and value and found < _MOST:
+            if name in names and value and found < _MOST:
                 found += 1
                 yield value
 
 
-def give(response: Response, token: str, *, seconds: int, secure: bool) -> None:
+def give(response: Response, token: str, host: Host, *, seconds: int, secure: bool) -> None:
     """Have the browser keep a token, out of reach of the page and of other sites."""
-    response.set_cookie(NAME, token, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax")
+    response.set_cookie(
+        name_for(host), token, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict"
+    )
 
 
-def take(response: Response, *, secure: bool) -> None:
+def take(response: Response, host: Host, *, secure: bool) -> None:
     """Have the browser forget it."""
-    response.delete_cookie(NAME, path="/", secure=secure, httponly=True, samesite="lax")
+    for name in dict.fromkeys((name_for(host), NAME)):
+        response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")

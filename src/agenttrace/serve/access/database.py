@@ -63,6 +63,31 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX failures_of_key ON failures (key, at)",
         "CREATE INDEX failures_by_age ON failures (at)",
     ),
+    (
+        # Besides users, browsers that came by the link (local) and API tokens are let in by a random token.
+        """
+        CREATE TABLE credentials (
+            digest BLOB PRIMARY KEY,
+            kind TEXT NOT NULL CHECK (kind IN ('user', 'local', 'token')),
+            user TEXT NOT NULL,
+            role TEXT CHECK (role IN ('viewer', 'admin')),
+            csrf TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            seen_at INTEGER,
+            expires_at INTEGER,
+            CHECK ((kind = 'user') = (role IS NULL))
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        INSERT INTO credentials
+        SELECT digest, 'user', user, NULL, csrf, created_at, seen_at, expires_at FROM logins
+        """,
+        "DROP TABLE logins",
+        "ALTER TABLE credentials RENAME TO logins",
+        "CREATE INDEX logins_of_user ON logins (user, created_at)",
+        "CREATE UNIQUE INDEX names_of_tokens ON logins (user) WHERE kind = 'token'",
+        "CREATE INDEX audit_by_user ON audit (user)",
+    ),
 )
 
 

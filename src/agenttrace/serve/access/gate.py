@@ -1,7 +1,7 @@
 """The gate before the console: is the request meant for us, who is it, and does a change come from our own page?
 
-This machine's own browser needs no login. Everything that came from elsewhere, or may have, does: another bind address,
-another name, or any trace of a proxy.
+A browser of this machine gets in by the link of ``agenttrace open``, a script by an API token. What came from
+elsewhere, or may have, needs a user's login or an API token: another bind address, another name, any trace of a proxy.
 """
 
 from __future__ import annotations
@@ -10,18 +10,24 @@ import asyncio
 import logging
 import secrets
 import sqlite3
+from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttrace.config import ServeSettings
 from agenttrace.serve.access import cookie
-from agenttrace.serve.access.changes import SAFE_METHODS, check_change, check_question
+from agenttrace.serve.access.api_tokens import PREFIX
+from agenttrace.serve.access.audit_log import DONE
+from agenttrace.serve.access.changes import SAFE_METHODS, check_csrf, check_origin, check_question
 from agenttrace.serve.access.hosts import AllowedHosts, Host, is_loopback_bind, parse_host
+from agenttrace.serve.access.link import PARAMETER, cleaned
 from agenttrace.serve.access.logins import Login
 from agenttrace.serve.access.paths import API, LOGIN, LOGOUT, is_console, is_open
 from agenttrace.serve.access.store import AccessStore
-from agenttrace.serve.access.visitor import Admission, Visitor, local_visitor, not_admin
+from agenttrace.serve.access.users import LOCAL, NOBODY
+from agenttrace.serve.access.visitor import Admission, NotAdminError, Visitor, local_visitor
 from agenttrace.serve.problems import ProblemError
 
 logger = logging.getLogger(__name__)
@@ -29,11 +35,25 @@ logger = logging.getLogger(__name__)
 _PROXY_HEADERS = ("forwarded", "via", "x-real-ip")
 _PROXY_PREFIX = "x-forwarded-"
 _LONGEST_ADDRESS = 64
+_HOUR = 3600
+#: Parameters in the address of a page.
+_MOST_FIELDS = 100
 _FIRST_USER = "Nobody can log in yet; on the machine that AgentTrace runs on: agenttrace user add NAME --role admin"
+_SCRIPT_FIX = "In a script, send the header Authorization: Bearer TOKEN with a token of: agenttrace token create NAME"
+_LINK_FIX = f"In a browser, open the link that agenttrace open prints. {_SCRIPT_FIX}"
+_LOGIN_FIX = f"In a browser, log in. {_SCRIPT_FIX}"
+
+
+class WrongTokenError(ProblemError):
+    """An API token that opens nothing: made up, expired or revoked."""
+
+    def __init__(self) -> None:
+        detail = "The API token is not known, has expired or was revoked; agenttrace token list shows those there are."
+        super().__init__(401, detail, headers={"WWW-Authenticate": 'Bearer realm="AgentTrace"'})
 
 
 def needs_login(settings: ServeSettings) -> bool:
-    """Whether everybody has to log in, wherever they come from."""
+    """Whether everybody has to log in by name, wherever they come from."""
     return settings.login == "always" or not is_loopback_bind(settings.host)
 
 
@@ -45,6 +65,8 @@ class Gate:
         self._access = access
         self._hosts = AllowedHosts(bind, settings.allowed_hosts)
         self._always = settings.login == "always" or not is_loopback_bind(bind)
+        self._open = settings.login == "none"
+        self._seconds = settings.login_hours * _HOUR
         # For those without a login, two: who may not look yet shall not know the token of those who may.
         self._local_csrf, self._strangers_csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
 
@@ -55,8 +77,12 @@ class Gate:
             return
         try:
             admission = self._admitted(scope)
+            token = _link_token(scope)
+            if token is not None:
+                await (await self._by_link(scope, admission, token))(scope, receive, send)
+                return
         except ProblemError as error:
-            await error.response()(scope, receive, send)
+            await (await self._refused(scope, error)).response()(scope, receive, send)
             return
         scope.setdefault("state", {}).update(admission=admission, visitor=admission.visitor)
         if admission.login is None:
@@ -69,15 +95,48 @@ class Gate:
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         host = self._host(headers)
         admission = self._admission(scope, headers, host)
+        if admission.visitor is None and path.startswith(API) and bearer_token(headers).startswith(PREFIX):
+            raise WrongTokenError
         if admission.visitor is None and not is_open(path):
-            raise self._login_first()
+            raise self._login_first(admission)
         if method not in SAFE_METHODS:
-            check_change(headers, host, admission.csrf)
+            check_origin(headers, host)
+            if admission.login is None or admission.login.kind != "token":
+                # No other site can have a browser send an API token.
+                check_csrf(headers, admission.csrf)
             if admission.visitor and admission.visitor.role != "admin" and path not in (LOGIN, LOGOUT):
-                raise not_admin(admission.visitor.name)
+                raise NotAdminError(admission.visitor.name)
         elif path.startswith(API):
             check_question(headers)
         return admission
+
+    async def _refused(self, scope: Scope, error: ProblemError) -> ProblemError:
+        """Note what has to be known; a wrong token is answered late, and not at all where too many are."""
+        address, asked = address_of(scope), f"{scope['method']} {scope['path'][:100]}"
+        try:
+            if isinstance(error, WrongTokenError):
+                await self._access.refusals.wrong(address, "console")
+            elif scope["method"] not in SAFE_METHODS and error.status in (401, 403):
+                who = error.name if isinstance(error, NotAdminError) else NOBODY
+                self._access.refusals.note(who, address, "change", asked)
+        except ProblemError as slower:
+            return slower
+        return error
+
+    async def _by_link(self, scope: Scope, admission: Admission, token: str) -> Response:
+        """Let the browser in that brings the token, and have it ask again without."""
+        clean = cleaned(scope["path"], scope["query_string"].decode("latin-1"))
+        response = RedirectResponse(clean, 303, {"Cache-Control": "no-store"})
+        if admission.by_link and self._access.start_token.matches(token):
+            if admission.login is None or admission.login.kind != "local":
+                given, _ = await asyncio.to_thread(self._access.logins.begin_local, self._seconds)
+                await asyncio.to_thread(self._access.audit.begin, LOCAL, admission.address, "login", "link", DONE)
+                cookie.give(response, given, admission.host, seconds=self._seconds, secure=admission.secure)
+        elif admission.by_link:
+            await self._access.refusals.wrong(admission.address, "link", action="link")
+            if admission.visitor is None:
+                response.headers["Location"] = f"/login?{urlencode({'link': 'old', 'next': clean})}"
+        return response
 
     def _host(self, headers: Headers) -> Host:
         named = headers.getlist("host")
@@ -91,33 +150,49 @@ class Gate:
         return host
 
     def _admission(self, scope: Scope, headers: Headers, host: Host) -> Admission:
-        address, secure = _address(scope), _is_secure(scope, headers)
+        address, secure = address_of(scope), _is_secure(scope, headers)
         visitor: Visitor | None
-        login: Login | None
-        required = self._always or not host.is_loopback or came_by_proxy(scope, headers)
-        if not required:
-            visitor, login, csrf = local_visitor(address), None, self._local_csrf
-        elif (login := self._login(headers)) is not None:
+        here = not self._always and host.is_loopback and not came_by_proxy(scope, headers)
+        nothing_asked = here and self._open
+        login = self._token(headers) or (None if nothing_asked else self._login(headers, host, here=here))
+        if login is not None:
             visitor, csrf = Visitor(name=login.user, role=login.role, address=address), login.csrf
+        elif nothing_asked:
+            visitor, csrf = local_visitor(address), self._local_csrf
         else:
             visitor, csrf = None, self._strangers_csrf
         return Admission(
             visitor=visitor,
             address=address,
             login=login,
-            login_required=required,
+            login_required=not nothing_asked,
+            by_link=here and not self._open,
+            host=host,
             csrf=csrf,
             strangers_csrf=self._strangers_csrf,
             secure=secure,
         )
 
-    def _login(self, headers: Headers) -> Login | None:
-        found = map(self._access.logins.find, cookie.tokens(headers))
-        return next((login for login in found if login is not None), None)
+    def _token(self, headers: Headers) -> Login | None:
+        """The API token that a request brings."""
+        given = bearer_token(headers)
+        # Others are for somebody else, such as a proxy.
+        login = self._access.logins.find(given) if given.startswith(PREFIX) else None
+        return login if login is not None and login.kind == "token" else None
 
-    def _login_first(self) -> ProblemError:
-        detail = "Log in first." if self._access.users.exist() else _FIRST_USER
-        return ProblemError(401, detail, headers={"WWW-Authenticate": 'Cookie realm="AgentTrace"'})
+    def _login(self, headers: Headers, host: Host, *, here: bool) -> Login | None:
+        """The login of a cookie; one that was got by the link holds on this machine alone."""
+        kinds = ("user", "local") if here else ("user",)
+        found = map(self._access.logins.find, cookie.tokens(headers, host))
+        return next((login for login in found if login is not None and login.kind in kinds), None)
+
+    def _login_first(self, admission: Admission) -> ProblemError:
+        if admission.by_link:
+            fix = _LINK_FIX
+        else:
+            fix = _LOGIN_FIX if self._access.users.exist() else f"{_FIRST_USER}. {_SCRIPT_FIX}"
+        headers = {"WWW-Authenticate": 'Cookie realm="AgentTrace", Bearer realm="AgentTrace"'}
+        return ProblemError(401, f"Log in first. {fix}", headers=headers)
 
     async def _logged_in(self, login: Login, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; a stream of events ends with the login that it was opened with."""
@@ -159,12 +234,32 @@ def came_by_proxy(scope: Scope, headers: Headers) -> bool:
     )
 
 
+def bearer_token(headers: Headers) -> str:
+    """What a request brings as ``Authorization: Bearer …``; empty without, or where there are several."""
+    given = headers.getlist("authorization")
+    scheme, _, token = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _link_token(scope: Scope) -> str | None:
+    """The token in the address of a page; None where there is none."""
+    if scope["method"] != "GET" or scope["path"].startswith(API) or PARAMETER.encode() not in scope["query_string"]:
+        return None
+    try:
+        found = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return None
+    given = found.get(PARAMETER)
+    return None if given is None else given[0]
+
+
 def _is_secure(scope: Scope, headers: Headers) -> bool:
     forwarded = headers.get("x-forwarded-proto", "").split(",")[0].strip().lower()
     return scope.get("scheme") == "https" or forwarded == "https"
 
 
-def _address(scope: Scope) -> str:
+def address_of(scope: Scope) -> str:
+    """Where a request came from, as far as proxies that we trust tell."""
     client = scope.get("client")
     address = str(client[0]) if client else ""
     return address if 0 < len(address) <= _LONGEST_ADDRESS and address.isprintable() else "unknown"

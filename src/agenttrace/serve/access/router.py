@@ -58,26 +58,26 @@ def access_router(access: AccessStore, settings: ServeSettings) -> APIRouter:
         before = admission(request)
         given = await read_body(request, Credentials)
         token, login = await entrance.log_in(given.name, given.password, before.address)
-        if before.login is not None:
+        if before.login is not None and before.login.kind != "token":
             await asyncio.to_thread(access.logins.end, before.login)
         after = before
         if before.login_required:
             who = Visitor(name=login.user, role=login.role, address=before.address)
             after = replace(before, visitor=who, csrf=login.csrf)
         response = _me(access, after)
-        cookie.give(response, token, seconds=seconds, secure=before.secure)
+        cookie.give(response, token, before.host, seconds=seconds, secure=before.secure)
         return response
 
     @router.post("/logout", summary="Log out", responses=shaped(Me) | documented(401, 403, 421))
     async def log_out(request: Request) -> Response:
         before = admission(request)
         after = before
-        if before.login is not None:
+        if before.login is not None and before.login.kind != "token":
             async with audited(request, "logout", before.login.user):
                 await asyncio.to_thread(access.logins.end, before.login)
             after = replace(before, visitor=None, csrf=before.strangers_csrf)
         response = _me(access, after)
-        cookie.take(response, secure=before.secure)
+        cookie.take(response, before.host, secure=before.secure)
         return response
 
     @router.get(
@@ -114,6 +114,7 @@ def _me(access: AccessStore, found: Admission) -> Response:
         name=who.name if who else None,
         role=who.role if who else None,
         login_required=found.login_required,
+        by_link=found.by_link,
         users_exist=access.users.exist(),
         csrf=found.csrf,
         version=version("agenttrace"),

@@ -7,15 +7,19 @@ from pathlib import Path
 from types import TracebackType
 
 from agenttrace.config import Settings, ensure_home
+from agenttrace.serve.access.api_tokens import ApiTokens
 from agenttrace.serve.access.attempts import Attempts
 from agenttrace.serve.access.audit_log import AuditLog
+from agenttrace.serve.access.audit_writer import AuditWriter
 from agenttrace.serve.access.database import AccessDatabase, now_micros
+from agenttrace.serve.access.link import StartToken
 from agenttrace.serve.access.logins import Logins
+from agenttrace.serve.access.refusals import Refusals
 from agenttrace.serve.access.users import Users
 
 
 class AccessStore:
-    """Users, their logins, failed logins and the audit log.
+    """Users, logins, API tokens, failed logins and the audit log; and this process's link and refusals.
 
     May be used from any thread. Reading takes microseconds and may happen in the server's loop; whatever writes waits
     for the disk and belongs in a thread.
@@ -26,10 +30,15 @@ class AccessStore:
         self.users = Users(self._database, now)
         self.logins = Logins(self._database, now)
         self.attempts = Attempts(self._database, now)
+        self.tokens = ApiTokens(self._database, now)
         self.audit = AuditLog(self._database, now)
+        self.audit_writer = AuditWriter(self.audit)
+        self.refusals = Refusals(self.audit)
+        self.start_token = StartToken()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; what was refused last is written first."""
+        self.refusals.close()
         self._database.close()
 
     def __enter__(self) -> AccessStore:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from agenttrace.serve.access.database import AccessDatabase
 from agenttrace.serve.api.shapes import Role
 
-#: Who looks from the machine itself, where nobody has to log in.
+#: Who looks from the machine itself, by the link or where no login is asked for.
 LOCAL = "local"
 #: Who tried to log in and could not.
 NOBODY = "nobody"
@@ -77,8 +77,8 @@ class Users:
         with self._database.reading() as connection:
             rows = connection.execute(
                 """
-                SELECT name, role, users.created_at, changed_at, count(digest), max(seen_at)
-                FROM users LEFT JOIN logins ON user = name AND expires_at > ?
+                SELECT name, users.role, users.created_at, changed_at, count(digest), max(seen_at)
+                FROM users LEFT JOIN logins ON kind = 'user' AND user = name AND expires_at > ?
                 GROUP BY name ORDER BY name
                 """,
                 (self._now(),),
@@ -117,7 +117,7 @@ class Users:
         """No such user any more; the number of logins that this ended."""
         known = name_of(name)
         with self._database.writing() as connection:
-            ended = connection.execute("DELETE FROM logins WHERE user = ?", (known,)).rowcount
+            ended = _end_logins(connection, known)
             if connection.execute("DELETE FROM users WHERE name = ?", (known,)).rowcount == 0:
                 raise NoSuchUserError(name)
         return ended
@@ -127,4 +127,8 @@ class Users:
         with self._database.writing() as connection:
             if connection.execute(statement, (value, self._now(), known)).rowcount == 0:
                 raise NoSuchUserError(name)
-            return connection.execute("DELETE FROM logins WHERE user = ?", (known,)).rowcount
+            return _end_logins(connection, known)
+
+
+def _end_logins(connection: sqlite3.Connection, name: str | None) -> int:
+    return connection.execute("DELETE FROM logins WHERE kind = 'user' AND user = ?", (name,)).rowcount

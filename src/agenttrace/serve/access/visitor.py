@@ -6,10 +6,19 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from agenttrace.serve.access.hosts import Host
 from agenttrace.serve.access.logins import Login
 from agenttrace.serve.access.users import LOCAL
 from agenttrace.serve.api.shapes import Role
 from agenttrace.serve.problems import ProblemError
+
+
+class NotAdminError(ProblemError):
+    """A viewer wanted to change something."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(403, f"Only an admin may do this, and {name} is a viewer.", reason="role")
+        self.name = name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +40,10 @@ class Admission:
     address: str
     login: Login | None
     login_required: bool
+    #: The link of ``agenttrace open`` lets in from here.
+    by_link: bool
+    #: What the console was called by.
+    host: Host
     #: What has to come as ``X-CSRF-Token`` with every change.
     csrf: str
     #: The same for somebody who is not logged in (any more).
@@ -59,13 +72,8 @@ async def admin(request: Request) -> Visitor:
     """A dependency of everything that only admins may: 403 for viewers."""
     found = visitor(request)
     if found.role != "admin":
-        raise not_admin(found.name)
+        raise NotAdminError(found.name)
     return found
-
-
-def not_admin(name: str) -> ProblemError:
-    """What a viewer hears who wants to change something."""
-    return ProblemError(403, f"Only an admin may do this, and {name} is a viewer.", reason="role")
 
 
 def local_visitor(address: str) -> Visitor:

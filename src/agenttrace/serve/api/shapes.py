@@ -896,6 +896,8 @@ class Me(Shape):
     name: str | None
     role: Role | None
     login_required: bool
+    #: The link of ``agenttrace open`` lets in from here, without a user.
+    by_link: bool
     #: False where nobody can log in because there is no user yet.
     users_exist: bool
     #: To be sent as ``X-CSRF-Token`` with every change.

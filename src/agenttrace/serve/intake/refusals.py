@@ -45,6 +45,18 @@ class StrangerError(RefusedError):
     headers: ClassVar[dict[str, str]] = {"WWW-Authenticate": "Bearer"}
 
 
+class WrongTokenError(StrangerError):
+    """The sender brought another token: the answer is held back, and the audit log has it."""
+
+
+class TooManyError(RefusedError):
+    """Too many wrong tokens are being answered already."""
+
+    status = 429
+    code = 8
+    headers: ClassVar[dict[str, str]] = {"Retry-After": "2", "Connection": "close"}
+
+
 class OnlyPostError(RefusedError):
     """Somebody wants to look where things are sent."""
 

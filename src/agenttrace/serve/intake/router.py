@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.serve.access.gate import needs_login
+from agenttrace.run.config import usable_token
+from agenttrace.serve.access.gate import address_of, needs_login
 from agenttrace.serve.auth import INTAKE_SENDERS
 from agenttrace.serve.intake import answers
 from agenttrace.serve.intake.body import JSON, MOST_BYTES, PROTOBUF, READERS, coding, media_type, too_large, unpacked
 from agenttrace.serve.intake.paths import LANGFUSE, LOGS, METRICS, TRACES
-from agenttrace.serve.intake.refusals import BusyError, NotHereError, OnlyPostError, RefusedError
+from agenttrace.serve.intake.refusals import (
+    BusyError,
+    NotHereError,
+    OnlyPostError,
+    RefusedError,
+    TooManyError,
+    WrongTokenError,
+)
 from agenttrace.serve.intake.sender import check_sender
+from agenttrace.serve.problems import ProblemError
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
@@ -97,7 +106,7 @@ class Intake:
         return answers.accepted(taken, kind)
 
     async def _taken(self, request: Request, kind: str) -> Taken:
-        check_sender(request, token_always=self._token_always, token=self._token)
+        await self._check(request)
         if self._context.life.stopping:
             raise BusyError("The server is stopping.")
         how = coding(request.headers.get("content-encoding", ""))
@@ -120,8 +129,18 @@ class Intake:
         finally:
             self._held -= size
 
+    async def _check(self, request: Request) -> None:
+        try:
+            check_sender(request, token_always=self._token_always, token=self._token)
+        except WrongTokenError:
+            try:
+                await self._context.access.refusals.wrong(address_of(request.scope), "intake")
+            except ProblemError as error:
+                raise TooManyError(error.detail) from None
+            raise
+
     @property
     def _token(self) -> str | None:
         engine = self._context.engine
         config = None if engine is None else engine.config
-        return os.environ.get("INTERNAL_API_TOKEN", "").strip() if config is None else config.internal_api_token
+        return usable_token(os.environ) if config is None else config.internal_api_token

@@ -10,7 +10,7 @@ from fastapi import Request
 
 from agenttrace.serve.access.gate import came_by_proxy
 from agenttrace.serve.access.hosts import parse_host
-from agenttrace.serve.intake.refusals import StrangerError
+from agenttrace.serve.intake.refusals import StrangerError, WrongTokenError
 
 _FIX = "Send the header Authorization: Bearer TOKEN (OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN)"
 
@@ -27,7 +27,7 @@ def check_sender(request: Request, *, token_always: bool, token: str | None) -> 
         raise StrangerError(f"{_FIX} with the server's INTERNAL_API_TOKEN.")
     # As bytes: a header may hold any, and comparing text of other letters would raise.
     if not hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
-        raise StrangerError("The token is not the one of this server.")
+        raise WrongTokenError("The token is not the one of this server.")
 
 
 def _is_local(request: Request) -> bool:

@@ -1,10 +1,11 @@
-/** Who are you? Only asked where the console is reached from elsewhere. */
+/** Who are you? On the machine itself a link answers that, from elsewhere a name and a password. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { FormEvent } from "react";
 import { useState } from "react";
 import { useLocation } from "wouter";
 
-import { useMe } from "../../api/queries";
+import { useGet, useMe } from "../../api/queries";
+import type { Me } from "../../api/shapes";
 import { afterLogin, login } from "../../api/visit";
 import { Button, Code, Empty, LinkButton, Page, Section, sentence } from "../../parts";
 import { useText } from "../../text";
@@ -17,13 +18,23 @@ export default function Login() {
   const me = useMe();
   const [next] = useParam("next");
   return (
-    <Page title={t.title} note={me.data?.login_required ? t.note : undefined}>
+    <Page title={t.title} note={me.data?.login_required && !me.data.by_link ? t.note : undefined}>
       <div className={styles.card}>
         <Section title={t.title}>
           {me.data?.name ? (
             <Empty title={t.already(me.data.name)}>
               <LinkButton href={afterLogin(next)}>{t.goOn}</LinkButton>
             </Empty>
+          ) : me.data?.by_link ? (
+            <>
+              <ByLink />
+              {me.data.users_exist && (
+                <>
+                  <p className={styles.or}>{t.orByName}</p>
+                  <Form next={afterLogin(next)} />
+                </>
+              )}
+            </>
           ) : me.data && !me.data.users_exist ? (
             <Empty title={t.nobody}>
               <p>{t.howTo}</p>
@@ -35,6 +46,27 @@ export default function Login() {
         </Section>
       </div>
     </Page>
+  );
+}
+
+/** How often it is asked whether the link was opened meanwhile, in another window of this browser. */
+const ASK_MS = 3000;
+
+function ByLink() {
+  const t = useText(text);
+  const [link] = useParam("link");
+  useGet<Me>("/me", {}, { every: ASK_MS });
+  return (
+    <div className={styles.way}>
+      {link === "old" && (
+        <p className={styles.wrong} role="alert">
+          {t.oldLink}
+        </p>
+      )}
+      <p>{t.byLink}</p>
+      <Code text="agenttrace open" label={t.byLink} />
+      <p className="faint">{t.forScripts}</p>
+    </div>
   );
 }
 

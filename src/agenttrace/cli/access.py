@@ -1,0 +1,69 @@
+"""The access store for commands: opened, changed with an entry in the audit log, its errors told with their fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from agenttrace.cli import opening
+from agenttrace.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from agenttrace.serve.access.store import AccessStore
+
+T = TypeVar("T")
+
+
+@contextmanager
+def access_store() -> Iterator[AccessStore]:
+    """The access store of the data directory."""
+    from agenttrace.serve.access.store import open_access
+
+    with open_access(opening.settings()) as store:
+        yield store
+
+
+@contextmanager
+def told(store: AccessStore) -> Iterator[None]:
+    """What cannot be done with a user or a token, as the error of a command."""
+    from agenttrace.config import did_you_mean
+    from agenttrace.serve.access.api_tokens import NoSuchTokenError
+    from agenttrace.serve.access.users import NoSuchUserError, UserError
+
+    try:
+        yield
+    except NoSuchUserError as error:
+        names = [user.name for user in store.users.all()]
+        fix = did_you_mean(error.name, names) if names else "There are no users yet: agenttrace user add NAME"
+        raise CommandError(str(error), fix) from None
+    except NoSuchTokenError as error:
+        names = [token.name for token in store.tokens.all()]
+        fix = did_you_mean(error.name, names) if names else "There are none yet: agenttrace token create NAME"
+        raise CommandError(str(error), fix) from None
+    except UserError as error:
+        raise CommandError(str(error)) from None
+
+
+def audited_change(action: str, target: str, change: Callable[[AccessStore], T]) -> T:
+    """Make a change; the audit log has it, whether it works or not."""
+    from agenttrace.serve.access.audit_log import DONE
+
+    with access_store() as store, told(store):
+        number = store.audit.begin(f"cli:{_os_user()}", "terminal", action, target)
+        try:
+            changed = change(store)
+        except BaseException as error:
+            store.audit.end(number, str(error) or type(error).__name__)
+            raise
+        store.audit.end(number, DONE)
+        return changed
+
+
+def _os_user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"
