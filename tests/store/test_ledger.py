@@ -125,6 +125,7 @@ def claims(draw: st.DrawFn) -> Claim:
             cache_write_tokens=draw(small),
             cache_write_1h_tokens=draw(st.integers(0, 1)),
             reasoning_tokens=draw(st.integers(0, 1)),
+            web_searches=draw(st.integers(0, 1)),
         ),
     )
 
@@ -178,6 +179,7 @@ def tokens_of(usage: Usage) -> tuple[int, ...]:
         usage.cache_write_tokens,
         usage.cache_write_1h_tokens,
         usage.reasoning_tokens,
+        usage.web_searches,
     )
 
 
@@ -185,7 +187,7 @@ def summed(responses: dict[bytes, tuple[object, ...]]) -> dict[tuple[object, ...
     """The roll-up that a ledger must have."""
     sums: dict[tuple[object, ...], list[int]] = {}
     for session, _, day, model, *figures in responses.values():
-        row = sums.setdefault((day, session, model), [0] * 9)
+        row = sums.setdefault((day, session, model), [0] * (1 + len(figures)))
         for place, figure in enumerate([1, *figures]):
             assert isinstance(figure, int)
             row[place] += figure
@@ -267,7 +269,7 @@ def test_a_response_that_grows(store: Store) -> None:
     """Lines of one streaming response are merged by the largest output, not added."""
     with store.empty():
         store.write([claim(1, 1, estimated=True), claim(1, 7), claim(1, 5)], [session(1)])
-        assert store.rollup() == {("day-0", 1, "m"): (1, 0, 2, 10, 7, 0, 0, 0, 0)}
+        assert store.rollup() == {("day-0", 1, "m"): (1, 0, 2, 10, 7, 0, 0, 0, 0, 0)}
 
 
 def test_a_fork_counts_nothing_of_what_it_copied(store: Store) -> None:
@@ -295,7 +297,7 @@ def test_a_subagents_log_before_the_main_log(store: Store) -> None:
         store.write([claim(2, 7)], [session(2, born=9)])
         assert list(store.rollup()) == [("day-0", 2, "m")]
         store.write([], [session(1, born=5)])
-        assert store.rollup() == {("day-0", 1, "m"): (1, 0, 1, 10, 7, 0, 0, 0, 0)}
+        assert store.rollup() == {("day-0", 1, "m"): (1, 0, 1, 10, 7, 0, 0, 0, 0, 0)}
 
 
 def test_a_session_that_turns_out_to_be_a_copy(store: Store) -> None:
