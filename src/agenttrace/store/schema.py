@@ -331,6 +331,8 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (session_id, scope, whose, name, moment, model)
     ) WITHOUT ROWID;
     CREATE INDEX idx_totals_name ON totals(name) WHERE scope = 'session';
+    -- Whether there are any calls to work out is asked with every batch.
+    CREATE INDEX idx_totals_calls ON totals(session_id) WHERE scope <> 'stream';
 
     -- Searches that the provider ran, which are billed apart from tokens.
     ALTER TABLE responses ADD COLUMN web_searches INTEGER NOT NULL DEFAULT 0;
