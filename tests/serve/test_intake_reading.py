@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList
@@ -134,6 +135,21 @@ def test_nothing_breaks_reading(body: bytes) -> None:
         lambda: unpacked(body, "deflate"),
     ]
     assert "" not in [reason(way) for way in ways]
+
+
+def test_many_members_are_refused_in_linear_time() -> None:
+    """As many empty gzip members as a body can have are refused; copying the rest for each of them took hours."""
+    assert "members" in (reason(lambda: unpacked(gzip.compress(b"") * 700_000, "gzip")) or "")
+
+
+@given(st.lists(st.binary(max_size=200_000), max_size=5), st.integers(0, 40))
+@settings(max_examples=30)
+def test_members_are_joined(parts: list[bytes], cut: int) -> None:
+    """Members follow each other, wherever the pieces in which they are read end; one that is cut is refused."""
+    body = b"".join(map(gzip.compress, parts))
+    assert unpacked(body, "gzip") == b"".join(parts)
+    if parts and 0 < cut < 18:
+        assert reason(lambda: unpacked(body[:-cut], "gzip")) is not None
 
 
 def reason(read: Callable[[], object]) -> str | None:
