@@ -27,6 +27,12 @@ from agenttrace.record.agents.otlp import Otlp
 from agenttrace.record.agents.otlp_lines import SESSION_NAMES
 
 otlp = Otlp()
+
+
+def nothing(_trace: str, _type: str, _key: str) -> None:
+    """No line refers to another."""
+
+
 SOURCE = Source(agent="otlp", session_id="s")
 
 
@@ -467,7 +473,7 @@ def test_everything_received_can_be_shown() -> None:
     made = line(
         1, attributes={"own": 1}, kind="client", scope={"name": "lib"}, events=[event("x")], links=[{"span": "2"}]
     )
-    shown = otlp.attributes(json.dumps(made).encode())
+    shown = otlp.attributes(json.dumps(made).encode(), nothing)
     assert shown["own"] == 1
     assert shown["otlp.resource"] == {"service.name": "shop"}
     assert (shown["otlp.kind"], shown["otlp.scope"], shown["otlp.links"]) == (
@@ -475,7 +481,7 @@ def test_everything_received_can_be_shown() -> None:
         {"name": "lib"},
         [{"span": "2"}],
     )
-    assert otlp.attributes(b"\xff") == {}
+    assert otlp.attributes(b"\xff", nothing) == {}
 
 
 # -- anything at all ----------------------------------------------------------------------------------------------
@@ -528,7 +534,7 @@ def test_no_line_breaks_anything(raw: bytes) -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(memory)) == memory
     for content in otlp.content(found, SOURCE):
         assert content.text
-    otlp.attributes(raw)
+    otlp.attributes(raw, nothing)
 
 
 def test_recognised_by_content() -> None:

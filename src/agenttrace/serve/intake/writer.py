@@ -91,14 +91,14 @@ class SpanWriter:
         for job in jobs:
             outcome = _outcome(job)
             group.append((job, outcome))
-            size += sum(map(len, outcome.lines)) if isinstance(outcome, Taken) else 0
+            size += outcome.size if isinstance(outcome, Taken) else 0
             if size >= _GROUP_BYTES:
                 self._write(group)
                 group, size = [], 0
         self._write(group)
 
     def _write(self, group: list[tuple[_Job, Taken | RefusedError]]) -> None:
-        lines = [line for _, outcome in group if isinstance(outcome, Taken) for line in outcome.lines]
+        lines = [line for _, outcome in group if isinstance(outcome, Taken) for line in outcome.written]
         problem = self._append(lines) if lines else None
         for job, outcome in group:
             told = problem if problem is not None and isinstance(outcome, Taken) and outcome.lines else outcome
