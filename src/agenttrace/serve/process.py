@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from fastapi import FastAPI
+
 from agenttrace.config import Settings
 from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.worker import Worker
@@ -61,13 +63,24 @@ async def run_process(
             if server:
                 app = create_app(engine, settings, problem=problem)
                 locked = needs_login(settings.serve) and not app.state.access.users.exist()
-                at, drain = (settings.serve.host, settings.serve.port), settings.run.drain_seconds
-                tasks.create_task(serve(app, *at, stop, drain_seconds=drain, on_listening=listening.set_result))
+                tasks.create_task(_server(app, settings, stop, listening.set_result))
             else:
                 listening.set_result(None)
             missing = () if engine is None else engine.missing
             on_ready(Ready(url=await listening, worker=working, missing=missing, problem=problem, locked=locked))
             await stop.wait()
+
+
+async def _server(app: FastAPI, settings: Settings, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
+    await serve(
+        app,
+        settings.serve.host,
+        settings.serve.port,
+        stop,
+        drain_seconds=settings.run.drain_seconds,
+        client_seconds=settings.serve.client_timeout_seconds,
+        on_listening=on_listening,
+    )
 
 
 async def _opened(

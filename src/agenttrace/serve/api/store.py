@@ -77,5 +77,5 @@ class TraceReader:
         for connection in list(self._open):
             connection.interrupt()
         if shut_down(self._threads):
-            for connection in self._open:
-                connection.close()
+            while self._open:
+                self._open.pop().close()
