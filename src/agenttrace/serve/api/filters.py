@@ -10,13 +10,12 @@ import msgspec
 from fastapi import Path, Query
 
 from agenttrace.run.catalog import App, Catalog
-from agenttrace.serve.api.answers import from_cursor, to_cursor
+from agenttrace.serve.api.answers import BIGGEST, Natural, from_cursor, to_cursor
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views.times import moment, parse_when
 
 T = TypeVar("T")
 
-BIGGEST = 2**63 - 1
 #: PostgreSQL keeps no NUL in a text.
 NO_NUL = r"^[^\x00]*$"
 
@@ -30,7 +29,7 @@ Id = Annotated[int, Path(ge=1, le=BIGGEST)]
 
 
 class _Place(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    number: Annotated[int, msgspec.Meta(ge=0, le=BIGGEST)]
+    number: Natural
 
 
 def moment_of(text: str | None) -> datetime | None:

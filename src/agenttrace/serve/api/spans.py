@@ -12,7 +12,7 @@ from agenttrace.model import Price, Session
 from agenttrace.prices import MILLION
 from agenttrace.record.contents import Said, attributes_of
 from agenttrace.record.session_texts import Gathered, SessionTexts
-from agenttrace.serve.api.answers import Cursor, Limit, answer, from_cursor, shaped, to_cursor
+from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.finding import SessionName, SpanName, find_session, no_session, ref_of, span_of
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
@@ -49,8 +49,8 @@ def spans_router(context: Context) -> APIRouter:
         limit: Limit = 200,
         cursor: Cursor = None,
     ) -> Response:
-        place = from_cursor(cursor, tuple[int])
-        start = 0 if place is None else max(place[0], 0)
+        place = from_cursor(cursor, tuple[Natural])
+        start = 0 if place is None else place[0]
 
         def question(connection: sqlite3.Connection) -> Response:
             found = find_session(connection, session, context.settings)
