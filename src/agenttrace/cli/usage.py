@@ -59,7 +59,7 @@ def usage(
     from agenttrace.store.reading import usage_rows
 
     settings = opening.settings()
-    moment = since_micros(since)
+    moment = since_micros(since, settings.usage.timezone)
     since_day = None if moment is None else day_finder(settings.usage.timezone)(moment)
     with opening.reading(settings) as connection:
         rows = usage_rows(connection, by=by.value, since_day=since_day)

@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from fastapi import Path, Query
 
+from agenttrace.config import Settings
 from agenttrace.run.catalog import App, Catalog
 from agenttrace.serve.api.answers import BIGGEST, Natural, from_cursor, to_cursor
 from agenttrace.serve.problems import ProblemError
@@ -32,15 +33,19 @@ class _Place(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     number: Natural
 
 
-def moment_of(text: str | None) -> datetime | None:
-    """The moment meant; 400 where none is."""
-    if text is None:
-        return None
+def micros_of(text: str | None, settings: Settings) -> int | None:
+    """The moment meant, in microseconds; 400 where none is."""
     try:
-        # By way of microseconds: zones may be odder than the database understands.
-        return moment(parse_when(text))
+        return None if text is None else parse_when(text, settings.usage.timezone)
     except ValueError as error:
         raise ProblemError(400, str(error)) from None
+
+
+def moment_of(text: str | None, settings: Settings) -> datetime | None:
+    """The moment meant; 400 where none is."""
+    # By way of microseconds: zones may be odder than the database understands.
+    micros = micros_of(text, settings)
+    return None if micros is None else moment(micros)
 
 
 def place_of(cursor: str | None) -> int | None:
