@@ -169,6 +169,11 @@ WHOLE = Usage(input_tokens=50, output_tokens=30, cache_read_tokens=40, cache_wri
             },
             WHOLE,
         ),
+        (NEW | {"gen_ai.usage.cache_write.input_tokens": 10}, WHOLE),
+        (
+            {name.replace("cache_creation", "cache_write"): count for name, count in NEW.items()},
+            WHOLE,
+        ),
         ({"ai.usage.promptTokens": 7.0, "ai.usage.completionTokens": 2.0}, Usage(input_tokens=7, output_tokens=2)),
         (
             {"langfuse.observation.usage_details": json.dumps({"input": 60, "output": 5, "input_cached_tokens": 40})},
