@@ -17,7 +17,7 @@ MEANINGS = {
     "record.workers": "Processes for a large first import; 0 means one for each core.",
     "record.stale_minutes": "A working session silent for this long counts as interrupted.",
     "retention.days": "Recorded data older than this is removed; 0 means never.",
-    "usage.timezone": 'Where a day begins: "local" or an IANA name.',
+    "usage.timezone": 'Where a day begins, also today\'s: "local" or an IANA name.',
     "usage.currency": (
         '"native": each cost in the currency of its price; "USD" or "CNY": converted, if there is a rate.'
     ),

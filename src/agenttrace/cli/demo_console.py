@@ -22,7 +22,7 @@ def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool
     from agenttrace.cli.running import beside
     from agenttrace.demo.writer import play
 
-    settings = settings_for_apps(port=_port(port), daily_tokens=_DAILY_TOKENS)
+    settings = settings_for_apps(port=free_port(port), daily_tokens=_DAILY_TOKENS)
     failures: list[BaseException] = []
 
     async def applications(stop: asyncio.Event) -> None:
@@ -51,16 +51,19 @@ def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool
         raise _explained(failures[0], settings.serve.port)
 
 
-def _port(wanted: int | None) -> int:
+def free_port(wanted: int | None) -> int:
     """The port that was asked for; without one the usual port, or any other where something listens there already."""
-    if wanted is not None:
-        return wanted
+    port = _USUAL_PORT if wanted is None else wanted
     with socket.socket() as probe:
-        probe.settimeout(1.0)
-        taken = probe.connect_ex(("127.0.0.1", _USUAL_PORT)) == 0
-    if taken:
-        output.note(f"Port {_USUAL_PORT} is taken (by agenttrace up?); the demo uses another one.")
-    return 0 if taken else _USUAL_PORT
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if wanted is not None:
+                raise _explained(error, port) from None
+            output.note(f"Port {port} is taken (by agenttrace up?); the demo uses another one.")
+            return 0
+    return port
 
 
 def _announce(url: str, home: Path, *, as_json: bool) -> None:
