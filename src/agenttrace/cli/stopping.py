@@ -21,7 +21,7 @@ CLOSING_SECONDS = 10.0
 #: What is left for tidying up after a second signal.
 _SECOND_SIGNAL_SECONDS = 1.0
 #: For threads that still run when the command itself is over.
-_LEAVING_SECONDS = 3.0
+_LEAVING_SECONDS = 5.0
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
