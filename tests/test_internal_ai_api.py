@@ -49,6 +49,10 @@ bodies = st.one_of(
 )
 
 
+def nested(depth: int) -> bytes:
+    return b'{"a":' * depth + b"1" + b"}" * depth
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, module_database_url: str) -> Iterator[Running]:
     home: Path = tmp_path_factory.mktemp("server")
@@ -138,7 +142,8 @@ def test_two_authorization_headers_are_none(server: Running) -> None:
         (b"\xff\xfe", 400, "JSON"),
         (b'{"event_type": "consumption", "site_id": 1, "payload": {"a": NaN}}', 400, "JSON"),
         (b'{"event_type": "\\ud800", "site_id": 1}', 400, "JSON"),
-        (b"[" * 5000 + b"]" * 5000, 400, ""),
+        (b"[" * 5000 + b"]" * 5000, 422, "nested"),
+        (b'{"event_type": "consumption", "site_id": 1, "payload": %b}' % nested(600), 422, "nested"),
         (b"[]", 422, "TriggerRequest"),
         (b'{"event_type": "consumption"}', 422, "site_id"),
         (b'{"site_id": 1}', 422, "event_type"),
@@ -156,6 +161,23 @@ def test_a_wrong_body_is_told_what_is_wrong(server: Running, body: bytes, status
     """400 for what is no JSON, 422 for what is not a trigger, and the field by its name."""
     heard = server.run(server.stack.request("POST", f"{API}/trigger", data=body, headers=INTERNAL))
     assert named in is_problem(heard, status)["detail"]
+
+
+@pytest.mark.parametrize("depth", [600, 3000])
+def test_a_payload_that_is_nested_deep_spoils_no_list(server: Running, depth: int) -> None:
+    """A row that an earlier version stored is shown, cut, wherever it is listed."""
+    site = 100_000 + depth
+    stored = (
+        "INSERT INTO biz.ai_trigger_jobs (site_id, event_type, payload, event_date) "
+        "VALUES (%s, 'consumption', %s::text::jsonb, now()::date) RETURNING id"
+    )
+
+    async def body() -> list[Heard]:
+        ((number,),) = await server.stack.rows(stored, site, nested(depth).decode())
+        paths = (f"{API}/jobs?site_id={site}", f"{API}/jobs/{number}", f"/api/v1/jobs/{number}", "/api/v1/jobs")
+        return [await server.stack.request("GET", path, headers=INTERNAL) for path in paths]
+
+    assert [heard.status for heard in server.run(body())] == [200, 200, 200, 200]
 
 
 def test_the_same_event_of_a_day_runs_once_unless_forced(server: Running) -> None:

@@ -165,6 +165,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_body_bytes: Positive = 1_048_576
     #: A silent stream says this often that it is alive.
     heartbeat_seconds: Seconds = 15.0
+    #: How long a client may take to send the header of a request; a body gets more time the more of it arrives.
+    client_timeout_seconds: Seconds = 20.0
     #: Names, besides this machine's own, that the console answers to.
     allowed_hosts: HostNames = ()
     #: ``auto``: on this machine the link of ``agenttrace open`` lets in; ``always``: everybody logs in by name;

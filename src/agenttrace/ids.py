@@ -30,6 +30,12 @@ def recorded_event_id(session_id: str, event_type: str, key: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
+def trace_event_id(trace: str, event_type: str, key: str) -> bytes:
+    """The id of a recorded line that belongs to a trace: the trace's session may change, the id must not."""
+    text = f"trace:{trace}:{event_type}:key:{key}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
 def line_key(raw: bytes, ordinal: int) -> str:
     """The key of a line without a native id: its digest and its ordinal among identical lines."""
     digest = hashlib.sha256(raw).hexdigest()[:24]

@@ -17,7 +17,7 @@ MEANINGS = {
     "record.workers": "Processes for a large first import; 0 means one for each core.",
     "record.stale_minutes": "A working session silent for this long counts as interrupted.",
     "retention.days": "Sessions silent for longer lose what they said; tokens and cost stay. 0 means never.",
-    "usage.timezone": 'Where a day begins: "local" or an IANA name.',
+    "usage.timezone": 'Where a day begins, also today\'s: "local" or an IANA name.',
     "usage.currency": (
         '"native": each cost in the currency of its price; "USD" or "CNY": converted, if there is a rate.'
     ),
@@ -49,7 +49,10 @@ MEANINGS = {
     "run.lost_after_seconds": (
         "A call whose process was silent for this long is closed as failed; what it had reserved counts as used."
     ),
-    "run.drain_seconds": "How long running calls may go on after a stop signal.",
+    "run.drain_seconds": (
+        "How long running calls may go on after a stop signal. 10 s after that the process ends, whatever it is doing; "
+        "a second signal ends it at once."
+    ),
     "run.dimensions": "What the finance application is asked for when the day's figures are ready.",
     "run.log_days": "Run logs older than this are removed; 0 means never.",
     "run.cache_rows": "Cached results kept for each application.",
@@ -57,6 +60,10 @@ MEANINGS = {
     "serve.port": "The server's port; 0 takes any free one.",
     "serve.max_body_bytes": "A larger request is refused (1 MiB).",
     "serve.heartbeat_seconds": "How often a silent stream says that it is alive.",
+    "serve.client_timeout_seconds": (
+        "A client that takes longer to send the header of a request is answered with 408 and disconnected. A body gets "
+        "more time the more of it arrives."
+    ),
     "serve.allowed_hosts": (
         "Names, besides this machine's own, that the console answers to; with a port only on that one."
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -68,3 +69,16 @@ def test_words() -> None:
     now = datetime.now().astimezone()
     assert parse_since("today").date() == now.date()
     assert parse_since("Yesterday").date() == now.date() - timedelta(days=1)
+
+
+@given(
+    st.datetimes(datetime(1980, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
+    st.sampled_from(["Asia/Shanghai", "America/Los_Angeles", "Pacific/Kiritimati", "UTC"]),
+)
+def test_today_is_a_day_of_the_setting(now: datetime, zone: str) -> None:
+    """It begins at midnight there, whatever the machine's own zone is, and what is called by its date is the same."""
+    begin = parse_since("today", zone, now=now)
+    there = begin.astimezone(ZoneInfo(zone))
+    assert there.date() == now.astimezone(ZoneInfo(zone)).date()
+    assert (there.hour, there.minute) == (0, 0)
+    assert parse_since(there.date().isoformat(), zone, now=now) == begin

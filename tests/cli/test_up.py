@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import socket
@@ -11,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
+
+from agenttrace.cli import demo_console
+from agenttrace.cli.errors import CommandError
 
 from .conftest import Program, eventually, stop
 
@@ -131,6 +136,33 @@ def test_the_demo_records_every_agent_away_from_the_users_data(program: Program)
     assert found["total"]["requests"] == sum(row["requests"] for row in found["rows"])
     assert list(program.user.iterdir()) == []
     _shows_everything(found["apps"])
+
+
+def test_the_console_of_the_demo_beside_another_server(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that is taken and was asked for ends the demo with what to do; the usual one is left for another."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = program.run("demo", "--console", "--port", str(port), "--days", "0", code=1)
+        assert f"port {port} is taken" in done.stderr
+        assert "--port 0" in done.stderr
+        monkeypatch.setattr(demo_console, "_USUAL_PORT", port)
+        assert demo_console.free_port(None) == 0
+    assert demo_console.free_port(None) == port
+
+
+def test_a_demo_whose_server_fails_is_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing is to be seen without it: the demo ends and says why."""
+
+    def failing(_: object) -> None:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AGENTTRACE_HOME", str(tmp_path / ".agenttrace"))
+    monkeypatch.setattr(demo_console, "stage", failing)
+    with pytest.raises(CommandError, match="is taken"):
+        demo_console.show(tmp_path, port=0, speed=1.0, seed=0, as_json=True)
 
 
 def _shows_everything(apps: dict[str, Any]) -> None:

@@ -120,6 +120,7 @@ def test_totals_are_those_of_usage(exported: Exported) -> None:
             "gen_ai.usage.input_tokens": sum(row.usage.total - row.usage.output_tokens for row in rows),
             "gen_ai.usage.cache_read.input_tokens": sum(row.usage.cache_read_tokens for row in rows),
             "gen_ai.usage.cache_creation.input_tokens": sum(row.usage.cache_write_tokens for row in rows),
+            "gen_ai.usage.cache_write.input_tokens": sum(row.usage.cache_write_tokens for row in rows),
             "gen_ai.usage.reasoning.output_tokens": sum(row.usage.reasoning_tokens for row in rows),
         }
     )

@@ -32,10 +32,11 @@ def messages(span: ExportSpan, key: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def test_our_names_are_the_official_ones() -> None:
-    """Every name under ``gen_ai.`` is one of the conventions, except the cost, which is what backends read."""
+    """Every name under ``gen_ai.`` is one of the conventions, except the cost, which is what backends read, and a name
+    that only their next release has."""
     known = {getattr(official, name) for name in dir(official) if name.startswith("GEN_AI_")}
     ours = {value for value in vars(c).values() if isinstance(value, str) and value.startswith("gen_ai.")}
-    assert ours - known == {c.USAGE_COST}
+    assert ours - known == {c.USAGE_COST, c.CACHE_WRITE_TOKENS}
     operations = {each.value for each in official.GenAiOperationNameValues}
     assert set(OPERATIONS.values()) <= operations
     assert error_attributes.ERROR_TYPE == c.ERROR_TYPE
@@ -95,6 +96,7 @@ def test_tokens_are_on_model_calls_only_and_sum_up(spans: list[ExportSpan]) -> N
     assert total(c.OUTPUT_TOKENS) == sum(u.output_tokens for u in paid)
     assert total(c.CACHE_READ_TOKENS) == sum(u.cache_read_tokens for u in paid)
     assert total(c.CACHE_CREATION_TOKENS) == sum(u.cache_write_tokens for u in paid)
+    assert total(c.CACHE_WRITE_TOKENS) == total(c.CACHE_CREATION_TOKENS)
     assert total(c.REASONING_TOKENS) == sum(u.reasoning_tokens for u in paid)
     assert total(c.INPUT_TOKENS) + total(c.OUTPUT_TOKENS) == sum(u.total for u in paid)
 

@@ -65,6 +65,11 @@ def line(
     return found if parent is None else found | {"parent": span_id(parent)}
 
 
+def shared(trace: int, digest: str = "d1") -> dict[str, Any]:
+    """A long resource of which lines of the trace have the digest only."""
+    return {"otlp": 1, "trace": trace_id(trace), "digest": digest, "resource": {"service.name": "shop", "host": digest}}
+
+
 def chat(number: int, tokens: int = 10, **more: Any) -> dict[str, Any]:
     """A model call that cost something."""
     attributes = {

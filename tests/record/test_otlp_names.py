@@ -27,6 +27,12 @@ from agenttrace.record.agents.otlp import Otlp
 from agenttrace.record.agents.otlp_lines import SESSION_NAMES
 
 otlp = Otlp()
+
+
+def nothing(_trace: str, _type: str, _key: str) -> None:
+    """No line refers to another."""
+
+
 SOURCE = Source(agent="otlp", session_id="s")
 
 
@@ -161,6 +167,11 @@ WHOLE = Usage(input_tokens=50, output_tokens=30, cache_read_tokens=40, cache_wri
                 SpanAttributes.LLM_TOKEN_COUNT_PROMPT_DETAILS_CACHE_WRITE: 10,
                 SpanAttributes.LLM_TOKEN_COUNT_COMPLETION_DETAILS_REASONING: 20,
             },
+            WHOLE,
+        ),
+        (NEW | {"gen_ai.usage.cache_write.input_tokens": 10}, WHOLE),
+        (
+            {name.replace("cache_creation", "cache_write"): count for name, count in NEW.items()},
             WHOLE,
         ),
         ({"ai.usage.promptTokens": 7.0, "ai.usage.completionTokens": 2.0}, Usage(input_tokens=7, output_tokens=2)),
@@ -467,7 +478,7 @@ def test_everything_received_can_be_shown() -> None:
     made = line(
         1, attributes={"own": 1}, kind="client", scope={"name": "lib"}, events=[event("x")], links=[{"span": "2"}]
     )
-    shown = otlp.attributes(json.dumps(made).encode())
+    shown = otlp.attributes(json.dumps(made).encode(), nothing)
     assert shown["own"] == 1
     assert shown["otlp.resource"] == {"service.name": "shop"}
     assert (shown["otlp.kind"], shown["otlp.scope"], shown["otlp.links"]) == (
@@ -475,7 +486,7 @@ def test_everything_received_can_be_shown() -> None:
         {"name": "lib"},
         [{"span": "2"}],
     )
-    assert otlp.attributes(b"\xff") == {}
+    assert otlp.attributes(b"\xff", nothing) == {}
 
 
 # -- anything at all ----------------------------------------------------------------------------------------------
@@ -528,7 +539,7 @@ def test_no_line_breaks_anything(raw: bytes) -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(memory)) == memory
     for content in otlp.content(found, SOURCE):
         assert content.text
-    otlp.attributes(raw)
+    otlp.attributes(raw, nothing)
 
 
 def test_recognised_by_content() -> None:

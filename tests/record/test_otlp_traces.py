@@ -23,6 +23,7 @@ from otlp_rig import (
     Store,
     chat,
     line,
+    shared,
     span_id,
     trace_id,
     written,
@@ -52,7 +53,7 @@ class Arrival(NamedTuple):
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> Arrival:
-    """A few traces, each a tree, whose spans arrive in any order, some of them again."""
+    """A few traces, each a tree, whose spans, and what they share, arrive in any order, some of them again."""
     named: dict[int, str | None] = {}
     spans: list[dict[str, Any]] = []
     for trace in range(1, draw(st.integers(1, 4)) + 1):
@@ -66,6 +67,8 @@ def arrivals(draw: st.DrawFn) -> Arrival:
             make = chat if draw(st.booleans()) else line
             made = make(number, trace=trace, parent=parent, start=place, attributes=told)
             spans.append(made | ({"status": "error"} if draw(st.booleans()) else {}))
+        if draw(st.booleans()):
+            spans.append(shared(trace))
     again = draw(st.lists(st.sampled_from(spans), max_size=4))
     lines = draw(st.permutations(spans + again))
     places = sorted(draw(st.sets(st.integers(0, len(lines)), max_size=4)))
@@ -101,13 +104,14 @@ def test_a_trace_is_in_one_session(arrival: Arrival) -> None:
         store = played(Store(Path(root)), arrival.lines, arrival.cuts, arrival.piece)
         expected = {trace_id(trace): {name or trace_id(trace)} for trace, name in arrival.named.items()}
         assert store.homes() == expected
-        unique = {each["span"]: each for each in arrival.lines}
+        unique = {each["span"]: each for each in arrival.lines if "span" in each}
+        parts = {each["trace"] for each in arrival.lines if "digest" in each}
         assert _parents(store) == {each["span"]: each.get("parent") for each in unique.values()}
         for name in store.names():
             own = [each for each in unique.values() if expected[each["trace"]] == {name}]
             calls = [each for each in own if "gen_ai.request.model" in each["attributes"]]
             row = store.session(name)
-            assert row["events"] == len(own)
+            assert row["events"] == len(own) + sum(expected[trace] == {name} for trace in parts)
             assert row["steps"] == len(calls)
             assert row["turns"] == sum("parent" not in each for each in own)
             assert row["errors"] == sum(each.get("status") == "error" for each in own)

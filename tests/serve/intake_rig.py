@@ -107,7 +107,17 @@ async def intake(home: Path, **changes: Any) -> AsyncIterator[Intake]:
     listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     app = create_app(None, settings, problem="not needed here")
-    serving = asyncio.create_task(serve(app, "127.0.0.1", 0, stop, drain_seconds=5, on_listening=listening.set_result))
+    serving = asyncio.create_task(
+        serve(
+            app,
+            "127.0.0.1",
+            0,
+            stop,
+            drain_seconds=5,
+            client_seconds=settings.serve.client_timeout_seconds,
+            on_listening=listening.set_result,
+        )
+    )
     try:
         async with aiohttp.ClientSession(auto_decompress=False) as http:
             yield Intake(await listening, http, settings, app, stop)

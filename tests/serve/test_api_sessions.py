@@ -91,7 +91,8 @@ def test_an_empty_machine_has_an_empty_list(logs: Logs) -> None:
 
     async def main() -> None:
         async with console(logs.settings) as server:
-            assert await server.json("/sessions") == {"items": [], "next": None, "total": 0, "cursor": 0}
+            empty: dict[str, Any] = {"items": [], "next": None, "total": 0, "cursor": 0, "since": None, "until": None}
+            assert await server.json("/sessions") == empty
             assert (await server.json("/sessions/facets"))["agents"] == []
             logs.append("first")
             await asyncio.to_thread(logs.record)

@@ -561,3 +561,25 @@ def test_sent_again(run: Run) -> None:
         assert len(before[0]) == 5
 
     run(body)
+
+
+def test_a_long_resource_is_shown_whole(run: Run) -> None:
+    """Sent twice, and by a trace that names its session only later: stored once, and every span shows all of it."""
+
+    async def body(server: Intake) -> None:
+        for _ in range(2):
+            assert (await server.send(span(2, parent=1), span(3, parent=1), host="h" * 3000)).status == 200
+        record(server.settings)
+        await server.send(span(1, attributes={"session.id": "s"}), host="h" * 3000)
+        record(server.settings)
+        stored = rows(server.settings, "SELECT count(*) FROM processed_events WHERE event_type = 'shared'")
+        assert stored == [(1,)]
+        for number in (1, 2, 3):
+            url = f"{server.url}/api/v1/sessions/s/spans/{number:016x}"
+            async with server.http.get(url) as response:
+                shown = (await response.json())["attributes"]
+            assert shown["otlp.resource"]["service.name"] == "shop"
+            assert shown["otlp.resource"]["host"].startswith("h" * 2000)
+            assert "otlp.shared" not in shown
+
+    run(body)

@@ -239,3 +239,30 @@ def references(value: object) -> list[str]:
         return []
     own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
     return own + [found for item in value.values() for found in references(item)]
+
+
+def test_the_root_tells_programs_where_to_look(home: Path, database_url: str) -> None:
+    """Without a browser's ``Accept`` the root is a short text; other addresses of the page are none."""
+
+    async def body(stack: Stack) -> None:
+        for method in ("GET", "HEAD"):
+            heard = await stack.request(method, "/", headers={"Accept": "*/*"})
+            assert heard.status == 200
+            assert heard.headers["Content-Type"].startswith("text/plain")
+        assert b"/openapi.json" in (await stack.request("GET", "/")).body
+        page = await stack.request("GET", "/", headers={"Accept": "text/html"})
+        assert page.headers["Content-Type"].startswith("text/html")
+        assert (await stack.request("GET", "/nowhere")).status == 404
+
+    run_with(home, database_url, body)
+
+
+def test_health_knows_the_applications_of_the_server(home: Path, database_url: str) -> None:
+    """What the server was started with counts, not what its environment says."""
+
+    async def body(stack: Stack) -> None:
+        checks = (await stack.request("GET", "/api/v1/doctor")).json()["checks"]
+        (found,) = [check["found"] for check in checks if check["name"] == "applications"]
+        assert found == f"8 can be called, at {stack.sim.base_url}"
+
+    run_with(home, database_url, body)

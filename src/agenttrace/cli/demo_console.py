@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import threading
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from agenttrace.cli.demo_apps import Stage, rehearse, settings_for_apps, stage
 
 #: Enough that the budget is not spent by the demo itself.
 _DAILY_TOKENS = 60_000
+_USUAL_PORT = 8317
 
 
 def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool) -> None:
@@ -19,7 +22,8 @@ def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool
     from agenttrace.cli.running import beside
     from agenttrace.demo.writer import play
 
-    settings = settings_for_apps(port=8317 if port is None else port, daily_tokens=_DAILY_TOKENS)
+    settings = settings_for_apps(port=free_port(port), daily_tokens=_DAILY_TOKENS)
+    failures: list[BaseException] = []
 
     async def applications(stop: asyncio.Event) -> None:
         async with stage(settings) as on:
@@ -28,15 +32,38 @@ def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool
             await stop.wait()
 
     with recording(settings) as (lock, stop):
+
+        def failed(error: BaseException) -> None:
+            # Without its server there is nothing to see: the demo is over.
+            failures.append(error)
+            stop.set()
+
         import_now(settings, lock, stop, quiet=True)
         writer = threading.Thread(target=play, args=(home,), kwargs={"speed": speed, "seed": seed, "stop": stop})
-        with beside(applications, _failed):
+        with beside(applications, failed, until=stop):
             writer.start()
             try:
                 follow(settings, lock, stop, quiet=True)
             finally:
                 stop.set()
                 writer.join()
+    if failures:
+        raise _explained(failures[0], settings.serve.port)
+
+
+def free_port(wanted: int | None) -> int:
+    """The port that was asked for; without one the usual port, or any other where something listens there already."""
+    port = _USUAL_PORT if wanted is None else wanted
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if wanted is not None:
+                raise _explained(error, port) from None
+            output.note(f"Port {port} is taken (by agenttrace up?); the demo uses another one.")
+            return 0
+    return port
 
 
 def _announce(on: Stage, home: Path, *, as_json: bool) -> None:
@@ -51,7 +78,10 @@ def _announce(on: Stage, home: Path, *, as_json: bool) -> None:
     )
 
 
-def _failed(error: BaseException) -> None:
+def _explained(error: BaseException, port: int) -> errors.CommandError:
+    """What ended the demo, and what to do about it."""
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return errors.CommandError(f"port {port} is taken", "Give another one, or 0 for any: demo --console --port 0")
     told = errors.explained(error)
     problem = str(error) or type(error).__name__ if told is None else told.problem
-    output.complain(f"the demo's server does not run: {problem}", told.fix if told is not None else "")
+    return errors.CommandError(f"the demo's server does not run: {problem}", told.fix if told is not None else "")

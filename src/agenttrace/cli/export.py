@@ -291,7 +291,8 @@ def backfill(
     """Also send what was recorded earlier. What a destination has is not sent again, and its filters hold."""
     from agenttrace.store.destinations import backfill as look_back
 
-    moment = 0 if since.strip().lower() == "all" else since_micros(since) or 0
+    zone = opening.settings().usage.timezone
+    moment = 0 if since.strip().lower() == "all" else since_micros(since, zone) or 0
     with _changing(name) as found:
         traces = look_back(found.connection, name, moment)
     if as_json:

@@ -36,7 +36,7 @@ class _Tally(NamedTuple):
 
 def on(settings: Settings, *, as_json: bool, until_input_ends: bool) -> None:
     """Send until Ctrl-C, SIGTERM, or where asked for the end of the input."""
-    from agenttrace.cli.exporter_process import when_input_ends
+    from agenttrace.cli.exporter_process import GRACE_SECONDS, when_input_ends
     from agenttrace.cli.exporting import keep_sending
     from agenttrace.cli.running import until_stopped
 
@@ -54,7 +54,7 @@ def on(settings: Settings, *, as_json: bool, until_input_ends: bool) -> None:
                 os.nice(_NICE)
         await keep_sending(settings, stop)
 
-    until_stopped(main)
+    until_stopped(main, drain_seconds=GRACE_SECONDS)
     _report(settings, before, tally(settings), {}, time.monotonic() - began, as_json=as_json)
 
 
@@ -67,7 +67,7 @@ def once(settings: Settings, *, as_json: bool) -> None:
     """Send everything that is finished by now."""
     from agenttrace.cli.exporting import send_once
     from agenttrace.cli.progress import SendingProgress
-    from agenttrace.cli.record import stop_event
+    from agenttrace.cli.stopping import stop_event
 
     # What cannot be used is told at the end, with everything else.
     logging.getLogger("agenttrace").setLevel(logging.ERROR)

@@ -26,7 +26,7 @@ _WELL_AFTER = 60.0
 #: How often is looked whether somebody else has stopped sending.
 _LOOK_SECONDS = 5.0
 #: How long a request under way may take when everything else has ended; one that is cut off is doubtful from then on.
-_GRACE_SECONDS = 35.0
+GRACE_SECONDS = 35.0
 
 
 @contextmanager
@@ -77,7 +77,7 @@ class ExporterProcess:
             self._thread.join(1.0)
             if self._thread.is_alive():
                 output.note("Waiting for what is being sent; Ctrl-C does not wait.")
-                self._thread.join(_GRACE_SECONDS)
+                self._thread.join(GRACE_SECONDS)
         finally:
             if child is not None and child.poll() is None:
                 child.kill()

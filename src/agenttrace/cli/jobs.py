@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import asking, output
+from agenttrace.cli import asking, opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError
 from agenttrace.cli.grouping import ListFirst
@@ -68,7 +68,7 @@ def list_jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-    moment = None if since is None else parse_since(since)
+    moment = None if since is None else parse_since(since, opening.settings().usage.timezone)
 
     async def action(engine: Engine) -> list[Job]:
         return await engine.dispatcher.jobs(

@@ -14,8 +14,12 @@ def main() -> None:
         print_line()
         return
     from agenttrace.cli.program import run
+    from agenttrace.cli.stopping import leave
 
-    sys.exit(run())
+    try:
+        sys.exit(run())
+    finally:
+        leave()
 
 
 if __name__ == "__main__":

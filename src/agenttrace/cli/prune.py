@@ -82,8 +82,8 @@ def _ask(planned: Pruned, cutoff: float, logs: int) -> None:
 
 
 def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> tuple[Pruned, int]:
-    from agenttrace.cli.record import stop_event
     from agenttrace.cli.search import bring_up_to_date
+    from agenttrace.cli.stopping import stop_event
     from agenttrace.record import maintenance, own_logs, search_index
     from agenttrace.store import pruning
 

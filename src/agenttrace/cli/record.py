@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import glob
 import os
-import signal
 import sqlite3
 import sys
 import threading
@@ -19,6 +18,7 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import INTERRUPTED, UsageError
+from agenttrace.cli.stopping import CLOSING_SECONDS, Stop, stop_event
 from agenttrace.views import figures, places, times
 
 if TYPE_CHECKING:
@@ -88,14 +88,15 @@ def _checked_paths(paths: list[str]) -> list[str]:
 
 
 @contextmanager
-def recording(settings: Settings) -> Iterator[tuple[RecorderLock, threading.Event]]:
+def recording(settings: Settings) -> Iterator[tuple[RecorderLock, Stop]]:
     """The lock of the one recorder, and the event that Ctrl-C and SIGTERM set."""
     from agenttrace.config import ensure_home
     from agenttrace.record.lock import RecorderLock
 
     # A batch makes many objects and no cycles; looking for some takes a twentieth of an import.
     gc.set_threshold(100_000, 50, 100)
-    with RecorderLock(ensure_home(settings)) as lock, stop_event() as stop:
+    within = settings.run.drain_seconds + CLOSING_SECONDS
+    with RecorderLock(ensure_home(settings)) as lock, stop_event(within=within) as stop:
         yield lock, stop
 
 
@@ -118,23 +119,6 @@ def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
     logs = [found.path for found in list_files(places.roots(settings), settings.record.exclude).files]
     recover(settings.home, timezone=settings.usage.timezone, logs=logs)
     return work()
-
-
-@contextmanager
-def stop_event() -> Iterator[threading.Event]:
-    """An event set by Ctrl-C or SIGTERM; a second Ctrl-C gets its usual, harder way."""
-    stop = threading.Event()
-
-    def on_signal(number: int, _frame: object) -> None:
-        stop.set()
-        signal.signal(number, before[signal.Signals(number)])
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # -- importing ------------------------------------------------------------------------------------------------

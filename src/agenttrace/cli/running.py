@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from agenttrace.cli.stopping import CLOSING_SECONDS, Stop, stop_event
+
 Main = Callable[[asyncio.Event], Awaitable[None]]
 
 
-def until_stopped(main: Main) -> None:
-    """Run ``main`` with an event that Ctrl-C and SIGTERM set; a second Ctrl-C gets its usual, harder way."""
+def until_stopped(main: Main, *, drain_seconds: float = 0.0) -> None:
+    """Run ``main`` with an event that Ctrl-C and SIGTERM set; when its drain time has passed, the process ends."""
+    # Around the loop: closing it waits for its threads, which is part of the time.
+    with stop_event(within=drain_seconds + CLOSING_SECONDS) as until:
 
-    async def run() -> None:
-        loop, stop = asyncio.get_running_loop(), asyncio.Event()
-
-        def on_signal(number: int, _frame: object) -> None:
-            signal.signal(number, before[signal.Signals(number)])
-            loop.call_soon_threadsafe(stop.set)
-
-        before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        async def run() -> None:
+            stop = asyncio.Event()
+            until.call(_setting(asyncio.get_running_loop(), stop))
             await main(stop)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
-    _run(run())
+        _run(run())
 
 
 @contextmanager
-def beside(main: Main, on_error: Callable[[BaseException], None]) -> Iterator[None]:
-    """Run ``main`` in a thread until the block is left, then let it finish; ``on_error`` hears what failed."""
+def beside(main: Main, on_error: Callable[[BaseException], None], *, until: Stop | None = None) -> Iterator[None]:
+    """Run ``main`` in a thread until ``until`` is set or the block is left, then let it finish.
+
+    ``on_error`` hears what failed.
+    """
     loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
     started = threading.Event()
 
@@ -53,16 +50,31 @@ def beside(main: Main, on_error: Callable[[BaseException], None]) -> Iterator[No
         finally:
             started.set()
 
+    def end() -> None:
+        for loop, stop in loops:
+            _setting(loop, stop)()
+
     worker = threading.Thread(target=thread, name="run half")
     worker.start()
     started.wait()
+    if until is not None:
+        # Drains at the same time as everything else, not after it.
+        until.call(end)
     try:
         yield
     finally:
-        for loop, stop in loops:
-            with suppress(RuntimeError):  # it has ended by itself
-                loop.call_soon_threadsafe(stop.set)
+        end()
         worker.join()
+
+
+def _setting(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Callable[[], None]:
+    """Sets an event of a loop from any thread."""
+
+    def set_it() -> None:
+        with suppress(RuntimeError):  # the loop has ended by itself
+            loop.call_soon_threadsafe(stop.set)
+
+    return set_it
 
 
 def _run(work: Awaitable[None]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import asking, output
+from agenttrace.cli import asking, opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError
 from agenttrace.cli.grouping import ListFirst
@@ -68,7 +68,7 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List calls to applications, newest first, those that were refused as well."""
-    moment = None if since is None else parse_since(since)
+    moment = None if since is None else parse_since(since, opening.settings().usage.timezone)
 
     async def action(engine: Engine) -> list[dict[str, Any]]:
         return await engine.run_logs.list(

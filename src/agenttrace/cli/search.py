@@ -70,7 +70,7 @@ def search(
 def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
     """Index what waits; while a recorder runs that is its work, and we wait for it a little."""
     from agenttrace.cli.progress import ImportProgress
-    from agenttrace.cli.record import stop_event
+    from agenttrace.cli.stopping import stop_event
     from agenttrace.record import search_index
     from agenttrace.record.lock import AlreadyRecordingError, RecorderLock
 

@@ -83,7 +83,7 @@ def _run(settings: Settings, *, role: str, as_json: bool) -> None:
         )
 
     with database_errors(settings.database.url):
-        until_stopped(main)
+        until_stopped(main, drain_seconds=settings.run.drain_seconds)
     if not as_json:
         output.say("Stopped: what was begun is finished or recorded.")
 

@@ -64,7 +64,7 @@ def sessions(
 ) -> None:
     """List sessions, newest first, with what they used and cost."""
     settings = opening.settings()
-    name, moment = opening.checked_agent(agent), since_micros(since)
+    name, moment = opening.checked_agent(agent), since_micros(since, settings.usage.timezone)
     with opening.reading(settings) as connection:
         shown = limit if limit is not None else 0 if as_json else _LATEST
         found = listed(connection, settings, name, project, moment, state and state.value, shown)

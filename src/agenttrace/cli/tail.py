@@ -115,7 +115,8 @@ class Printer:
 @contextmanager
 def recorded(settings: Settings, *, wanted: bool, quiet: bool) -> Iterator[threading.Event]:
     """Make sure somebody records: whoever does already, or this process. The event ends the waiting."""
-    from agenttrace.cli.record import import_now, rebuilding, recording, stop_event
+    from agenttrace.cli.record import import_now, rebuilding, recording
+    from agenttrace.cli.stopping import stop_event
     from agenttrace.record.lock import AlreadyRecordingError
 
     if wanted:

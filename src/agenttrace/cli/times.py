@@ -24,12 +24,12 @@ def parse_span(text: str) -> timedelta:
         return times.parse_span(text)
 
 
-def parse_since(text: str, *, now: datetime | None = None) -> datetime:
+def parse_since(text: str, timezone: str = "local", *, now: datetime | None = None) -> datetime:
     """The moment meant, with its time zone."""
     with _wrong_use():
-        return times.parse_moment(text, now=now)
+        return times.parse_moment(text, timezone, now=now)
 
 
-def since_micros(text: str | None) -> int | None:
+def since_micros(text: str | None, timezone: str = "local") -> int | None:
     """``--since`` in microseconds since the epoch."""
-    return None if text is None else times.micros_of(parse_since(text))
+    return None if text is None else times.micros_of(parse_since(text, timezone))

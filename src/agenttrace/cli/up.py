@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from contextlib import AbstractContextManager
 
+    from agenttrace.cli.stopping import Stop
     from agenttrace.config import Settings
     from agenttrace.record.agents.contract import Agent
     from agenttrace.record.discover import Found
@@ -59,7 +60,7 @@ def up(
 
     output.show_warnings()
     settings = load_settings(flags={"serve.host": host, "serve.port": port})
-    with recording(settings) as (lock, stop), run_half(settings, as_json=as_json, browser=browser):
+    with recording(settings) as (lock, stop), run_half(settings, until=stop, as_json=as_json, browser=browser):
         found = what_is_there(settings)
         if as_json:
             output.print_json({"found": found, "destinations": _destinations(settings)}, one_line=True)
@@ -79,7 +80,7 @@ def _destinations(settings: Settings) -> list[dict[str, object]]:
     return [{"name": each.name, "kind": each.type, "address": each.address} for each in settings.destinations]
 
 
-def run_half(settings: Settings, *, as_json: bool, browser: bool = False) -> AbstractContextManager[None]:
+def run_half(settings: Settings, *, until: Stop, as_json: bool, browser: bool = False) -> AbstractContextManager[None]:
     """Server and worker beside the recorder; should they not start, recording goes on and says so."""
     from agenttrace.cli.running import beside
 
@@ -104,7 +105,7 @@ def run_half(settings: Settings, *, as_json: bool, browser: bool = False) -> Abs
             explain=lambda error: explained(settings.database.url, error),
         )
 
-    return beside(main, _not_serving)
+    return beside(main, _not_serving, until=until)
 
 
 def _not_serving(error: BaseException) -> None:

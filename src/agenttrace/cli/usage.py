@@ -69,7 +69,7 @@ def usage(
     from agenttrace.store.reading import usage_rows
 
     settings = opening.settings()
-    moment = since_micros(since)
+    moment = since_micros(since, settings.usage.timezone)
     if check:
         differ = show_check(settings, moment, as_json=as_json)
         raise typer.Exit(1 if differ and exit_code else 0)

@@ -186,6 +186,7 @@ def usage(span: ExportSpan) -> Attributes:
     parts = {
         c.CACHE_READ_TOKENS: used.cache_read_tokens,
         c.CACHE_CREATION_TOKENS: used.cache_write_tokens,
+        c.CACHE_WRITE_TOKENS: used.cache_write_tokens,
         c.REASONING_TOKENS: used.reasoning_tokens,
     }
     found |= {key: tokens for key, tokens in parts.items() if tokens}

@@ -126,7 +126,7 @@ def _latest(look: Look, asked: Asked, limit: int) -> list[Failed]:
     the next session, the remaining sessions cannot matter.
     """
     start, span = (_LAST, _LAST) if asked.cursor is None else from_cursor(asked.cursor, tuple[Int64, Natural])
-    since, until = moment_of(asked.since), moment_of(asked.until)
+    since, until = moment_of(look, asked.since), moment_of(look, asked.until)
     values = {
         "start": start,
         "span": span,

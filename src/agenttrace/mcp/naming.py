@@ -83,12 +83,12 @@ def agent_named(look: Look, name: str | None) -> str | None:
     )
 
 
-def moment_of(text: str | None) -> int | None:
+def moment_of(look: Look, text: str | None) -> int | None:
     """A moment in microseconds."""
     if text is None:
         return None
     try:
-        return parse_when(text)
+        return parse_when(text, look.settings.usage.timezone)
     except NotATimeError as error:
         raise TroubleError(error.problem, error.fix, misused=True) from None
 

@@ -157,7 +157,7 @@ def _wanted(look: Look, asked: Asked) -> _Wanted:
         values["project"] = like(asked.project)
         where += " AND s.project LIKE :project ESCAPE '\\'"
     # When the event itself was written stands in its line, which is read later.
-    since, until = moment_of(asked.since), moment_of(asked.until)
+    since, until = moment_of(look, asked.since), moment_of(look, asked.until)
     for name, moment, test in (("since", since, "s.last_at >= :since"), ("until", until, "s.started_at < :until")):
         if moment is not None:
             values[name] = moment

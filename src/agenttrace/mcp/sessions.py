@@ -132,8 +132,8 @@ def _filter(look: Look, asked: Asked) -> tuple[list[str], dict[str, str | int | 
         "horizon": round((time.time() - look.settings.record.stale_minutes * 60) * MICROS),
         "agent": agent_named(look, asked.agent),
         "project": None if asked.project is None else like(asked.project),
-        "since": moment_of(asked.since),
-        "until": moment_of(asked.until),
+        "since": moment_of(look, asked.since),
+        "until": moment_of(look, asked.until),
         "state": asked.state,
     }
     tests = {

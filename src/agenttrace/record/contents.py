@@ -16,7 +16,7 @@ from agenttrace import ids
 from agenttrace.model import Event, Session
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Agent, Content, Source, TellsAttributes
-from agenttrace.store.reading import RawLine, SpanView, file_source, raw_lines
+from agenttrace.store.reading import RawLine, SpanView, file_source, line_of_event, raw_lines
 
 
 class Said(NamedTuple):
@@ -55,10 +55,14 @@ class Interpreter:
         return self._sources[file_id]
 
 
-def attributes_of(said: Said) -> dict[str, Any]:
+def attributes_of(connection: sqlite3.Connection, session: Session, said: Said) -> dict[str, Any]:
     """What a line says of its span beside texts, for agents whose lines are spans."""
+
+    def find(trace: str, event_type: str, key: str) -> bytes | None:
+        return line_of_event(connection, session.id, ids.trace_event_id(trace, event_type, key))
+
     agent = next((each for each in AGENTS if each.name == said.source.agent), None)
-    return agent.attributes(said.line.raw) if isinstance(agent, TellsAttributes) else {}
+    return agent.attributes(said.line.raw, find) if isinstance(agent, TellsAttributes) else {}
 
 
 def _decoded(source: bytes | None) -> Source | None:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import zstandard
 
-from agenttrace.ids import line_key, session_number
+from agenttrace.ids import line_key, session_number, trace_event_id
 from agenttrace.model import Event, Session
 from agenttrace.record import acts
 from agenttrace.record.agents.contract import Agent, RepeatsUsage, Source, Unusable
@@ -446,10 +446,10 @@ class _Intake:
 
     def _identify(self, raw: bytes, event: Event, ordinal: int) -> bytes:
         key = event.key if event.key is not None else line_key(raw, ordinal)
+        if event.trace is not None:
+            return trace_event_id(event.trace, event.type, key)
         text = f"{event.type}:key:{key}".encode("utf-8", "surrogatepass")
-        # The session of a trace may change: its spans must keep their names.
-        prefix = self._session_of(event).prefix if event.trace is None else f"trace:{event.trace}:".encode()
-        return hashlib.sha256(prefix + text).digest()[:16]
+        return hashlib.sha256(self._session_of(event).prefix + text).digest()[:16]
 
     def _session_of(self, event: Event) -> LiveSession:
         """Where the event is recorded, if it is."""

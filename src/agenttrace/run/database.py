@@ -17,8 +17,10 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
+from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from agenttrace.run.storable import stored_json
 from agenttrace.run.tables import QUEUE_SCHEMA
 
 logger = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ def _run_alembic(url: str, revision: str, *, downgrade: bool) -> None:
 
 
 async def _prepare(connection: AsyncConnection[Any]) -> None:
+    set_json_loads(stored_json, connection)
     await connection.execute(f"SET search_path TO {QUEUE_SCHEMA}, public")
     await connection.execute(f"SET idle_in_transaction_session_timeout TO '{ABSENCE_SECONDS}s'")
 

@@ -10,6 +10,8 @@ import math
 import re
 from typing import Any
 
+from agenttrace import nesting
+
 _REFUSED = re.compile("[\x00\ud800-\udfff]")
 _MARK = "\ufffd"
 
@@ -20,7 +22,11 @@ def storable_text(text: str) -> str:
 
 
 def storable_json(value: object) -> str:
-    """The value as JSON for a ``jsonb`` column; what is no JSON at all, such as NaN, becomes null."""
+    """The value as JSON for a ``jsonb`` column; what is no JSON at all, such as NaN, becomes null.
+
+    What is nested so deep that nobody could read it back is cut.
+    """
+    value = nesting.cut(value)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -29,6 +35,14 @@ def storable_json(value: object) -> str:
     if "\\u0000" in text or not _is_storable(text):
         text = json.dumps(_cleaned(value), ensure_ascii=False)
     return text
+
+
+def stored_json(data: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of a ``json`` or ``jsonb`` column; what is nested too deep is cut, however it got there."""
+    try:
+        return nesting.cut(json.loads(data))
+    except RecursionError:
+        return {"error": "nested too deep to be read"}
 
 
 def _is_storable(text: str) -> bool:

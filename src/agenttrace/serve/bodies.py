@@ -8,6 +8,7 @@ import msgspec
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
+from agenttrace.nesting import MOST_DEPTH, is_too_deep
 from agenttrace.serve.problems import ProblemError, described
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -20,11 +21,18 @@ async def read_body(request: Request, model: type[Model]) -> Model:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProblemError(400, f"The body is not JSON: {error}.") from None
     except RecursionError:
-        raise ProblemError(400, "The body is nested too deep.") from None
+        raise _too_deep() from None
+    # Before the model: it copies what it checks, level by level.
+    if is_too_deep(value):
+        raise _too_deep()
     try:
         return model.model_validate(value)
     except ValidationError as error:
         raise ProblemError(422, described(error.errors())) from None
+
+
+def _too_deep() -> ProblemError:
+    return ProblemError(422, f"Objects and lists in the body are nested more than {MOST_DEPTH} deep.")
 
 
 def documented_body(model: type[BaseModel], *examples: dict[str, Any]) -> dict[str, Any]:

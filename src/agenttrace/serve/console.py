@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.responses import PlainTextResponse
 
 from agenttrace.serve.problems import ProblemError
 
@@ -28,6 +29,16 @@ _NOT_BUILT = b"""<!doctype html>
 <h1>The console is not built</h1>
 <p>This is a checkout without its web page. Build it with <code>make console</code> and load this page again.</p>
 <p>Everything else works: <a href="/api/v1/sessions">/api/v1</a>, <a href="/openapi.json">/openapi.json</a>.</p>
+"""
+#: For programs, and people with curl, that ask for the address which the page has in a browser.
+_WELCOME = """AgentTrace: what AI agents did and what it cost.
+
+Open this address in a browser to see it. For programs there are
+
+  /openapi.json       everything that can be asked, described
+  /api/v1/sessions    what was recorded, as JSON
+  /v1/traces          takes spans of other programs (OTLP)
+  /healthz  /readyz  /metrics
 """
 
 
@@ -91,12 +102,14 @@ def console_router(files: dict[str, PageFile]) -> APIRouter:
     router = APIRouter()
     document = files.get("index.html") or PageFile(_NOT_BUILT, "text/html", lasting=False)
 
-    @router.get(PATH, include_in_schema=False)
+    @router.api_route(PATH, methods=["GET", "HEAD"], include_in_schema=False)
     async def page(request: Request, path: str) -> Response:
         found = files.get(path)
         if found is None:
             if path.startswith(_HASHED) or "text/html" not in request.headers.get("accept", ""):
-                raise ProblemError(404, "There is nothing at this path.")
+                if path:
+                    raise ProblemError(404, "There is nothing at this path.")
+                return PlainTextResponse(_WELCOME, headers={"Vary": "Accept"})
             found = document
         return _sent(request, found)
 
@@ -104,7 +117,8 @@ def console_router(files: dict[str, PageFile]) -> APIRouter:
 
 
 def _sent(request: Request, file: PageFile) -> Response:
-    headers = {"ETag": file.tag, "Cache-Control": _FOR_EVER if file.lasting else "no-cache", "Vary": "Accept-Encoding"}
+    lasting = _FOR_EVER if file.lasting else "no-cache"
+    headers = {"ETag": file.tag, "Cache-Control": lasting, "Vary": "Accept, Accept-Encoding"}
     if file.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if file.compressible and "gzip" in request.headers.get("accept-encoding", ""):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttrace.serve import console
@@ -13,6 +14,8 @@ from agenttrace.serve.problems import ProblemError, problem
 
 logger = logging.getLogger(__name__)
 
+#: What the count of requests says of one whose client has gone before it was whole; never sent.
+_GONE = 499
 #: The page's files, and whatever else somebody tries.
 _LABELS = {console.PATH: "other"}
 
@@ -40,6 +43,9 @@ class Limits:
 
         try:
             await self._handle(scope, receive, noting)
+        except ClientDisconnect:
+            # Nobody is there to be answered, and nothing is wrong here.
+            status = status or _GONE
         except Exception as error:
             logger.error("a request failed: %s", type(error).__name__, exc_info=error)
             if status:

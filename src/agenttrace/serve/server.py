@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from agenttrace.run.chat import ChatService
+from agenttrace.serve.connections import connections
 from agenttrace.serve.context import Context
 
 #: For the last bytes of streams that were ended.
@@ -36,15 +37,20 @@ async def serve(
     stop: asyncio.Event,
     *,
     drain_seconds: float = 30.0,
+    client_seconds: float = 20.0,
     on_listening: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until ``stop`` is set, then drain; ``on_listening`` is told the address. Raises OSError if it is taken."""
+    """Serve until ``stop`` is set, then drain; ``on_listening`` is told the address. Raises OSError if it is taken.
+
+    ``client_seconds``: how long a client may take to send a request.
+    """
     listener = _bound(host, port)
     config = uvicorn.Config(
         app,
         loop="none",
         lifespan="off",
         ws="none",
+        http=connections(client_seconds),
         log_config=None,
         # A line for each request, with its query, is nothing that anybody wants kept.
         access_log=False,

@@ -380,6 +380,15 @@ def line_rows(connection: sqlite3.Connection, events: Sequence[int]) -> Iterator
         yield from map(LineRow._make, connection.execute(query, part))
 
 
+def line_of_event(connection: sqlite3.Connection, session: int, event_id: bytes) -> bytes | None:
+    """The text of one recorded line by the event's id; ``None`` where it is not there, or its block is gone."""
+    rows = connection.execute(
+        _LINES.format(where="session_id = ? AND event_id = ?", order="event_no"), (session, event_id)
+    )
+    found = next(with_text(connection, map(LineRow._make, rows), Blocks(0)), None)
+    return None if found is None else found.raw
+
+
 def with_text(connection: sqlite3.Connection, rows: Iterable[LineRow], blocks: Blocks) -> Iterator[RawLine]:
     """The lines with their texts; those whose block is gone are left out."""
     held = blocks.of(connection)

@@ -9,10 +9,11 @@ from agenttrace.views import checks, export_checks, places, run_checks
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
+    from agenttrace.run.config import AIConfig
 
 
-def all_checks(settings: Settings) -> Iterator[checks.Check]:
-    """All findings, one after the other, as each is made."""
+def all_checks(settings: Settings, config: AIConfig | None = None) -> Iterator[checks.Check]:
+    """All findings, one after the other, as each is made; ``config``: the applications of a running server."""
     from agenttrace.record.discover import list_files
 
     yield from checks.machine()
@@ -25,5 +26,5 @@ def all_checks(settings: Settings) -> Iterator[checks.Check]:
     yield from checks.watching(listing)
     yield from checks.deletions(settings, listing)
     yield from export_checks.destinations(settings)
-    yield from run_checks.applications(settings)
+    yield from run_checks.applications(settings, config)
     yield run_checks.database(settings)

@@ -10,20 +10,20 @@ from agenttrace.views.checks import Check
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
+    from agenttrace.run.config import AIConfig
 
 
-def applications(settings: Settings) -> Iterator[Check]:
-    """Whether applications can be called, and users can chat."""
+def applications(settings: Settings, config: AIConfig | None = None) -> Iterator[Check]:
+    """Whether applications can be called, and users can chat; ``config``: what a running server has, if it has one."""
     from agenttrace.run.catalog import Catalog, CatalogError
     from agenttrace.run.config import REQUIRED, AIConfig, MissingVariablesError, WeakTokenError, check_token
 
-    config = None
     try:
         check_token(os.environ)
     except WeakTokenError as error:
         yield Check("internal token", "fail", error.problem, error.fix)
     try:
-        config = AIConfig.from_env()
+        config = config or AIConfig.from_env()
     except MissingVariablesError as error:
         if len(error.missing) == len(REQUIRED) and "BAILIAN" not in str(error):
             yield Check("applications", "ok", "not configured; only needed to call LLM applications")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from agenttrace.record.calendar import zone
 
 MICROS = 1_000_000
 
@@ -53,23 +55,32 @@ def parse_span(text: str) -> timedelta:
     return timedelta(**{_UNITS[match[2].lower()]: int(match[1])})
 
 
-def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
-    """The moment meant, with its time zone. A day without a time begins at midnight, local time."""
-    now = now or datetime.now().astimezone()
+def parse_moment(text: str, timezone: str = "local", *, now: datetime | None = None) -> datetime:
+    """The moment meant, with its time zone.
+
+    Today is a day of ``timezone``, which is the setting ``usage.timezone`` wherever users see it; and so is a day
+    without a time, which begins at its midnight.
+    """
+    place = zone(timezone)
+    now = (now or datetime.now().astimezone()).astimezone(place)
     stripped = text.strip()
     if stripped.lower() in _WORDS:
         day = now.date() - timedelta(days=_WORDS[stripped.lower()])
-        return datetime(day.year, day.month, day.day).astimezone()
+        return _in_zone(datetime(day.year, day.month, day.day), place)
     try:
         if _SPAN.fullmatch(stripped):
             return now - parse_span(stripped)
         then = datetime.fromisoformat(stripped)
-        # Without a zone it is local time, with the offset that holds on that day.
-        return then if then.tzinfo is not None else then.astimezone()
+        return then if then.tzinfo is not None else _in_zone(then, place)
     except (ValueError, OverflowError):
         raise NotATimeError(f"{text!r} is not a time", _FIX) from None
 
 
-def parse_when(text: str) -> int:
+def _in_zone(then: datetime, place: tzinfo | None) -> datetime:
+    """A time of day in a zone, with the offset that holds on that day."""
+    return then.astimezone() if place is None else then.replace(tzinfo=place)
+
+
+def parse_when(text: str, timezone: str = "local") -> int:
     """The moment meant, in microseconds since the epoch."""
-    return micros_of(parse_moment(text))
+    return micros_of(parse_moment(text, timezone))

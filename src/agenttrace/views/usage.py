@@ -30,7 +30,7 @@ def first_day(since: str, timezone: str) -> str:
     """The day of a moment; ``2026-11-01`` is that day wherever days begin."""
     from agenttrace.record.calendar import day_finder
 
-    return _named_day(since) or day_finder(timezone)(parse_when(since))
+    return _named_day(since) or day_finder(timezone)(parse_when(since, timezone))
 
 
 def day_after(until: str, timezone: str) -> str:
@@ -40,7 +40,7 @@ def day_after(until: str, timezone: str) -> str:
     last = _named_day(until)
     if last is not None:
         return last
-    found = date.fromisoformat(day_finder(timezone)(parse_when(until) - 1))
+    found = date.fromisoformat(day_finder(timezone)(parse_when(until, timezone) - 1))
     return (found + timedelta(days=1)).isoformat() if found < date.max else found.isoformat()
 
 

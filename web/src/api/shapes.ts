@@ -56,6 +56,8 @@ export interface SessionList {
   next: string | null;
   total: number;
   cursor: number;
+  since: string | null;
+  until: string | null;
 }
 
 /** One value of a filter, and how many sessions have it. */

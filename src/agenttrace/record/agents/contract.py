@@ -6,7 +6,7 @@ Nothing else in the product knows the formats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -59,12 +59,16 @@ class Content(msgspec.Struct, frozen=True):
     call: str | None = None
 
 
+#: The raw line of another event of the same session, by trace, type and key; ``None`` where there is none.
+Find = Callable[[str, str, str], bytes | None]
+
+
 @runtime_checkable
 class TellsAttributes(Protocol):
     """An agent whose lines have more to show than its acts carry."""
 
-    def attributes(self, raw: bytes) -> dict[str, Any]:
-        """Everything that a line says of its span, by name."""
+    def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
+        """Everything that a line says of its span, by name; ``find`` looks up lines that it refers to."""
         ...
 
 

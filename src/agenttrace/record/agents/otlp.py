@@ -1,7 +1,10 @@
-"""OpenTelemetry: spans that programs sent to the server, a whole span a line, in any order.
+"""OpenTelemetry: spans that programs sent to the server, a span a line, in any order.
 
 Children come before their parents, and which session a trace belongs to may be said by its last span only. So a line
 names its trace (``Event.trace``), and the recorder moves what it has of a trace once the session is known.
+
+A large resource or scope is a line of its own: an event of its trace, named by its digest, without a span. Lines of
+spans hold what is folded of it, so it is looked up only where somebody wants to see all of it.
 
 ``memory`` holds ``said``: which facts about the session were told.
 """
@@ -14,7 +17,7 @@ from typing import Any
 
 from agenttrace.model import Event
 from agenttrace.record import acts as a
-from agenttrace.record.agents.contract import Content, Source, Unusable
+from agenttrace.record.agents.contract import Content, Find, Source, Unusable
 from agenttrace.record.agents.otlp_lines import Line, all_of, read_line, salvaged
 from agenttrace.record.agents.otlp_messages import contents_of, prompt_of
 from agenttrace.record.agents.otlp_names import (
@@ -37,6 +40,9 @@ PROMPT_LIMIT = 500
 #: Of names, titles and errors; the line has the whole.
 _NAME_LIMIT, _ERROR_LIMIT = 300, 500
 
+#: The type of events that are no spans: what spans of their trace share.
+_SHARED = "shared"
+
 Memory = dict[str, Any]
 
 
@@ -56,10 +62,10 @@ class Otlp:
         return path.name.startswith("spans-") and path.name.endswith(".jsonl")
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
-        """By the first line that says ``"otlp":1`` and has the ids of a span."""
+        """By the first line that says ``"otlp":1`` and has the ids of a span, or of what spans share."""
         for raw in head.split(b"\n", 8)[:8]:
             line = read_line(raw) if b'"otlp"' in raw else None
-            if line is not None and line.otlp == 1 and line.is_whole:
+            if line is not None and line.otlp == 1 and (line.is_whole or line.is_shared):
                 return Source(agent=self.name, session_id=line.session or line.trace, directory=str(path.parent))
         return None
 
@@ -68,6 +74,8 @@ class Otlp:
         line = read_line(raw)
         if line is None:
             return Unusable("not a JSON object", harmless=False, salvaged=salvaged(raw))
+        if line.is_shared:
+            return Event(_SHARED, line.digest, None, line, trace=line.trace)
         if not line.is_whole:
             return Unusable("not a span: no trace and span ids in hex", harmless=False)
         if line.attributes.get("logfire.span_type") == "pending_span":
@@ -77,6 +85,8 @@ class Otlp:
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """A span is one act; what it tells about the session comes before."""
         line: Line = event.body
+        if event.type == _SHARED:
+            return
         kind = kind_of(line)
         prompt = _prompt(line, kind, memory)
         yield from _session(line, kind, prompt, memory)
@@ -85,12 +95,16 @@ class Otlp:
     def content(self, event: Event, source: Source) -> list[Content]:
         """What was said in the span."""
         line: Line = event.body
-        return contents_of(line, kind_of(line))
+        return [] if event.type == _SHARED else contents_of(line, kind_of(line))
 
-    def attributes(self, raw: bytes) -> dict[str, Any]:
+    def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
         """Everything that was received about a span, as it was received."""
         received = all_of(raw)
         own = received.pop("attributes", {})
+        shared, trace = received.pop("shared", None), received.get("trace")
+        for name, digest in shared.items() if isinstance(shared, dict) else ():
+            whole = all_of(find(str(trace), _SHARED, str(digest)) or b"")
+            received[name] = whole.get(name, received.get(name))
         for name in ("otlp", "trace", "span", "parent", "name", "start", "end"):
             received.pop(name, None)
         return (own if isinstance(own, dict) else {}) | {f"otlp.{name}": value for name, value in received.items()}

@@ -63,7 +63,7 @@ class Resource(Struct):
 
 
 class Line(Struct, kw_only=True):
-    """A span."""
+    """A span; or, with a digest and without an id, what spans of a trace share."""
 
     otlp: Any = None
     trace: str = ""
@@ -79,11 +79,17 @@ class Line(Struct, kw_only=True):
     events: list[SpanEvent] = []
     resource: Resource = msgspec.field(default_factory=Resource)
     flags: int = 0
+    digest: str = ""
 
     @property
     def is_whole(self) -> bool:
         """Whether it has what a span cannot do without."""
         return _HEX_TRACE.fullmatch(self.trace) is not None and _HEX_SPAN.fullmatch(self.span) is not None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is a resource or a scope that spans name by its digest."""
+        return not self.span and bool(self.digest) and _HEX_TRACE.fullmatch(self.trace) is not None
 
     @property
     def parent_id(self) -> bytes | None:
@@ -123,8 +129,8 @@ def read_line(raw: bytes) -> Line | None:
 
 
 def salvaged(raw: bytes) -> tuple[bytes, ...]:
-    """The spans that stand whole in a torn line."""
-    return whole_objects(raw, _OPENING, lambda value: "trace" in value and "span" in value)
+    """The spans, and what they share, that stand whole in a torn line."""
+    return whole_objects(raw, _OPENING, lambda value: "trace" in value and ("span" in value or "digest" in value))
 
 
 def all_of(raw: bytes) -> dict[str, Any]:

@@ -112,6 +112,7 @@ _CACHE_READ = (
     "ai.usage.cachedInputTokens",
 )
 _CACHE_WRITE = (
+    "gen_ai.usage.cache_write.input_tokens",
     "gen_ai.usage.cache_creation.input_tokens",
     "gen_ai.usage.cache_creation_input_tokens",
     "gen_ai.usage.input_tokens.cache_write",

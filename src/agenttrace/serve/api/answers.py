@@ -14,6 +14,11 @@ from agenttrace.serve.problems import ProblemError
 
 T = TypeVar("T")
 
+#: Of whole numbers that the stores can hold.
+BIGGEST = 2**63 - 1
+#: A place in a list, as part of a cursor.
+Natural = Annotated[int, msgspec.Meta(ge=0, le=BIGGEST)]
+
 Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
 Cursor = Annotated[str | None, Query(description="`next` of the page before.")]
 

@@ -12,8 +12,8 @@ from agenttrace.run.catalog import Catalog
 from agenttrace.run.engine import Engine
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
-from agenttrace.serve.api.filters import BIGGEST, NO_NUL, Id, Name, Number, page_of, place_of
+from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, shaped
+from agenttrace.serve.api.filters import NO_NUL, Id, Name, Number, page_of, place_of
 from agenttrace.serve.api.running import engine_of
 from agenttrace.serve.api.shapes import CacheDetail, CacheList, CacheRow, Invalidated
 from agenttrace.serve.bodies import documented_body, read_body

@@ -165,7 +165,7 @@ def exports_router(context: Context) -> APIRouter:
     )
     async def look_back(request: Request, name: Name) -> Response:
         since = (await read_body(request, Since)).since
-        moment = _moment(since)
+        moment = _moment(since, context.settings.usage.timezone)
         async with audited(request, "export.backfill", f"{name}: since {since}"):
             traces = await _change(context, name, lambda connection, row: backfill(connection, row.name, moment))
             return await changed(request, Backfill(traces, iso(moment) if moment else None))
@@ -208,10 +208,10 @@ def _missing(name: str) -> ProblemError:
     return ProblemError(404, f"There is no destination named {name}, or nothing was recorded since it was added.")
 
 
-def _moment(since: str) -> int:
+def _moment(since: str, timezone: str) -> int:
     if since.strip().lower() == "all":
         return 0
     try:
-        return parse_when(since)
+        return parse_when(since, timezone)
     except NotATimeError as error:
         raise ProblemError(400, str(error)) from None

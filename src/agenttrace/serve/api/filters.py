@@ -9,14 +9,14 @@ from typing import Annotated, TypeVar
 import msgspec
 from fastapi import Path, Query
 
+from agenttrace.config import Settings
 from agenttrace.run.catalog import App, Catalog
-from agenttrace.serve.api.answers import from_cursor, to_cursor
+from agenttrace.serve.api.answers import BIGGEST, Natural, from_cursor, to_cursor
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views.times import moment, parse_when
 
 T = TypeVar("T")
 
-BIGGEST = 2**63 - 1
 #: PostgreSQL keeps no NUL in a text.
 NO_NUL = r"^[^\x00]*$"
 
@@ -30,18 +30,22 @@ Id = Annotated[int, Path(ge=1, le=BIGGEST)]
 
 
 class _Place(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    number: Annotated[int, msgspec.Meta(ge=0, le=BIGGEST)]
+    number: Natural
 
 
-def moment_of(text: str | None) -> datetime | None:
-    """The moment meant; 400 where none is."""
-    if text is None:
-        return None
+def micros_of(text: str | None, settings: Settings) -> int | None:
+    """The moment meant, in microseconds; 400 where none is."""
     try:
-        # By way of microseconds: zones may be odder than the database understands.
-        return moment(parse_when(text))
+        return None if text is None else parse_when(text, settings.usage.timezone)
     except ValueError as error:
         raise ProblemError(400, str(error)) from None
+
+
+def moment_of(text: str | None, settings: Settings) -> datetime | None:
+    """The moment meant; 400 where none is."""
+    # By way of microseconds: zones may be odder than the database understands.
+    micros = micros_of(text, settings)
+    return None if micros is None else moment(micros)
 
 
 def place_of(cursor: str | None) -> int | None:

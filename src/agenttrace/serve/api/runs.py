@@ -45,8 +45,8 @@ def runs_router(context: Context) -> APIRouter:
             site=site,
             member=member,
             job=job,
-            since=moment_of(since),
-            until=moment_of(until),
+            since=moment_of(since, context.settings),
+            until=moment_of(until, context.settings),
             before_id=place_of(cursor),
             limit=limit + 1,
         )

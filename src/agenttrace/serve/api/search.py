@@ -11,7 +11,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.record.search_index import backlog, match_expression
-from agenttrace.serve.api.answers import Cursor, Limit, answer, from_cursor, shaped, to_cursor
+from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.finding import ref_of
 from agenttrace.serve.api.rows import number_of
 from agenttrace.serve.api.shapes import Piece, SearchHit, SearchList
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 LONGEST_QUERY = 1_000
 _NO_WORD = 'There is no word to search for. Give words, a "phrase" in quotes, or a beginning such as migrat*.'
-_LAST = 2**63 - 1
 
 _MATCHING = """
 SELECT search.rowid
@@ -45,7 +44,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     #: The empty text: sessions without one.
     projects: frozenset[str] = frozenset()
     session: int | None = None
-    before: int = _LAST
+    before: int = BIGGEST
     limit: int = 50
 
 
@@ -68,13 +67,13 @@ def search_router(context: Context) -> APIRouter:
         limit: Limit = 50,
         cursor: Cursor = None,
     ) -> Response:
-        place = from_cursor(cursor, tuple[int])
+        place = from_cursor(cursor, tuple[Natural])
         asked = Asked(
             expression=expression_of(q),
             agents=frozenset(agent),
             projects=frozenset(project),
             session=None if session is None else number_of(session),
-            before=_LAST if place is None else min(place[0], _LAST),
+            before=BIGGEST if place is None else place[0],
             limit=limit,
         )
         terms = terms_of(q)

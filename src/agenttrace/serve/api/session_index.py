@@ -29,6 +29,7 @@ from agenttrace.serve.api.commits import Commits, Look
 from agenttrace.serve.api.rows import row_of, session_key
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.store import TraceReader
+from agenttrace.serve.threads import shut_down
 from agenttrace.store.reading import heard_of, sessions_by_number, usage_by_session
 from agenttrace.views.money import cashier
 from agenttrace.views.times import MICROS
@@ -274,8 +275,8 @@ class SessionIndex:
 
     def close(self) -> None:
         """Let the thread end and the store go."""
-        self._thread.shutdown()
-        self._commits.close()
+        if shut_down(self._thread):
+            self._commits.close()
 
 
 def _fingerprints(connection: sqlite3.Connection, numbers: Sequence[int] | None) -> dict[int, int]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped, unchanged
+from agenttrace.serve.api.filters import micros_of
 from agenttrace.serve.api.selection import Order, Sort, Sorted, Wanted, facets
 from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.shapes import SessionFacets, SessionList, State
-from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.views.times import MICROS, parse_when
+from agenttrace.serve.problems import documented
+from agenttrace.views.times import MICROS, iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
@@ -54,8 +55,8 @@ def sessions_router(context: Context) -> APIRouter:
             states=frozenset(state),
             models=frozenset(model),
             text=q,
-            since=moment_of(since),
-            until=moment_of(until),
+            since=micros_of(since, context.settings),
+            until=micros_of(until, context.settings),
             min_cost=min_cost,
             errors=errors,
         )
@@ -66,7 +67,8 @@ def sessions_router(context: Context) -> APIRouter:
             return known
         found = Sorted(index.entries(), wanted, sort, order)
         rows, following = found.page(cursor, limit)
-        return answer(request, SessionList(rows, following, len(found.rows), index.cursor), tag=tag)
+        period = (iso(wanted.since), iso(wanted.until))
+        return answer(request, SessionList(rows, following, len(found.rows), index.cursor, *period), tag=tag)
 
     @router.get(
         "/sessions/facets",
@@ -80,14 +82,6 @@ def sessions_router(context: Context) -> APIRouter:
         return unchanged(request, tag) or answer(request, facets(index.rows()), tag=tag)
 
     return router
-
-
-def moment_of(text: str | None) -> int | None:
-    """The moment meant, in microseconds; 400 where none is."""
-    try:
-        return None if text is None else parse_when(text)
-    except ValueError as error:
-        raise ProblemError(400, str(error)) from None
 
 
 def _tag(index: SessionIndex, query: str, wanted: Wanted | None = None) -> str:

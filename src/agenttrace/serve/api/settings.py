@@ -27,7 +27,7 @@ def settings_router(context: Context) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["settings"])
 
     async def examine() -> Doctor:
-        return await asyncio.to_thread(_findings, context.settings)
+        return await asyncio.to_thread(_findings, context)
 
     doctor = Kept(examine, _SECONDS)
 
@@ -77,8 +77,10 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _findings(settings: Settings) -> Doctor:
-    found = list(all_checks(settings))
+def _findings(context: Context) -> Doctor:
+    # What this server was started with; its own environment may know nothing of it.
+    config = None if context.engine is None else context.engine.config
+    found = list(all_checks(context.settings, config))
     return Doctor(
         ok=all(check.state != "fail" for check in found),
         checks=[Check(check.name, check.state, _whole(check.found), _whole(check.fix)) for check in found],

@@ -95,6 +95,9 @@ class SessionList(Shape):
     total: int
     #: Up to which event this is; live updates go on from here.
     cursor: int
+    #: The moments that ``since`` and ``until`` mean: days begin where ``usage.timezone`` says, not where the page is.
+    since: str | None
+    until: str | None
 
 
 class Facet(Shape):

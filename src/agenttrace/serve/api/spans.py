@@ -12,7 +12,7 @@ from agenttrace.model import Price, Session
 from agenttrace.prices import MILLION
 from agenttrace.record.contents import Said, attributes_of
 from agenttrace.record.session_texts import Gathered, SessionTexts
-from agenttrace.serve.api.answers import Cursor, Limit, answer, from_cursor, shaped, to_cursor
+from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.finding import SessionName, SpanName, find_session, no_session, ref_of, span_of
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 #: Of a text among attributes, in characters.
 _LONGEST_ATTRIBUTE = 2_000
+_DEEPEST_ATTRIBUTE = 64
 
 
 def spans_router(context: Context) -> APIRouter:
@@ -48,8 +49,8 @@ def spans_router(context: Context) -> APIRouter:
         limit: Limit = 200,
         cursor: Cursor = None,
     ) -> Response:
-        place = from_cursor(cursor, tuple[int])
-        start = 0 if place is None else max(place[0], 0)
+        place = from_cursor(cursor, tuple[Natural])
+        start = 0 if place is None else place[0]
 
         def question(connection: sqlite3.Connection) -> Response:
             found = find_session(connection, session, context.settings)
@@ -104,7 +105,7 @@ def span_detail(
         session=ref_of(session),
         **_facts(row),
         **_money(row, prices),
-        attributes=_attributes(session, row, gathered),
+        attributes=_attributes(connection, session, row, gathered),
         texts=Cutter(chars).pieces(gathered.contents.get(span_id, ())),
         lines=[_line_ref(said) for said in _own_lines(gathered, span_id)],
     )
@@ -153,23 +154,25 @@ def _price_info(price: Price) -> PriceInfo:
     )
 
 
-def _attributes(session: Session, row: SpanRow, gathered: Gathered) -> dict[str, Any]:
+def _attributes(connection: sqlite3.Connection, session: Session, row: SpanRow, gathered: Gathered) -> dict[str, Any]:
     """Ours and those of the GenAI conventions, or those that were received; what was said is among the texts."""
     view: SpanView = span_views([row])[0]
     received: dict[str, Any] = {}
     for said in gathered.lines:
         if said.line.span_id == row.span_id:
-            received |= attributes_of(said)
+            received |= attributes_of(connection, session, said)
     return {**view.attributes, **(_cut(received) if received else conventional(session, view, (), full=False))}
 
 
-def _cut(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """The same without most of long texts; the line has them."""
+def _cut(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
+    """The same without most of long texts and without what is nested very deep; the line has them."""
+    if depth > _DEEPEST_ATTRIBUTE:
+        return "…"
     if isinstance(value, str) and len(value) > _LONGEST_ATTRIBUTE:
         return f"{value[:_LONGEST_ATTRIBUTE]}… ({len(value):,} characters)"
     if isinstance(value, dict):
-        return {name: _cut(each) for name, each in value.items()}
-    return [_cut(each) for each in value] if isinstance(value, list) else value
+        return {name: _cut(each, depth + 1) for name, each in value.items()}
+    return [_cut(each, depth + 1) for each in value] if isinstance(value, list) else value
 
 
 def _own_lines(gathered: Gathered, span_id: bytes) -> list[Said]:

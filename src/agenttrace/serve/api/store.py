@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from agenttrace.serve.threads import shut_down
 from agenttrace.store.database import StoreError, connect
 
 T = TypeVar("T")
@@ -72,7 +73,9 @@ class TraceReader:
         return connection
 
     def close(self) -> None:
-        """Let the threads end and close their connections."""
-        self._threads.shutdown()
-        for connection in self._open:
-            connection.close()
+        """Interrupt what is being asked, let the threads end and close their connections."""
+        for connection in list(self._open):
+            connection.interrupt()
+        if shut_down(self._threads):
+            while self._open:
+                self._open.pop().close()

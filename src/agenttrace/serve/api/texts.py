@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.record.agents.contract import Content
-from agenttrace.serve.api.answers import answer, shaped
+from agenttrace.serve.api.answers import BIGGEST, answer, shaped
 from agenttrace.serve.api.finding import SessionName, SpanName, find_session, no_session, span_of
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import TextPart, TextPiece, Texts
@@ -63,7 +63,7 @@ def texts_router(context: Context) -> APIRouter:
         session: SessionName,
         span: SpanName,
         index: int,
-        start: Annotated[int, Query(ge=0, description="From which character on.")] = 0,
+        start: Annotated[int, Query(ge=0, le=BIGGEST, description="From which character on.")] = 0,
         chars: Chars = 100_000,
     ) -> Response:
         wanted = span_of(span)

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.costing import NO_COST, Cashier, cost_of
 from agenttrace.model import Session
-from agenttrace.serve.api.answers import Cursor, from_cursor, shaped, tagged, to_cursor, unchanged
+from agenttrace.serve.api.answers import BIGGEST, Cursor, Natural, from_cursor, shaped, tagged, to_cursor, unchanged
 from agenttrace.serve.api.finding import SessionName, find_session, key_of, no_session
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.problems import documented
@@ -57,7 +57,9 @@ SELECT count(*), sum(requests), sum(estimated), sum(copies), sum(input_tokens), 
 FROM usage_rollup WHERE session_id = :session
 """
 
-After = Annotated[int | None, Query(ge=0, description="`cursor` of a timeline: only what changed since then.")]
+After = Annotated[
+    int | None, Query(ge=0, le=BIGGEST, description="`cursor` of a timeline: only what changed since then.")
+]
 
 
 def timeline_router(context: Context) -> APIRouter:
@@ -71,7 +73,7 @@ def timeline_router(context: Context) -> APIRouter:
         responses=shaped(Timeline) | documented(400, 404, 409, 422),
     )
     async def timeline(request: Request, session: SessionName, after: After = None, cursor: Cursor = None) -> Response:
-        place = from_cursor(cursor, tuple[int, int])
+        place = from_cursor(cursor, tuple[Natural, Natural])
 
         def question(connection: sqlite3.Connection) -> Response:
             found = find_session(connection, session, context.settings)

@@ -1,20 +1,37 @@
 """Spans as lines of the intake's log: one JSON object each, attributes as a plain object, ids in hex.
 
-A line stands for itself: what the request said once for many spans (resource, scope) is in each of their lines. What
-``record/agents/otlp_lines.py`` reads is what is written here.
+What a request says once for many spans (resource, scope) is in each of their lines where it is short. Where it is long,
+it is a line of its own, once for each trace of the request, under the digest of its content; the lines of the spans
+have the digest, and the few words of it that recording needs. What ``record/agents/otlp_lines.py`` reads is what is
+written here.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from agenttrace.serve.intake.refusals import MalformedError, TooLargeError
+
 #: A longer line would be set aside by the recorder.
 LONGEST_LINE = 16 << 20
+#: Of all lines of a request together; and a small request may not become a large one.
+MOST_WRITTEN = 64 << 20
+_MOST_TIMES, _ALWAYS = 16, 4 << 20
+#: Of spans, attributes and other repeated parts in a request.
+MOST_ELEMENTS = 500_000
+#: How deep lists and objects may be nested in an attribute.
+MOST_DEPTH = 32
+#: A resource or scope up to this size stands in the line of each span.
+_INLINE_BYTES = 512
+#: What recording needs of a longer one, and how much of each.
+_BRIEF = ("service.name", "service.version", "name", "version")
+_BRIEF_CHARS = 300
 
 SPAN_KINDS = ("", "internal", "server", "client", "producer", "consumer")
 STATUSES = ("", "ok", "error")
@@ -65,6 +82,8 @@ class SpanLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     links: list[LinkLine] = []
     resource: msgspec.Raw = _NOTHING
     scope: msgspec.Raw = _NOTHING
+    #: The digests under which lines of the same trace have the whole resource and the whole scope.
+    shared: dict[str, str] = {}
     #: As W3C has them; bit 9 says that the parent is in another process.
     flags: int = 0
     state: str = ""
@@ -72,31 +91,85 @@ class SpanLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     dropped: dict[str, int] = {}
 
 
+class SharedLine(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A resource or a scope that many spans of a trace share."""
+
+    otlp: int
+    trace: str
+    #: The digest of the value.
+    digest: str
+    resource: msgspec.Raw = _NOTHING
+    scope: msgspec.Raw = _NOTHING
+
+
 class RefusedSpanError(Exception):
     """A span that cannot be kept, and why."""
+
+
+class Part(NamedTuple):
+    """A resource or a scope, encoded once for all spans that it belongs to."""
+
+    #: ``resource`` or ``scope``.
+    kind: str
+    whole: msgspec.Raw
+    #: What stands in the line of a span: all of it, or the few words that recording needs.
+    brief: msgspec.Raw
+    #: Empty where each line has all of it.
+    digest: str
+
+
+def part(kind: str, read: Callable[[], dict[str, Any]]) -> Part:
+    """What ``read`` finds, encoded; the request is refused where that cannot be kept."""
+    try:
+        value = read()
+    except RefusedSpanError as error:
+        raise MalformedError(f"A {kind} {error}.") from None
+    whole = msgspec.Raw(encode(value)) if value else _NOTHING
+    if len(whole) <= _INLINE_BYTES:
+        return Part(kind, whole, whole, "")
+    if len(whole) > LONGEST_LINE:
+        raise TooLargeError(f"A {kind} is larger than {LONGEST_LINE >> 20} MiB.")
+    words = {name: value[name][:_BRIEF_CHARS] for name in _BRIEF if isinstance(value.get(name), str)}
+    return Part(kind, whole, msgspec.Raw(encode(words)), hashlib.sha256(whole).hexdigest()[:32])
 
 
 class Taken:
     """What a request brought: lines to be written, and what was refused."""
 
-    __slots__ = ("lines", "reasons", "refused")
+    __slots__ = ("_most", "_shared", "_size", "lines", "reasons", "refused")
 
-    def __init__(self) -> None:
+    def __init__(self, received: int) -> None:
+        """``received``: the size of the request, unpacked."""
+        self._most = min(MOST_WRITTEN, received * _MOST_TIMES + _ALWAYS)
+        #: A line for each span that was taken.
         self.lines: list[bytes] = []
+        #: What they share, by trace and digest.
+        self._shared: dict[tuple[str, str], bytes] = {}
+        self._size = 0
         self.refused = 0
         #: Each reason once, as it was first met.
         self.reasons: dict[str, int] = {}
 
+    @property
+    def written(self) -> list[bytes]:
+        """All lines. What spans share comes after them: a torn end leaves no session without spans."""
+        return [*self.lines, *self._shared.values()]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all lines."""
+        return self._size
+
     def add(
-        self,
-        make: Callable[[S, msgspec.Raw, msgspec.Raw], SpanLine],
-        span: S,
-        resource: msgspec.Raw,
-        scope: msgspec.Raw,
+        self, make: Callable[[S, msgspec.Raw, msgspec.Raw], SpanLine], span: S, resource: Part, scope: Part
     ) -> None:
         """Take a span, or note why not: one bad span is no reason to refuse the others."""
         try:
-            line = encode(make(span, resource, scope))
+            made = make(span, resource.brief, scope.brief)
+            shared = [each for each in (resource, scope) if each.digest]
+            if shared:
+                made.shared = {each.kind: each.digest for each in shared}
+            line = encode(made)
             if len(line) > LONGEST_LINE:
                 raise RefusedSpanError(f"is larger than {LONGEST_LINE >> 20} MiB")
         except RefusedSpanError as error:
@@ -104,7 +177,27 @@ class Taken:
             reason = str(error)
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
             return
+        self._count(line)
         self.lines.append(line)
+        for each in shared:
+            self._share(made.trace, each)
+
+    def _share(self, trace: str, shared: Part) -> None:
+        if (trace, shared.digest) in self._shared:
+            return
+        line = SharedLine(otlp=1, trace=trace, digest=shared.digest)
+        setattr(line, shared.kind, shared.whole)
+        encoded = encode(line)
+        self._count(encoded)
+        self._shared[trace, shared.digest] = encoded
+
+    def _count(self, line: bytes) -> None:
+        self._size += len(line) + 1
+        if self._size > self._most:
+            raise TooLargeError(
+                f"The spans would take more than {self._most:,} bytes on the disk. "
+                "Send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)."
+            )
 
     @property
     def reason(self) -> str:
@@ -145,6 +238,16 @@ def dropped(attributes: int, events: int, links: int) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def raw(value: dict[str, Any]) -> msgspec.Raw:
-    """An object that many lines repeat, encoded once."""
-    return msgspec.Raw(encode(value)) if value else _NOTHING
+def too_many() -> TooLargeError:
+    """What a sender hears whose request has too many parts."""
+    return TooLargeError(
+        f"The request has more than {MOST_ELEMENTS:,} spans, attributes and values. "
+        "Send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)."
+    )
+
+
+def deeper(depth: int) -> int:
+    """One level deeper into an attribute; a span that is nested too deep is refused."""
+    if depth >= MOST_DEPTH:
+        raise RefusedSpanError(f"has an attribute nested more than {MOST_DEPTH} deep")
+    return depth + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,7 +13,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
+from agenttrace.serve.intake.elements import has_more_elements
 from agenttrace.serve.intake.lines import (
+    MOST_ELEMENTS,
     SPAN_KINDS,
     STATUSES,
     EventLine,
@@ -21,31 +24,38 @@ from agenttrace.serve.intake.lines import (
     Taken,
     checked_ids,
     checked_times,
+    deeper,
     dropped,
     named,
+    part,
     plain_double,
-    raw,
+    too_many,
 )
 from agenttrace.serve.intake.refusals import MalformedError
+
+#: A body up to this size has too few parts to count them.
+_SMALL = MOST_ELEMENTS * 2
 
 
 def read_protobuf(body: bytes) -> Taken:
     """All spans of an ``ExportTraceServiceRequest``."""
+    if len(body) > _SMALL and has_more_elements(body, ExportTraceServiceRequest.DESCRIPTOR, MOST_ELEMENTS):
+        raise too_many()
     try:
         request = ExportTraceServiceRequest.FromString(body)
     except DecodeError as error:
         raise MalformedError(f"The body is no ExportTraceServiceRequest: {error}.") from None
-    taken = Taken()
+    taken = Taken(len(body))
     for group in request.resource_spans:
         _take_group(group, taken)
     return taken
 
 
 def _take_group(group: ResourceSpans, taken: Taken) -> None:
-    resource = raw(_attributes(group.resource.attributes))
-    for part in group.scope_spans:
-        scope = raw(_scope(part.scope))
-        for span in part.spans:
+    resource = part("resource", partial(_attributes, group.resource.attributes))
+    for each in group.scope_spans:
+        scope = part("scope", partial(_scope, each.scope))
+        for span in each.spans:
             taken.add(_line, span, resource, scope)
 
 
@@ -85,12 +95,12 @@ def _scope(scope: InstrumentationScope) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def _attributes(pairs: Iterable[KeyValue]) -> dict[str, Any]:
+def _attributes(pairs: Iterable[KeyValue], depth: int = 0) -> dict[str, Any]:
     # Nearly all values are texts that are not empty; asking which kind a value is costs as much as reading it.
-    return {pair.key: pair.value.string_value or _value(pair.value) for pair in pairs}
+    return {pair.key: pair.value.string_value or _value(pair.value, depth) for pair in pairs}
 
 
-def _value(value: AnyValue) -> Any:  # noqa: ANN401 - that is what it is
+def _value(value: AnyValue, depth: int) -> Any:  # noqa: ANN401 - that is what it is
     match value.WhichOneof("value"):
         case "string_value":
             return value.string_value
@@ -101,9 +111,10 @@ def _value(value: AnyValue) -> Any:  # noqa: ANN401 - that is what it is
         case "double_value":
             return plain_double(value.double_value)
         case "array_value":
-            return [_value(each) for each in value.array_value.values]
+            depth = deeper(depth)
+            return [_value(each, depth) for each in value.array_value.values]
         case "kvlist_value":
-            return _attributes(value.kvlist_value.values)
+            return _attributes(value.kvlist_value.values, deeper(depth))
         case "bytes_value":
             return base64.b64encode(value.bytes_value).decode()
     return None

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from agenttrace.serve.intake.lines import Taken
 from agenttrace.serve.intake.refusals import BusyError, RefusedError
 from agenttrace.serve.intake.span_log import SpanLog
+from agenttrace.serve.threads import CLOSE_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -65,10 +66,12 @@ class SpanWriter:
         return self._jobs.qsize()
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Finish what was begun; a request that takes longer than it may is given up, unanswered."""
         if self._thread is not None:
             self._jobs.put(None)
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)
+            if self._thread.is_alive():
+                logger.warning("a received request is still being read after %g s and is given up", CLOSE_SECONDS)
             self._thread = None
 
     def _run(self) -> None:
@@ -88,14 +91,14 @@ class SpanWriter:
         for job in jobs:
             outcome = _outcome(job)
             group.append((job, outcome))
-            size += sum(map(len, outcome.lines)) if isinstance(outcome, Taken) else 0
+            size += outcome.size if isinstance(outcome, Taken) else 0
             if size >= _GROUP_BYTES:
                 self._write(group)
                 group, size = [], 0
         self._write(group)
 
     def _write(self, group: list[tuple[_Job, Taken | RefusedError]]) -> None:
-        lines = [line for _, outcome in group if isinstance(outcome, Taken) for line in outcome.lines]
+        lines = [line for _, outcome in group if isinstance(outcome, Taken) for line in outcome.written]
         problem = self._append(lines) if lines else None
         for job, outcome in group:
             told = problem if problem is not None and isinstance(outcome, Taken) and outcome.lines else outcome

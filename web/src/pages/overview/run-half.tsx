@@ -22,8 +22,8 @@ export function RunHalf({ run }: { run: RunState }) {
         )}
         {run.budget && (
           <>
-            <BudgetMeter label={t.budgetDay(run.budget.day.period)} period={run.budget.day} legend />
-            <BudgetMeter label={t.budgetMonth(run.budget.month.period)} period={run.budget.month} legend />
+            <BudgetMeter label={t.budgetDay(run.budget.day.period, run.budget.timezone)} period={run.budget.day} legend />
+            <BudgetMeter label={t.budgetMonth(run.budget.month.period, run.budget.timezone)} period={run.budget.month} legend />
           </>
         )}
         {run.missing.length > 0 && <Missing names={run.missing} />}

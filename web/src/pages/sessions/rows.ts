@@ -38,7 +38,7 @@ export function patched(pages: readonly SessionList[], news: NewsByKey): Session
 }
 
 /** All rows that the list shows, in its order. */
-export function arranged(pages: readonly SessionList[], news: NewsByKey, view: View, now: number): SessionRow[] {
+export function arranged(pages: readonly SessionList[], news: NewsByKey, view: View): SessionRow[] {
   const before = inOrder(view);
   const loaded = patched(pages, news);
   const keys = new Set(loaded.map((row) => row.key));
@@ -47,7 +47,7 @@ export function arranged(pages: readonly SessionList[], news: NewsByKey, view: V
     .map(({ row }) => row)
     // What stands after all that is loaded comes with its page.
     .filter((row) => !keys.has(row.key) && (!unread || before(row, unread) < 0));
-  return [...loaded, ...fresh].filter((row) => fits(row, view.filters, now)).toSorted(before);
+  return [...loaded, ...fresh].filter((row) => fits(row, view.filters, pages[0] ?? ANY_TIME)).toSorted(before);
 }
 
 export interface Steady {
@@ -112,24 +112,13 @@ export function inOrder({ sort, order }: Pick<View, "sort" | "order">): (one: Se
   };
 }
 
-const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+/** The time that a list is of, as the server understood it: where a day begins is its setting, not the browser's. */
+export type Period = Pick<SessionList, "since" | "until">;
 
-/** The moment that a filter means, in milliseconds; null where there is none. */
-export function momentMeant(text: string, now: number): number | null {
-  if (text === "") return null;
-  if (text === "today" || text === "yesterday") {
-    const day = new Date(now);
-    return new Date(day.getFullYear(), day.getMonth(), day.getDate() - (text === "today" ? 0 : 1)).getTime();
-  }
-  const span = /^(\d+)([mhdw])$/.exec(text);
-  if (span) return now - Number(span[1]) * (UNITS[span[2] ?? ""] ?? 0);
-  // A day alone begins at midnight here, not in Greenwich.
-  const at = Date.parse(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00` : text);
-  return Number.isNaN(at) ? null : at;
-}
+const ANY_TIME: Period = { since: null, until: null };
 
 /** Whether the list shows this row; for rows that the server did not choose. */
-export function fits(row: SessionRow, filters: Filters, now: number): boolean {
+export function fits(row: SessionRow, filters: Filters, period: Period): boolean {
   const { agents, projects, states, models, q, minCost } = filters;
   return (
     (agents.length === 0 || agents.includes(row.agent)) &&
@@ -139,7 +128,7 @@ export function fits(row: SessionRow, filters: Filters, now: number): boolean {
     (!filters.errors || row.errors > 0) &&
     (minCost === null || (amount(row) ?? -1) >= minCost) &&
     (q === "" || isNamed(row, q)) &&
-    isWithin(row, momentMeant(filters.since, now), momentMeant(filters.until, now))
+    isWithin(row, moment(period.since), moment(period.until))
   );
 }
 

@@ -35,7 +35,7 @@ export function useRows(view: View, held: boolean): Rows {
   );
   const pages = useMemo(() => query.data?.pages ?? [], [query.data]);
   const loaded = useMemo(() => patched(pages, news), [pages, news]);
-  const all = useMemo(() => arranged(pages, news, view, Date.now()), [pages, news, view]);
+  const all = useMemo(() => arranged(pages, news, view), [pages, news, view]);
   const { rows, fresh } = useSteady(all, loaded, news, held, query.isPlaceholderData ? "" : JSON.stringify(params));
   const added = all.length - loaded.length;
   const first = query.first;

@@ -1,0 +1,114 @@
+"""Stop signals: the first one asks for an orderly end within a time, a second one ends the process at once.
+
+Threads cannot be ended from outside. So a stop has a deadline, and when it has passed the process ends, whatever its
+threads are doing. Nothing is lost by that which a power cut would not lose: the stores are transactional.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from agenttrace.cli.errors import FAILED
+
+#: After the drain, for the last bytes of streams, closing files and ending child processes.
+CLOSING_SECONDS = 10.0
+#: What is left for tidying up after a second signal.
+_SECOND_SIGNAL_SECONDS = 1.0
+#: For threads that still run when the command itself is over.
+_LEAVING_SECONDS = 5.0
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop(threading.Event):
+    """An event that also calls back, at once, when it is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def call(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called when the event is set, or now if it is."""
+        self._callbacks.append(callback)
+        if self.is_set():
+            callback()
+
+    def set(self) -> None:
+        """Set it; callbacks run in the thread that does."""
+        super().set()
+        for callback in self._callbacks:
+            callback()
+
+
+@contextmanager
+def stop_event(*, within: float | None = None) -> Iterator[Stop]:
+    """An event set by the first Ctrl-C or SIGTERM; with ``within``, the process ends that many seconds later.
+
+    A second signal has its usual effect, and ends the process for certain. Only the main thread may use it.
+    """
+    stop = Stop()
+    deadline: list[threading.Timer] = []
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if deadline or stop.is_set():
+            deadline.append(_end_after(_SECOND_SIGNAL_SECONDS, code=128 + number))
+            _as_before(before[signal.Signals(number)], number, frame)
+            return
+        _stopped.set()
+        if within is not None:
+            deadline.append(_end_after(within, code=FAILED))
+        stop.set()
+
+    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for timer in deadline:
+            timer.cancel()
+
+
+def leave() -> None:
+    """Called when a command is over: if it was stopped, threads that still run do not keep the process."""
+    if _stopped.is_set():
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        _end_after(_LEAVING_SECONDS, code=FAILED)
+
+
+#: Whether this process was asked to stop.
+_stopped = threading.Event()
+
+
+def _end_after(seconds: float, *, code: int) -> threading.Timer:
+    timer = threading.Timer(seconds, _end, (seconds, code))
+    timer.daemon = True
+    timer.name = "stop deadline"
+    timer.start()
+    return timer
+
+
+def _end(seconds: float, code: int) -> None:
+    own = threading.current_thread()
+    busy = [each.name for each in threading.enumerate() if each is not own and not isinstance(each, threading.Timer)]
+    message = f"agenttrace: ended without waiting any longer ({seconds:g} s); still at work: {', '.join(busy)}\n"
+    with suppress(OSError, ValueError):
+        # Not through sys.stderr, whose lock a thread may hold.
+        os.write(2, message.encode("utf-8", "replace"))
+    os._exit(code)
+
+
+def _as_before(handler: object, number: int, frame: FrameType | None) -> None:
+    """What the signal would have done without us."""
+    if callable(handler):
+        handler(number, frame)
+    elif handler == signal.SIG_DFL:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
