@@ -1,0 +1,74 @@
+"""Records on their way out: every text in them passes the mask, whatever field it stands in.
+
+An exit assembles a record, redacts it whole, and only then writes it. So a field that is added later cannot be
+forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+import msgspec
+
+from agenttrace.model import Session
+
+T = TypeVar("T")
+#: The text of a mask, such as ``Mask(patterns).text``.
+Hide = Callable[[str], str]
+
+#: Fields with words of AgentTrace's own, by which programs tell records apart.
+_OURS = frozenset({"kind", "status", "state", "currency"})
+_SAID = "text"
+#: Recording keeps the beginnings of prompts and errors at these lengths. A key that was cut there is still a part of a
+#: key, and may be too short to be recognised.
+CUT_LENGTHS = frozenset({200, 300, 400, 500})
+_LAST_WORD = re.compile(r"[\x21-\x7e]+$")
+
+
+def redacted(record: T, hide: Hide, *, keep: Collection[str] = ()) -> T:
+    """The same record with all its texts masked; of its fields those named in ``keep`` stay as they are."""
+    return _any(record, hide, frozenset(keep))  # type: ignore[no-any-return]
+
+
+def _any(value: Any, hide: Hide, keep: Collection[str]) -> Any:  # noqa: ANN401 - any part of a record
+    if isinstance(value, str):
+        return hide(whole_words(value))
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.replace(value, **_fields(value, value.__struct_fields__, hide, keep))
+    names = getattr(value, "_fields", None)
+    if isinstance(value, tuple) and names is not None:
+        changed = _fields(value, names, hide, keep)
+        return type(value)(*(changed.get(name, each) for name, each in zip(names, value, strict=True)))
+    if isinstance(value, dict):
+        return {_any(name, hide, ()): _any(each, hide, ()) for name, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(_any(each, hide, ()) for each in value)
+    return value
+
+
+def _fields(record: object, names: Collection[str], hide: Hide, keep: Collection[str]) -> dict[str, Any]:
+    masked = {name: getattr(record, name) for name in names if name not in _OURS and name not in keep}
+    # What was said was not cut: all of it stands in the log.
+    return {name: hide(each) if name == _SAID else _any(each, hide, ()) for name, each in masked.items()}
+
+
+def session_name(session: Session, hide: Hide) -> str:
+    """What a session is called outside: its id, or the store's number of it where there is a secret in its id.
+
+    Both are the same every time, and no two sessions have the same.
+    """
+    return session.session_id if hide(session.session_id) == session.session_id else f"{session.id:016x}"
+
+
+def redacted_session(session: Session, hide: Hide) -> Session:
+    """A session with all its texts masked, under the name that it has outside."""
+    return msgspec.structs.replace(redacted(session, hide), session_id=session_name(session, hide))
+
+
+def whole_words(preview: str) -> str:
+    """The beginning of a text without its last word, where that word may have been cut in the middle."""
+    if len(preview) not in CUT_LENGTHS:
+        return preview
+    return _LAST_WORD.sub("…", preview)
