@@ -128,7 +128,7 @@ def cut_lines(session: str = "cut") -> Iterator[dict[str, Any]]:
 
 
 def received_lines() -> Iterator[dict[str, Any]]:
-    """Spans that other programs sent, with a secret in every attribute that means something, and in some that do not."""
+    """Spans that other programs sent, with a secret in every attribute that means something, and in another."""
     kinds = ("invoke_agent", "chat", "execute_tool", "unheard_of")
     for number, operation in enumerate(kinds, 1):
         attributes = {name: with_secret(f"{operation} {name}") for name in sorted(_attribute_names())}

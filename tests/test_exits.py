@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 import zstandard
@@ -26,6 +28,7 @@ from agenttrace.store.span_rows import stored_rows
 from export.faulty_server import FaultyServer, Received
 from export.rig import Shelf, World, target
 from secret_planting import leaks, plant, received_lines
+from serve.session_rig import Store
 
 HTTP_KINDS = ("otlp", "langfuse", "langsmith", "cozeloop")
 KEYS = {"public_key": "pk-lf-1", "secret_key": "one two", "api_key": "three four", "project": "73"}
@@ -204,3 +207,52 @@ def _delivered(world: World, **switches: Content) -> list[ExportSpan]:
         ready, gone = assembly.build([Entry._make(row) for row in rows])
     assert not gone
     return [each.span for each in ready]
+
+
+# -- downloads --------------------------------------------------------------------------------------------------------
+
+FORMATS = ("html", "md", "jsonl")
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> Iterator[httpx.Client]:
+    """The whole server in front of the store."""
+    store = Store.of(world.settings)
+    with store.served() as client:
+        yield client
+
+
+def _downloads(client: httpx.Client) -> Iterator[str]:
+    keys = [each["key"] for each in client.get("/sessions", params={"limit": 100}).json()["items"]]
+    assert len(keys) > 10
+    yield from (f"/sessions/{key}/export?format={name}" for key in keys for name in FORMATS)
+    yield from (f"/usage.csv?by={by}" for by in ("model", "agent", "project", "session"))
+    yield from (f"/events/{number}/raw" for number in range(1, 40))
+
+
+def test_no_download_has_a_secret(client: httpx.Client) -> None:
+    """Every format of every session, the usage as a table, single lines; bodies, headers and names of files."""
+    for path in _downloads(client):
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert len(answer.content) > 20
+        assert leaks(answer.content) == [], path
+        assert leaks(repr(answer.headers)) == [], path
+
+
+def test_an_admin_may_ask_for_everything(client: httpx.Client) -> None:
+    """With ``full`` it is what was recorded; who works on this machine is an admin."""
+    for path in _downloads(client):
+        answer = client.get(path, params=httpx.QueryParams(httpx.URL(path).query.decode()).merge({"full": "1"}))
+        assert answer.status_code == 200
+        assert leaks(answer.content) or path.startswith("/usage"), path
+
+
+def test_downloads_are_audited(client: httpx.Client) -> None:
+    """Who took what, and whether it was masked; also what was refused because there is no such thing."""
+    assert client.get("/sessions/nothing/export").status_code == 404
+    assert client.get("/events/1/raw", params={"full": "1"}).status_code == 200
+    last, before = client.get("/audit").json()["items"][:2]
+    assert (last["action"], last["target"], last["outcome"]) == ("download.full", "line 1", "done")
+    assert (before["action"], before["target"]) == ("download", "session nothing, html")
+    assert before["outcome"] != "done"

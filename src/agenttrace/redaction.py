@@ -6,25 +6,29 @@ forgotten.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from agenttrace.model import Session
+
+if TYPE_CHECKING:
+    from agenttrace.masking import Mask
 
 T = TypeVar("T")
 #: The text of a mask, such as ``Mask(patterns).text``.
 Hide = Callable[[str], str]
 
 #: Fields with words of AgentTrace's own, by which programs tell records apart.
-_OURS = frozenset({"kind", "status", "state", "currency"})
+_OURS = frozenset({"kind", "status", "state"})
 _SAID = "text"
 #: Recording keeps the beginnings of prompts and errors at these lengths. A key that was cut there is still a part of a
 #: key, and may be too short to be recognised.
 CUT_LENGTHS = frozenset({200, 300, 400, 500})
-_LAST_WORD = re.compile(r"[\x21-\x7e]+$")
+_LAST_WORD = re.compile(r"[\x21-\x7e]+…?$")
 
 
 def redacted(record: T, hide: Hide, *, keep: Collection[str] = ()) -> T:
@@ -69,6 +73,27 @@ def redacted_session(session: Session, hide: Hide) -> Session:
 
 def whole_words(preview: str) -> str:
     """The beginning of a text without its last word, where that word may have been cut in the middle."""
-    if len(preview) not in CUT_LENGTHS:
-        return preview
-    return _LAST_WORD.sub("…", preview)
+    was_cut = len(preview) in CUT_LENGTHS or (len(preview) > min(CUT_LENGTHS) and preview.endswith("…"))
+    return _LAST_WORD.sub("…", preview) if was_cut else preview
+
+
+def redacted_line(raw: bytes, mask: Mask) -> bytes:
+    """A line of a log, masked field by field; byte for byte as it was where nothing in it is masked."""
+    text = raw.decode("utf-8", "surrogateescape")
+    try:
+        line = json.loads(text, object_pairs_hook=_unambiguous)
+        masked = mask.value(line)
+        if masked == line:
+            return raw
+        found = json.dumps(masked, ensure_ascii=text.isascii(), separators=(",", ":"), allow_nan=False)
+        return found.encode()
+    except (ValueError, RecursionError):
+        # No JSON, or none that could be written again as it was.
+        return mask.text(text).encode("utf-8", "surrogateescape")
+
+
+def _unambiguous(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(fields)
+    if len(found) < len(fields):
+        raise ValueError("a field that stands there twice")
+    return found

@@ -188,7 +188,7 @@ class Assembly:
         return msgspec.structs.replace(span, texts=tuple(self._texts_of(row, said)))
 
     def _named(self, span: ExportSpan) -> ExportSpan:
-        """A span whose names say nothing that a switch keeps back: some programs put prompts and arguments into them."""
+        """A span whose names say nothing that a switch keeps back: programs put prompts and arguments into them."""
         switches = self._destination
         if (switches.tool_inputs if span.kind == "tool" else switches.prompts) != "off":
             return span
