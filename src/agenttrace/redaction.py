@@ -28,7 +28,7 @@ _SAID = "text"
 #: Recording keeps the beginnings of prompts and errors at these lengths. A key that was cut there is still a part of a
 #: key, and may be too short to be recognised.
 CUT_LENGTHS = frozenset({200, 300, 400, 500})
-_LAST_WORD = re.compile(r"[\x21-\x7e]+…?$")
+_LAST_WORD = re.compile(r"[\x21-\x7e]+…?\Z")
 
 
 def redacted(record: T, hide: Hide, *, keep: Collection[str] = ()) -> T:
