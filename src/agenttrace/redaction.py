@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -45,7 +45,7 @@ def _any(value: Any, hide: Hide, keep: Collection[str]) -> Any:  # noqa: ANN401 
     if isinstance(value, tuple) and names is not None:
         changed = _fields(value, names, hide, keep)
         return type(value)(*(changed.get(name, each) for name, each in zip(names, value, strict=True)))
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {_any(name, hide, ()): _any(each, hide, ()) for name, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return type(value)(_any(each, hide, ()) for each in value)

@@ -86,7 +86,8 @@ class Assembly:
         self._connection = connection
         self._destination = destination
         self._texts = texts
-        self._mask = mask
+        #: What every text passes that leaves.
+        self.mask = mask
         self._cashier = cashier
         self._known: tuple[int, int, Session, SessionTraces] | None = None
 
@@ -160,14 +161,14 @@ class Assembly:
             switch = self._switch(each.kind, row.kind == "tool")
             if switch != "off":
                 text = Text(cast("TextKind", each.kind), each.text, each.call)
-                text = redacted(text, self._mask, keep=_kept("text", switch))
+                text = redacted(text, self.mask, keep=_kept("text", switch))
                 yield text._replace(text=_cut(text.text))
 
     # -- what it is -------------------------------------------------------------------------------------------
 
     def _told(self, session: Session) -> ExportSession:
         switch = self._destination.prompts
-        masked = redacted_session(session, self._mask)
+        masked = redacted_session(session, self.mask)
         titled = session if switch == "full" else masked
         title = None if switch == "off" else titled.title or titled.first_prompt
         return ExportSession(
@@ -184,7 +185,7 @@ class Assembly:
         switch = self._switch("error", row.kind == "tool")
         span = self._named(self._assembled(row, session, traces))
         span = msgspec.structs.replace(span, error=None) if switch == "off" else span
-        span = redacted(span, self._mask, keep=("session", *_kept("error", switch)))
+        span = redacted(span, self.mask, keep=("session", *_kept("error", switch)))
         return msgspec.structs.replace(span, texts=tuple(self._texts_of(row, said)))
 
     def _named(self, span: ExportSpan) -> ExportSpan:

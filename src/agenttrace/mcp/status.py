@@ -76,8 +76,8 @@ TOOL = Tool(
     title="What is recorded",
     description=(
         "Tell what is recorded on this machine: which agents, how many sessions and from when to when, the "
-        "directories worked in last, and whether recording goes on at this moment. Use it once to learn the names that the "
-        "other tools filter by."
+        "directories worked in last, and whether recording goes on at this moment. Use it once to learn the names "
+        "that the other tools filter by."
     ),
     arguments=Asked,
     answer=Status,
