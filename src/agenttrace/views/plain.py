@@ -39,6 +39,19 @@ _WRITING = (
 _HIDDEN = re.compile(f"({_WRITING})|[{_UNSEEN}]+")
 
 
+_PARTS = re.compile(f"[{_UNSEEN}]")
+#: No character that is made of several has more.
+_LONGEST_CHARACTER = 40
+
+
+def cut_before(text: str, end: int) -> int:
+    """Where to cut a text, at ``end`` or a little before it, so that no emoji or letter is taken apart."""
+    for place in range(end, max(0, end - _LONGEST_CHARACTER), -1):
+        if not _PARTS.search(text, place - 1, place + 1):
+            return place
+    return end
+
+
 def hidden_replaced(text: str, replacement: Callable[[str], str]) -> str:
     """The text with each run of characters that cannot be seen replaced; those that writing needs stay."""
     if text.isascii():
