@@ -156,6 +156,13 @@ def test_a_line_with_a_secret(line: str) -> None:
     json.loads(masked)
 
 
+def test_a_line_is_masked_by_field() -> None:
+    """What a field is called decides, where its value alone tells nothing."""
+    line = b'{"tool":"login","arguments":{"user":"anna","password":"ZqUbmkLCNPloWRlO"},"n":12345678901234567890123}'
+    masked = b'{"tool":"login","arguments":{"user":"anna","password":"[masked:password]"},"n":12345678901234567890123}'
+    assert redacted_line(line, Mask()) == masked
+
+
 def test_bytes_that_are_no_text_stay() -> None:
     """A log may hold anything."""
     raw = b'\xff\xfe {"a": ' + secret("x").encode() + b"\x80"

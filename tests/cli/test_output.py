@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from agenttrace.cli.columns import Column, table_lines
 from agenttrace.cli.output import print_json
 from agenttrace.views import figures
-from agenttrace.views.plain import one_line, safe
+from agenttrace.views.plain import cut_before, one_line, safe
 from agenttrace.views.times import iso
 from agenttrace.views.transcript import visible
 
@@ -81,6 +81,18 @@ def test_what_is_hidden(hidden: str, shown: str) -> None:
     """Is seen where a text is read, and does not reach a terminal; however much it is, it takes little room."""
     assert visible(f"a{hidden}b") == f"a{shown}b"
     assert safe(f"a{hidden}b") == "ab"
+
+
+@given(
+    st.lists(st.sampled_from(["👩\u200d👩\u200d👧", "1\ufe0f\u20e3", "葛\U000e0100", "word", " "]), max_size=20),
+    st.integers(0, 80),
+)
+def test_texts_are_cut_between_characters(parts: list[str], end: int) -> None:
+    """What is shown page by page is the same as the whole."""
+    text = "".join(parts)
+    place = cut_before(text, min(end, len(text)))
+    assert place <= end
+    assert visible(text[:place]) + visible(text[place:]) == text
 
 
 @given(nasty, st.booleans())
