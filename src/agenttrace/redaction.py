@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -25,6 +26,8 @@ Hide = Callable[[str], str]
 #: Fields with words of AgentTrace's own, by which programs tell records apart.
 _OURS = frozenset({"kind", "status", "state"})
 _SAID = "text"
+#: What holds no text; most fields are of these.
+_NUMBERS = frozenset({type(None), bool, int, float, bytes, Decimal})
 #: Recording keeps the beginnings of prompts and errors at these lengths. A key that was cut there is still a part of a
 #: key, and may be too short to be recognised.
 CUT_LENGTHS = frozenset({200, 300, 400, 500})
@@ -40,7 +43,8 @@ def _any(value: Any, hide: Hide, keep: Collection[str]) -> Any:  # noqa: ANN401 
     if isinstance(value, str):
         return hide(whole_words(value))
     if isinstance(value, msgspec.Struct):
-        return msgspec.structs.replace(value, **_fields(value, value.__struct_fields__, hide, keep))
+        changed = _fields(value, value.__struct_fields__, hide, keep)
+        return msgspec.structs.replace(value, **changed) if changed else value
     names = getattr(value, "_fields", None)
     if isinstance(value, tuple) and names is not None:
         changed = _fields(value, names, hide, keep)
@@ -53,9 +57,14 @@ def _any(value: Any, hide: Hide, keep: Collection[str]) -> Any:  # noqa: ANN401 
 
 
 def _fields(record: object, names: Collection[str], hide: Hide, keep: Collection[str]) -> dict[str, Any]:
-    masked = {name: getattr(record, name) for name in names if name not in _OURS and name not in keep}
-    # What was said was not cut: all of it stands in the log.
-    return {name: hide(each) if name == _SAID else _any(each, hide, ()) for name, each in masked.items()}
+    """The fields that hold a text, or something with texts in it, masked."""
+    masked = {}
+    for name in names:
+        value = getattr(record, name)
+        if type(value) not in _NUMBERS and name not in _OURS and name not in keep:
+            # What was said was not cut: all of it stands in the log.
+            masked[name] = hide(value) if name == _SAID else _any(value, hide, ())
+    return masked
 
 
 def session_name(session: Session, hide: Hide) -> str:
