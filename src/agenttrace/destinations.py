@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 import msgspec
 
@@ -18,8 +22,8 @@ Text = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]+$")]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 State = Literal["ok", "error", "cancelled", "unclosed"]
 
-#: Values of these are never shown.
-SECRET_FIELDS = ("api_key", "secret_key", "headers")
+#: A shorter key would be found in many words that are none.
+_SHORTEST_KEY = 4
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -66,7 +70,62 @@ class DestinationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     @property
     def address(self) -> str:
         """Where it leads, without what must not be shown."""
-        return re.sub(r"//[^/@]*@", "//", self.url or self.path or "")
+        return self.path or "" if self.url is None else shown_address(self.url)
+
+
+def shown_address(url: str) -> str:
+    """An address without login, password and parameters."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "…"
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        # A password may have a / in it, and then what looks like the host is a part of the login.
+        return f"{parts.scheme}://…"
+    more = "?…" if parts.query else ""
+    place = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{place}{parts.path}{more}" if parts.scheme else f"{place}{parts.path}{more}"
+
+
+def keys_hidden(settings: DestinationSettings) -> Callable[[str], str]:
+    """Hides the keys of a destination in a text: answers, errors and addresses repeat them now and then."""
+    written = {form for key in _keys(settings) if len(key) >= _SHORTEST_KEY for form in _forms(key)}
+    if not written:
+        return str
+    # The longest first: one key may be the beginning of another.
+    pattern = re.compile("|".join(re.escape(form) for form in sorted(written, key=len, reverse=True)))
+    return lambda text: pattern.sub("[masked:key]", text)
+
+
+def _keys(settings: DestinationSettings) -> Iterator[str]:
+    """Everything in the settings of a destination that opens it, as it is sent."""
+    for key in filter(None, (settings.api_key, settings.secret_key, *settings.headers.values())):
+        # "Bearer KEY": a server repeats the key, or all of it.
+        yield from (key.strip(), *key.split()[-1:])
+    if settings.public_key and settings.secret_key:
+        yield _basic(f"{settings.public_key.strip()}:{settings.secret_key.strip()}")
+    try:
+        parts = urlsplit(settings.url or "")
+    except ValueError:
+        return
+    login = parts.netloc.rpartition("@")[0]
+    if login:
+        yield from (login, login.partition(":")[2], _basic(unquote(login)))
+    yield from (parts.query, *(value for _, value in parse_qsl(parts.query)))
+
+
+def _basic(login: str) -> str:
+    return b64encode(login.encode("utf-8", "replace")).decode()
+
+
+def _forms(key: str) -> set[str]:
+    """A key as it may be written: plain, in an address, in JSON, in HTML."""
+    plain = {key, unquote(key)}
+    return {
+        form
+        for each in plain
+        for form in (each, quote(each, safe=""), quote_plus(each), json.dumps(each)[1:-1], html.escape(each))
+    }
 
 
 class BadDestinationError(ValueError):
@@ -110,11 +169,20 @@ def parse_destination(name: str, table: object, environ: Mapping[str, str], base
     for key in _NEEDED[found.type]:
         if getattr(found, key) is None:
             raise BadDestinationError(key, "is missing", f"A destination of type {found.type} needs it.")
-    if found.url is not None and not found.missing and not re.match(r"^https?://[^/\s]+", found.url):
-        raise BadDestinationError("url", "is no address", "Give one that begins with http:// or https://.")
+    if found.url is not None and not found.missing and not _is_address(found.url):
+        fix = "Give one that begins with http:// or https://; in a password write / as %2F, ? as %3F and # as %23."
+        raise BadDestinationError("url", "is no address", fix)
     if found.path is not None:
         found = msgspec.structs.replace(found, path=str((base / Path(found.path).expanduser()).absolute()))
     return found
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _wrong(error: msgspec.ValidationError) -> BadDestinationError:

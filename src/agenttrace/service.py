@@ -2,27 +2,39 @@
 
 None of them needs an administrator. Each begins recording with the login (or the machine), starts it again when it
 fails, and can be looked at and taken away. The program that is started is the one that installed it.
+
+Its file is for the user's eyes alone, and holds no secrets: of the environment it keeps what the recorder needs, by
+name. Keys of destinations belong into the settings file, or with systemd into ``service.env`` in the data directory.
 """
 
 from __future__ import annotations
 
 import os
 import plistlib
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
+
+from agenttrace.config import SECRETS, SETTING_NAMES, Settings, variable
 
 NAME = "agenttrace"
 LABEL = "agenttrace.recorder"
 TASK = "AgentTrace recorder"
 KINDS = ("systemd", "launchd", "windows")
 
-#: Variables that decide where logs and settings are; those set now hold for the service, too.
+#: The file from which systemd reads keys.
+ENVIRONMENT_FILE = "service.env"
+#: Settings that recording and sending go by.
+_SECTIONS = ("record", "retention", "usage", "export")
+#: Variables that hold for the service, too, if they are set now. Whatever else is in the environment may be a secret.
 _KEPT = (
+    *(variable(name) for name in SETTING_NAMES if name.split(".")[0] in _SECTIONS and name not in SECRETS),
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
     "KIMI_CODE_HOME",
@@ -37,13 +49,32 @@ Description=AgentTrace: records the session logs of AI agents
 
 [Service]
 ExecStart={command}
-{environment}Restart=on-failure
+{environment}EnvironmentFile=-{environment_file}
+Restart=on-failure
 RestartSec=10
 Nice=10
+UMask=0077
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ReadWritePaths={writable}
+PrivateTmp={private_tmp}
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+RestrictSUIDSGID=yes
+RestrictRealtime=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+LockPersonality=yes
+SystemCallArchitectures=native
 
 [Install]
 WantedBy=default.target
 """
+
+#: Directories that are another one for whoever has ``PrivateTmp``.
+_SHARED_TMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - nothing is written there
+
+_VARIABLE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)=", re.MULTILINE)
 
 _TASK = """\
 <?xml version="1.0" encoding="UTF-16"?>
@@ -84,6 +115,8 @@ class Plan(NamedTuple):
     status: tuple[str, ...]
     uninstall: tuple[tuple[str, ...], ...]
     hint: str = ""
+    #: Directories that have to be there before it starts.
+    writable: tuple[Path, ...] = ()
 
 
 def kind_here() -> str:
@@ -91,20 +124,37 @@ def kind_here() -> str:
     return "windows" if sys.platform == "win32" else "launchd" if sys.platform == "darwin" else "systemd"
 
 
-def plan(kind: str, home: Path, environ: Mapping[str, str] = os.environ) -> Plan:
-    """How the recorder of the data directory ``home`` becomes a service."""
-    variables = kept_variables(home, environ)
+def plan(kind: str, settings: Settings, environ: Mapping[str, str] = os.environ) -> Plan:
+    """How the recorder of a data directory becomes a service."""
+    variables = kept_variables(settings.home, environ)
     user = Path(environ.get("HOME") or Path.home())
     makers = {"systemd": _systemd, "launchd": _launchd, "windows": _windows}
-    return makers[kind](user, home, variables, environ)
+    return makers[kind](user, settings, variables, environ)
 
 
 def kept_variables(home: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What the service will have of the environment of today."""
     variables = {name: value for name in _KEPT if (value := environ.get(name))}
-    variables |= {name: value for name, value in environ.items() if name.startswith("AGENTTRACE_")}
+    if environ.get("AGENTTRACE_CONFIG"):
+        variables["AGENTTRACE_CONFIG"] = str(Path(environ["AGENTTRACE_CONFIG"]).expanduser().absolute())
     variables["AGENTTRACE_HOME"] = str(home)
     return dict(sorted(variables.items()))
+
+
+def left_out(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Variables of ours that the service will not have."""
+    kept = {*_KEPT, "AGENTTRACE_CONFIG", "AGENTTRACE_HOME"}
+    return sorted(name for name in environ if name.startswith("AGENTTRACE_") and name not in kept)
+
+
+def variables_of_file(what: Plan, home: Path) -> set[str]:
+    """Names of the variables that the service reads from its file of keys."""
+    if what.kind != "systemd":
+        return set()
+    try:
+        return set(_VARIABLE.findall((home / ENVIRONMENT_FILE).read_text("utf-8", "replace")))
+    except OSError:
+        return set()
 
 
 def command() -> list[str]:
@@ -112,30 +162,46 @@ def command() -> list[str]:
     return [sys.executable, "-m", "agenttrace.cli.main", "record"]
 
 
-def _systemd(user: Path, home: Path, variables: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
-    settings = Path(environ.get("XDG_CONFIG_HOME") or user / ".config")
+def _systemd(user: Path, settings: Settings, variables: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
+    directory = Path(environ.get("XDG_CONFIG_HOME") or user / ".config")
     unit = f"{NAME}.service"
     environment = "".join(f"Environment={_unit_quoted(f'{name}={value}')}\n" for name, value in variables.items())
-    text = _UNIT.format(command=" ".join(map(_unit_quoted, command())), environment=environment)
+    # Files are the one thing that is written elsewhere than into the data directory.
+    writable = (settings.home, *(Path(each.path) for each in settings.destinations if each.path))
+    watched = [Path(name) for name in (*settings.record.paths, *variables.values()) if name.startswith("/")]
+    text = _UNIT.format(
+        command=" ".join(_unit_quoted(word).replace("$", "$$") for word in command()),
+        environment=environment,
+        # Without quotes, which would be taken for a part of the name.
+        environment_file=str(settings.home / ENVIRONMENT_FILE).replace("%", "%%"),
+        writable=" ".join(_unit_quoted(f"-{path}") for path in writable),
+        private_tmp="no" if _are_in_tmp((*writable, *watched)) else "yes",
+    )
     control = ("systemctl", "--user")
     return Plan(
         kind="systemd",
-        path=settings / "systemd" / "user" / unit,
+        path=directory / "systemd" / "user" / unit,
         text=text,
         install=((*control, "daemon-reload"), (*control, "enable", "--now", unit)),
         status=(*control, "is-active", unit),
         uninstall=((*control, "disable", "--now", unit),),
         hint="It starts with your login. To have it start with the machine: loginctl enable-linger",
+        writable=writable,
     )
 
 
+def _are_in_tmp(paths: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(tmp) for path in paths for tmp in _SHARED_TMP)
+
+
 def _unit_quoted(word: str) -> str:
-    """A word in a unit file: quoted, with systemd's own specials doubled."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    """A word in a unit file: quoted, what begins a specifier doubled, and never a second line."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
     return f'"{escaped}"' if any(char in escaped for char in " \t\"';\\") or not escaped else escaped
 
 
-def _launchd(user: Path, home: Path, variables: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
+def _launchd(user: Path, settings: Settings, variables: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
+    home = settings.home
     path = user / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     content = {
         "Label": LABEL,
@@ -144,6 +210,7 @@ def _launchd(user: Path, home: Path, variables: Mapping[str, str], environ: Mapp
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
         "ProcessType": "Background",
+        "Umask": 0o077,
         "StandardErrorPath": str(home / "service.log"),
         "StandardOutPath": str(home / "service.log"),
     }
@@ -159,13 +226,13 @@ def _launchd(user: Path, home: Path, variables: Mapping[str, str], environ: Mapp
     )
 
 
-def _windows(user: Path, home: Path, variables: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
-    path = home / "service.xml"
+def _windows(user: Path, settings: Settings, variables: Mapping[str, str], environ: Mapping[str, str]) -> Plan:
+    path = settings.home / "service.xml"
     program, *arguments = command()
     # pythonw has no console window; a scheduled task cannot set variables, so a shell does it.
     quiet = program.replace("python.exe", "pythonw.exe")
-    settings = " && ".join(f'set "{name}={value}"' for name, value in variables.items())
-    line = f'/c {settings} && "{quiet}" {" ".join(arguments)}'
+    given = " && ".join(f'set "{name}={value}"' for name, value in variables.items())
+    line = f'/c {given} && "{quiet}" {" ".join(arguments)}'
     return Plan(
         kind="windows",
         path=path,
@@ -184,8 +251,11 @@ def install(what: Plan) -> None:
     """Write the file and have it started; what cannot be started is not left behind."""
     before = what.path.read_bytes() if what.path.exists() else None
     what.path.parent.mkdir(parents=True, exist_ok=True)
-    encoding = "utf-16" if what.kind == "windows" else "utf-8"
-    what.path.write_text(what.text, encoding=encoding)
+    for directory in what.writable:
+        # What cannot be made here, the service could not make either, and says so when it is needed.
+        with suppress(OSError):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _write_private(what.path, what.text.encode("utf-16" if what.kind == "windows" else "utf-8"))
     try:
         for step in what.install:
             _run(step)
@@ -193,8 +263,17 @@ def install(what: Plan) -> None:
         if before is None:
             what.path.unlink()
         else:
-            what.path.write_bytes(before)
+            _write_private(what.path, before)
         raise
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    """Write a file that was never readable by others, not even for a moment; an old one is replaced."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    os.replace(fresh, path)
 
 
 def is_installed(what: Plan) -> bool:

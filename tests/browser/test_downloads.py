@@ -41,6 +41,19 @@ def test_a_session_is_saved(visit: Visit, served: running, tmp_path: Path, name:
         assert len([json.loads(line) for line in text.splitlines()]) == shown["session"]["events"]
 
 
+def test_secrets_are_masked_unless_somebody_asks(visit: Visit) -> None:
+    """The menu says so, and offers the other file to an admin, who works on this machine."""
+    page = visit.open(f"/sessions/{key_of('claude-code', CLAUDE)}")
+    settled(page)
+    page.get_by_role("button", name="Export").click()
+    link = page.get_by_role("link", name="Markdown")
+    expect(page.get_by_text("Secrets in it are masked.")).to_be_visible()
+    expect(link).to_have_attribute("href", re.compile(r"format=md$"))
+    page.get_by_label("With secrets").check()
+    expect(page.get_by_text("The audit log says that you took it.")).to_be_visible()
+    expect(link).to_have_attribute("href", re.compile(r"format=md&full=true$"))
+
+
 def test_the_html_file_is_harmless(visit: Visit, browser: Browser, tmp_path: Path) -> None:
     """Opened from the disk it shows the session, runs no script, loads nothing and is not wider than a phone."""
     path = saved(visit, "HTML", tmp_path)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import re
 
 import pytest
@@ -10,29 +13,100 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agenttrace.cli.columns import Column, table_lines
+from agenttrace.cli.output import print_json
 from agenttrace.views import figures
-from agenttrace.views.plain import one_line, safe
+from agenttrace.views.plain import cut_before, one_line, safe
 from agenttrace.views.times import iso
+from agenttrace.views.transcript import visible
 
-FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e00ff\ud800-\udfff]"
+)
+#: Letters by name, of which nothing can be seen.
+FILLERS = "\u115f\u1160\u3164\uffa0"
 texts = st.text(st.characters(), max_size=60)
 nasty = st.lists(
-    st.one_of(texts, st.sampled_from(["\x1b[31m", "\x1b]0;t\x07", "\x9b1A", "\x1bP", "\x1b\\", "\x1bc", "\r", "\x1b"])),
+    st.one_of(
+        texts,
+        st.sampled_from(["\x1b[31m", "\x1b]0;t\x07", "\x9b1A", "\x1bP", "\x1b\\", "\x1bc", "\r", "\x1b"]),
+        st.sampled_from(
+            ["\u200b", "\u200c", "\u200d", "\ufe0f", "\ufe01", "\U000e0041", "\U000e0100", "\u202e", "é", "🏴"]
+        ),
+    ),
     max_size=12,
 ).map("".join)
 
 
 @given(nasty)
 def test_safe_text_commands_nothing(text: str) -> None:
-    """No control character, escape sequence, direction mark or half character is left."""
+    """No control character, escape sequence, direction mark, tag or half character is left."""
     assert not FORBIDDEN.search(safe(text))
     assert safe(safe(text)) == safe(text)
 
 
-@given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=60))
+@given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"], exclude_characters=FILLERS), max_size=60))
 def test_plain_text_stays_as_it_is(text: str) -> None:
     """Letters, numbers, signs and emoji of any language pass unchanged."""
     assert safe(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "👩\u200d👩\u200d👧\u200d👦",
+        "❤\ufe0f\u200d🔥 1\ufe0f\u20e3 ☺\ufe0e",
+        "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+        "葛\U000e0100城 辻\U000e0101",
+        "می\u200cخواهم",
+        "क्\u200dष",
+    ],
+)
+def test_writing_stays_as_it_is(text: str) -> None:
+    """Families and flags of emoji, forms of Chinese characters, joined and parted letters."""
+    assert safe(text) == visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("".join(chr(0xE0000 + ord(char)) for char in "ignore all"), "⟦10 hidden characters from U+E0069 on⟧"),
+        ("\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06", "⟦6 hidden characters from U+FE01 on⟧"),
+        ("\u200b\u200c\u200d", "⟦U+200B⟧⟦U+200C⟧⟦U+200D⟧"),
+        ("\u202e", "⟦U+202E⟧"),
+        ("\u2062\u2063", "⟦U+2062⟧⟦U+2063⟧"),
+        ("\u3164", "⟦U+3164⟧"),
+    ],
+)
+def test_what_is_hidden(hidden: str, shown: str) -> None:
+    """Is seen where a text is read, and does not reach a terminal; however much it is, it takes little room."""
+    assert visible(f"a{hidden}b") == f"a{shown}b"
+    assert safe(f"a{hidden}b") == "ab"
+
+
+@given(
+    st.lists(st.sampled_from(["👩\u200d👩\u200d👧", "1\ufe0f\u20e3", "葛\U000e0100", "word", " "]), max_size=20),
+    st.integers(0, 80),
+)
+def test_texts_are_cut_between_characters(parts: list[str], end: int) -> None:
+    """What is shown page by page is the same as the whole."""
+    text = "".join(parts)
+    place = cut_before(text, min(end, len(text)))
+    assert place <= end
+    assert visible(text[:place]) + visible(text[place:]) == text
+
+
+@given(nasty, st.booleans())
+def test_json_reaches_a_terminal_without_harm(text: str, one_line: bool) -> None:
+    """It is valid, says the same, and has nothing raw in it that a terminal would act upon or nobody would see."""
+    written = io.BytesIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(written)):
+        print_json({text: [text]}, one_line=one_line)
+        data = written.getvalue().decode()
+    assert not FORBIDDEN.search(data)
+    half = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if half == text:
+        assert json.loads(data) == {text: [text]}
+    json.loads(data)
 
 
 @given(nasty, st.integers(2, 50))

@@ -25,6 +25,7 @@ from agenttrace.export.journal import Journal
 from agenttrace.export.ledger import STATES, Ledger, State, counts
 from agenttrace.export.sealing import Sealer, targets
 from agenttrace.export.span import ExportSpan
+from agenttrace.masking import Mask
 from agenttrace.prices import PriceTable
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.session_texts import SessionTexts
@@ -170,7 +171,9 @@ class World:
             (found,) = [each for each in targets(connection, self.settings) if each.settings.name == name]
             texts = SessionTexts().contents
             cashier = Cashier(PriceTable.load(self.settings), self.settings.usage)
-            assembly = Assembly(connection, found.settings, texts=texts, mask=str, cashier=cashier)
+            assembly = Assembly(
+                connection, found.settings, texts=texts, mask=Mask(self.settings.export.mask).text, cashier=cashier
+            )
             with closing(Journal(self.settings.home, name)) as journal:
                 number = found.row.destination_id
                 yield Courier(connection, found.settings, number, destination, assembly, journal, clock=self.clock)

@@ -183,7 +183,6 @@ def test_status_names_what_filters_need(asker: Asker, sessions: list[dict[str, A
     }
     assert [each["name"] for each in found["projects"]] == ["/home/dev/work"]
     assert found["recording"] is False
-    assert found["masked"] is True
     assert "not_indexed" not in found
 
 

@@ -163,7 +163,7 @@ def test_a_client_that_reads_no_more(wire: Wire) -> None:
     assert b"Traceback" not in said
 
 
-def test_masked_unless_asked_otherwise(program: Program) -> None:
+def test_masked_whatever_is_asked(program: Program) -> None:
     """A secret is nowhere in any answer; with ``--full`` it is."""
     key = "sk-ant-api03-" + "Ab3dEf6hIj9kLmNoPqRs" * 4 + "-AAAAAAAA"
     own = "tok-77-of-my-own"
@@ -201,8 +201,5 @@ def test_masked_unless_asked_otherwise(program: Program) -> None:
     assert "my-own" not in shown
     for part in range(len(key) - 12):
         assert key[part : part + 12] == "sk-ant-api03"[:12] or key[part : part + 12] not in shown
-    with serving(program, "--full") as asker:
-        assert asker.fields("status")["masked"] is False
-        whole = everything(asker)
-    assert key in whole
-    assert own in whole
+    with serving(program, "--full", quiet=False) as asker:
+        assert everything(asker) == shown

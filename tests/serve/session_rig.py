@@ -42,6 +42,13 @@ class Store:
         self.settings = Settings(home=root / "home", record=RecordSettings(), serve=ServeSettings(port=0))
         ensure_home(self.settings)
 
+    @classmethod
+    def of(cls, settings: Settings) -> Store:
+        """A store that somebody else has filled."""
+        found = cls.__new__(cls)
+        found.settings = msgspec.structs.replace(settings, serve=ServeSettings(port=0))
+        return found
+
     def write(self, *lines: Mapping[str, Any], name: str = "a.jsonl") -> Path:
         """Append lines of our own format."""
         path = self.logs / name

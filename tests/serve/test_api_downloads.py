@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace.masking import Mask
 from agenttrace.model import Session
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.serve.api.downloads import Document, Lines, file_name
@@ -245,7 +246,7 @@ def test_visible(text: str) -> None:
 @pytest.mark.parametrize("ending", ["html", "md", "jsonl"])
 def test_memory(ending: str, tmp_path: Path) -> None:
     """An export of a session of many megabytes never holds more than a small part of it."""
-    store, texts = Store(tmp_path), SessionTexts(block_bytes=1 << 20)
+    store, texts, mask = Store(tmp_path), SessionTexts(block_bytes=1 << 20), Mask()
     word = "words and more words, some of them < others & some > these; "
     store.write(turn(0, "go on"), *(said(number, 1, f"{number} {word * 1_500}") for number in range(250)))
     store.record()
@@ -256,10 +257,10 @@ def test_memory(ending: str, tmp_path: Path) -> None:
         tracemalloc.start()
         try:
             if ending == "jsonl":
-                more = Lines(connection, session, texts).more
+                more = Lines(connection, session, texts, mask).more
             else:
                 page = HtmlPage() if ending == "html" else MarkdownPage()
-                more = Document(connection, session, page, texts, store.prices).more
+                more = Document(connection, session, page, texts, store.prices, mask).more
             while piece := more(connection):
                 size += len(piece)
             _, peak = tracemalloc.get_traced_memory()

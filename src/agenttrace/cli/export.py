@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -79,7 +79,7 @@ def status(
 
     With NAME also the latest spans that were refused or are unknown, with the destination's answer.
     """
-    from agenttrace.views.exports import exports_fields
+    from agenttrace.views.exports import exports_fields, keys_hidden_of
 
     settings = opening.settings()
     with _looking(settings) as (connection, known):
@@ -88,8 +88,9 @@ def status(
             _show_all(settings, found, as_json=as_json)
             return
         each = _one(settings, name, found["destinations"])
+        hide = keys_hidden_of(settings, name)
         spans: dict[str, list[dict[str, Any]]] = {
-            state: _latest(connection, known, name, state, limit) for state in _TROUBLED
+            state: _latest(connection, known, name, state, limit, hide) for state in _TROUBLED
         }
     if as_json:
         output.print_json({**each, "spans": spans})
@@ -127,14 +128,19 @@ def _looking(settings: Settings) -> Iterator[tuple[sqlite3.Connection | None, Le
 
 
 def _latest(
-    connection: sqlite3.Connection | None, known: Ledgers, name: str, listed: Listed, limit: int
+    connection: sqlite3.Connection | None,
+    known: Ledgers,
+    name: str,
+    listed: Listed,
+    limit: int,
+    hide: Callable[[str], str],
 ) -> list[dict[str, Any]]:
     from agenttrace.views.exports import entries
 
     numbers = [row.destination_id for row in known.rows if row.name == name]
     if connection is None or not numbers:
         return []
-    return [entry.fields for entry in entries(connection, numbers[0], listed, limit=limit)]
+    return [entry.fields for entry in entries(connection, numbers[0], listed, limit=limit, hide=hide)]
 
 
 @app.command()
@@ -173,14 +179,17 @@ async def _checked(wanted: list[DestinationSettings]) -> list[str | None]:
 
 async def _problem(settings: DestinationSettings) -> str | None:
     """What is wrong with a destination, if anything."""
+    from agenttrace.destinations import keys_hidden
     from agenttrace.export.kinds import UnusableDestinationError, destination_of
+    from agenttrace.masking import Mask
 
     try:
         destination = destination_of(settings)
     except UnusableDestinationError as error:
         return str(error)
     try:
-        return await destination.check() or None
+        problem = await destination.check()
+        return Mask().text(keys_hidden(settings)(problem)) or None
     finally:
         await destination.close()
 

@@ -14,8 +14,6 @@ EPILOG = """
 
   agenttrace mcp                                  what an agent starts by itself
 
-  agenttrace mcp --full                           without masking secrets
-
   agenttrace mcp --json                           the tools and their arguments
 
   claude mcp add agenttrace -- agenttrace mcp     add it to Claude Code
@@ -25,7 +23,7 @@ See docs/mcp.md for Codex, Kimi, Cursor and VS Code.
 
 
 def mcp(
-    full: Annotated[bool, typer.Option("--full", help="Show texts as they are, secrets included.")] = False,
+    full: Annotated[bool, typer.Option("--full", hidden=True)] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the tools as JSON, and end.")] = False,
 ) -> None:
     """Let an agent look at recorded sessions: a server of the Model Context Protocol on stdin and stdout, read-only."""
@@ -40,4 +38,7 @@ def mcp(
     if sys.stdin.isatty():
         output.note("This waits for an agent on stdin. Add it to one: claude mcp add agenttrace -- agenttrace mcp")
     output.show_warnings()
-    server.serve(full=full)
+    if full:
+        # Agents that were told to start it so still start it.
+        output.note("--full has no effect any more: what an agent reads goes to its provider, so secrets are masked.")
+    server.serve()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agenttrace.views.plain import safe
+from agenttrace.views.plain import hidden_replaced, safe
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +84,11 @@ def complain(problem: str, fix: str = "") -> None:
 
 
 def print_json(value: Any, *, one_line: bool = False) -> None:  # noqa: ANN401 - whatever JSON can hold
-    """Print a value as JSON, indented, or as one line of a stream."""
+    """Print a value as JSON, indented, or as one line of a stream.
+
+    What a terminal would act upon, or nobody would see, is escaped, in pipes as well: they end in terminals, too, and
+    for whoever reads JSON it is the same.
+    """
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -93,8 +97,16 @@ def print_json(value: Any, *, one_line: bool = False) -> None:  # noqa: ANN401 -
     if not one_line:
         data = msgspec.json.format(data, indent=2)
     sys.stdout.flush()
-    sys.stdout.buffer.write(data + b"\n")
+    sys.stdout.buffer.write(_escaped(data) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _escaped(data: bytes) -> bytes:
+    """The same JSON; all that is not ASCII stands inside of its strings."""
+    data = data.replace(b"\x7f", b"\\u007f")
+    if data.isascii():
+        return data
+    return hidden_replaced(data.decode(), lambda run: json.dumps(run)[1:-1]).encode()
 
 
 class _ToTerminal(logging.Handler):

@@ -47,7 +47,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def _plan(kind: Kind | None) -> Plan:
     from agenttrace import service
 
-    return service.plan(kind.value if kind else service.kind_here(), opening.settings().home)
+    return service.plan(kind.value if kind else service.kind_here(), opening.settings())
 
 
 @app.command()
@@ -72,23 +72,31 @@ def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = 
         return
     output.say(f"Installed {what.path}; recording runs.", "green")
     output.say(what.hint)
-    _note_missing_keys()
+    _note_missing_keys(what)
 
 
-def _note_missing_keys() -> None:
+def _note_missing_keys(what: Plan) -> None:
     """Keys of destinations are often in the environment of a shell, which the service does not have."""
     from agenttrace import service
     from agenttrace.config import load_settings
 
     here = opening.settings()
     there = load_settings(environ=service.kept_variables(here.home))
-    missing = sorted({name for each in there.destinations for name in each.missing})
+    missing = sorted(
+        {name for each in there.destinations for name in each.missing} - service.variables_of_file(what, here.home)
+    )
     if missing:
+        place = "agenttrace.toml"
+        if what.kind == "systemd":
+            place += f", or as NAME=KEY into {here.home / service.ENVIRONMENT_FILE},"
         output.note(
             f"The service does not have {', '.join(missing)}, so what it records is not sent where these are needed. "
-            "Write the keys into agenttrace.toml and close it to others (chmod 600), or give them to the service.",
+            f"Write the keys into {place} and close the file to others (chmod 600).",
             "yellow",
         )
+    left_out = service.left_out()
+    if left_out:
+        output.note(f"Recording needs no {', '.join(left_out)}: not given to the service, as it may be a secret.")
 
 
 @app.command()

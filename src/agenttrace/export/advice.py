@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agenttrace.destinations import shown_address
 from agenttrace.export.destination import Delivery
 from agenttrace.export.posting import Answer
 
@@ -17,7 +18,7 @@ def problem(answer: Answer | None, delivery: Delivery, *, key: str, address: str
     if answer.status in _PATH_STATUSES:
         return f"nothing takes spans there ({delivery.reason}). Check {address}."
     if 300 <= answer.status < 400:
-        place = answer.headers.get("Location", "somewhere else")
+        place = shown_address(answer.hide(answer.headers.get("Location", "somewhere else")))
         return f"it redirects to {place}, which is not followed. Set url to where it really is."
     if delivery.verdict in ("retry", "unknown"):
         return f"it cannot take anything now ({delivery.reason}). Try again later, or look at its log."

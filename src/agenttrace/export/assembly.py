@@ -1,10 +1,12 @@
 """Rows of the ledger become spans that may leave: read, joined with what was said, and freed of what must stay.
 
-What a destination's switches keep back is not read at all; what they let through is masked unless they say ``full``.
+What a destination's switches keep back is not read at all. A span is masked whole after it was assembled, so that every
+text passes the mask, names and ids as well; only what a switch lets through as ``full`` stays as it was.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -20,6 +22,7 @@ from agenttrace.export.span import ExportSession, ExportSpan, Text, TextKind
 from agenttrace.export.traces import SessionTraces, digest_of
 from agenttrace.model import Session, Usage
 from agenttrace.prices import MILLION, cost_micros
+from agenttrace.redaction import redacted, redacted_session
 from agenttrace.store.reading import sessions_by_number
 from agenttrace.store.span_rows import SpanRow, some_rows
 
@@ -29,6 +32,9 @@ _PORTION = 50
 MOST_CHARS = 1_000_000
 #: What the store remembers of a span that is no text of anybody's.
 _FACTS = ("origin", "notes", "duration", "closed_by", "subagent")
+
+#: What tools, agents and models are called, also behind what the conventions put before it.
+_NAME = re.compile(r"(?:(?:invoke_agent|chat|execute_tool) )?[\w.:/@-]{0,64}")
 
 _attributes = msgspec.json.Decoder(dict[str, Any])
 
@@ -80,7 +86,8 @@ class Assembly:
         self._connection = connection
         self._destination = destination
         self._texts = texts
-        self._mask = mask
+        #: What every text passes that leaves.
+        self.mask = mask
         self._cashier = cashier
         self._known: tuple[int, int, Session, SessionTraces] | None = None
 
@@ -149,39 +156,57 @@ class Assembly:
             return self._destination.tool_outputs
         return self._destination.prompts
 
-    def _let_through(self, switch: Content, text: str | None) -> str | None:
-        if text is None or switch == "off":
-            return None
-        # Masked before it is cut: half a key is still a key.
-        text = self._mask(text) if switch == "masked" else text
-        if len(text) > MOST_CHARS:
-            text = f"{text[:MOST_CHARS]} … [{len(text) - MOST_CHARS} more characters]"
-        return text
-
     def _texts_of(self, row: SpanRow, said: Sequence[Said]) -> Iterator[Text]:
         for each in said:
-            text = self._let_through(self._switch(each.kind, row.kind == "tool"), each.text)
-            if text is not None:
-                yield Text(cast("TextKind", each.kind), text, each.call)
+            switch = self._switch(each.kind, row.kind == "tool")
+            if switch != "off":
+                text = Text(cast("TextKind", each.kind), each.text, each.call)
+                text = redacted(text, self.mask, keep=_kept("text", switch))
+                yield text._replace(text=_cut(text.text))
 
     # -- what it is -------------------------------------------------------------------------------------------
 
     def _told(self, session: Session) -> ExportSession:
-        title = session.title or session.first_prompt
+        switch = self._destination.prompts
+        masked = redacted_session(session, self.mask)
+        titled = session if switch == "full" else masked
+        title = None if switch == "off" else titled.title or titled.first_prompt
         return ExportSession(
-            session_id=session.session_id,
-            agent=session.agent,
-            agent_version=session.version,
-            project=self._let_through("masked", session.project),
-            branch=self._let_through("masked", session.branch),
-            title=self._let_through(self._destination.prompts, title),
+            session_id=masked.session_id,
+            agent=masked.agent,
+            agent_version=masked.version,
+            project=masked.project,
+            branch=masked.branch,
+            title=title and _cut(title),
         )
 
     def _span(self, row: SpanRow, session: ExportSession, traces: SessionTraces, said: Sequence[Said]) -> ExportSpan:
+        """A span of which nothing is left to be masked."""
+        switch = self._switch("error", row.kind == "tool")
+        span = self._named(self._assembled(row, session, traces))
+        span = msgspec.structs.replace(span, error=None) if switch == "off" else span
+        span = redacted(span, self.mask, keep=("session", *_kept("error", switch)))
+        return msgspec.structs.replace(span, texts=tuple(self._texts_of(row, said)))
+
+    def _named(self, span: ExportSpan) -> ExportSpan:
+        """A span whose names say nothing that a switch keeps back: programs put prompts and arguments into them."""
+        switches = self._destination
+        if (switches.tool_inputs if span.kind == "tool" else switches.prompts) != "off":
+            return span
+        return msgspec.structs.replace(
+            span,
+            name=_first_word(span.name),
+            agent_name=span.agent_name and _first_word(span.agent_name),
+            tool=span.tool and _first_word(span.tool),
+            finish_reason=span.finish_reason and _first_word(span.finish_reason),
+            attributes={name: _first_words(value) for name, value in span.attributes.items()},
+        )
+
+    def _assembled(self, row: SpanRow, session: ExportSession, traces: SessionTraces) -> ExportSpan:
+        """A span as the store has it, without what was said in it."""
         attributes = _attributes.decode(row.attributes) if row.attributes else {}
         usage = row.usage if traces.pays(row.span_id) else None
         cost, currency = self._cost(row, usage)
-        path = traces.path(row.span_id)
         return ExportSpan(
             span_id=row.span_id,
             trace_id=row.trace_id,
@@ -192,8 +217,8 @@ class Assembly:
             start=row.start,
             end=traces.ended(row),
             status=cast("Literal['ok']", "unclosed" if row.status == "open" else row.status),
-            error=self._error(row, attributes),
-            path=path,
+            error=_text(attributes.get("error")),
+            path=traces.path(row.span_id),
             turn_index=row.turn_index,
             step_n=row.step_n,
             agent_name=row.name.removeprefix("invoke_agent ") if row.kind == "turn" else None,
@@ -208,12 +233,8 @@ class Assembly:
             response_id=_text(attributes.get("response_id")),
             tool=_text(attributes.get("tool")),
             call=_text(attributes.get("call")),
-            texts=tuple(self._texts_of(row, said)),
             attributes={name: attributes[name] for name in _FACTS if name in attributes},
         )
-
-    def _error(self, row: SpanRow, attributes: Mapping[str, Any]) -> str | None:
-        return self._let_through(self._switch("error", row.kind == "tool"), _text(attributes.get("error")))
 
     def _cost(self, row: SpanRow, usage: Usage | None) -> tuple[Decimal | None, str | None]:
         price = price_of(row, self._cashier.prices) if usage is not None else None
@@ -226,6 +247,30 @@ def _answer(said: Mapping[bytes, Sequence[Said]], step: bytes | None) -> list[Sa
     """What a turn came to: the last words of its last model call. Backends show it as the output of the trace."""
     words = [each for each in said.get(step, ()) if each.kind == "text"] if step is not None else []
     return words[-1:]
+
+
+def _first_word(name: str) -> str:
+    """A name without whatever else somebody put behind it."""
+    found = _NAME.match(name)
+    return name if found is None else f"{found[0]}{'…' if found.end() < len(name) else ''}"
+
+
+def _first_words(value: object) -> object:
+    """The same for an attribute, which may be a count by name."""
+    if isinstance(value, dict):
+        return {_first_word(str(name)): each for name, each in value.items()}
+    return _first_word(value) if isinstance(value, str) else value
+
+
+def _kept(field: str, switch: Content) -> tuple[str, ...]:
+    """Which field of a record stays as it is: one whose switch lets it through unmasked."""
+    return (field,) if switch == "full" else ()
+
+
+def _cut(text: str) -> str:
+    """A text that is not endless; masked before it is cut, as half a key is still a key."""
+    left_out = len(text) - MOST_CHARS
+    return text if left_out <= 0 else f"{text[:MOST_CHARS]} … [{left_out} more characters]"
 
 
 def _text(value: object) -> str | None:

@@ -15,11 +15,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
-from agenttrace.destinations import DestinationSettings
+from agenttrace.destinations import DestinationSettings, keys_hidden
 from agenttrace.export.assembly import Assembly, Ready
 from agenttrace.export.destination import Delivery, Destination
 from agenttrace.export.journal import Journal
 from agenttrace.export.ledger import Entry, Ledger, State
+from agenttrace.redaction import redacted
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class Courier:
         self._journal = journal
         self._ledger = Ledger(connection)
         self._clock = clock
+        self._hide_keys = keys_hidden(settings)
         self._failures = 0
         #: How often in a row the destination broke down.
         self._breakdowns = 0
@@ -150,6 +152,8 @@ class Courier:
             raise  # they stay doubtful
         except Exception as error:  # a fault of ours must not end the courier, nor hide
             delivery = Delivery(verdict="unknown", reason=f"{type(error).__name__}: {error}")
+        # Here answers enter the ledger, which many may read.
+        delivery = redacted(delivery, self._hidden, keep=("verdict",))
         again = await self._entered(ready, delivery)
         if again:
             middle = len(ready) // 2
@@ -158,6 +162,9 @@ class Courier:
                     await self._mark([each.entry for each in half], "queued", delivery.reason)
                 else:
                     await self._send(half)
+
+    def _hidden(self, text: str) -> str:
+        return self._assembly.mask(self._hide_keys(text))
 
     def _leave(self, ready: Sequence[Ready]) -> None:
         self._journal.add("S", [each.entry.place for each in ready])

@@ -22,16 +22,16 @@ import msgspec
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from agenttrace.destinations import DestinationSettings
+from agenttrace.destinations import DestinationSettings, keys_hidden, shown_address
 from agenttrace.export import conventions as c
 from agenttrace.export.advice import problem
 from agenttrace.export.cozeloop_spans import described
 from agenttrace.export.destination import Delivery, Verdict
 from agenttrace.export.genai import GenAiSpan
 from agenttrace.export.json_values import object_of
-from agenttrace.export.otlp import HEADERS, without_password
+from agenttrace.export.otlp import HEADERS
 from agenttrace.export.otlp_encoding import request_bytes
-from agenttrace.export.posting import Answer, Poster, reason_of
+from agenttrace.export.posting import Answer, Poster, reason_of, told_of
 from agenttrace.export.span import ExportSpan
 from agenttrace.export.wire_text import json_bytes, shortened
 
@@ -78,7 +78,7 @@ class CozeLoopDestination:
         headers = {name: value.strip() for name, value in settings.headers.items()}
         headers["Authorization"] = f"Bearer {(settings.api_key or '').strip()}"
         headers["cozeloop-workspace-id"] = self._workspace
-        self._poster = Poster(headers, settings.timeout_seconds)
+        self._poster = Poster(headers, settings.timeout_seconds, keys_hidden(settings))
         self._clock = clock
         self._settled_after = settled_after
         #: When something may last have left without an answer: from this process, or from one that was killed.
@@ -183,7 +183,7 @@ class CozeLoopDestination:
         key = f"api_key, which must be allowed to upload traces to workspace {self._workspace}"
         if answer is not None and answer.status == 200 and delivery.verdict == "blocked":
             return f"it takes nothing from this key ({delivery.reason}). Check {key}, and project."
-        address = f"url: it must be the address of a CozeLoop, and is {without_password(self._base)}"
+        address = f"url: it must be the address of a CozeLoop, and is {shown_address(self._base)}"
         return problem(answer, delivery, key=key, address=address)
 
     def _wrong_workspace(self) -> str:
@@ -243,4 +243,4 @@ def _rejected(answer: Answer, said: Mapping[str, Any]) -> tuple[int, str]:
     except (DecodeError, binascii.Error, ValueError):
         return 0, ""
     refused = found.partial_success
-    return max(refused.rejected_spans, 0), " ".join(refused.error_message.split())[:500]
+    return max(refused.rejected_spans, 0), told_of(answer, refused.error_message)

@@ -12,13 +12,13 @@ import time
 from base64 import b64encode
 from collections.abc import Sequence, Set
 
-from agenttrace.destinations import DestinationSettings
+from agenttrace.destinations import DestinationSettings, keys_hidden, shown_address
 from agenttrace.export.advice import problem
 from agenttrace.export.destination import Delivery
 from agenttrace.export.genai import GenAiSpan
 from agenttrace.export.langfuse_reading import Reader
 from agenttrace.export.langfuse_span import described
-from agenttrace.export.otlp import HEADERS, post_spans, without_password
+from agenttrace.export.otlp import HEADERS, post_spans
 from agenttrace.export.otlp_encoding import request_bytes
 from agenttrace.export.posting import Poster
 from agenttrace.export.span import ExportSpan
@@ -47,7 +47,7 @@ class LangfuseDestination:
         keys = f"{(settings.public_key or '').strip()}:{(settings.secret_key or '').strip()}"
         headers = {name: value.strip() for name, value in settings.headers.items()}
         headers["Authorization"] = f"Basic {b64encode(keys.encode('utf-8', 'replace')).decode()}"
-        self._poster = Poster(headers, settings.timeout_seconds)
+        self._poster = Poster(headers, settings.timeout_seconds, keys_hidden(settings))
         self._reader = Reader(self._poster, self._base)
         self._settled_after = settled_after
         #: When something may last have left without an answer: from this process, or from one that was killed.
@@ -91,7 +91,7 @@ class LangfuseDestination:
         answer, delivery = await self._poster.post(self._base + TRACES_PATH, b"", {**HEADERS, **INGESTION})
         if delivery.verdict == "accepted":
             return ""
-        address = f"url: it must be the address of a Langfuse, and is {without_password(self._base)}"
+        address = f"url: it must be the address of a Langfuse, and is {shown_address(self._base)}"
         key = "public_key and secret_key, and that url is of the region they are for"
         return problem(answer, delivery, key=key, address=address)
 

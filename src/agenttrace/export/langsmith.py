@@ -20,11 +20,10 @@ from collections.abc import Callable, Iterable, Sequence, Set
 import msgspec
 import zstandard
 
-from agenttrace.destinations import DestinationSettings
+from agenttrace.destinations import DestinationSettings, keys_hidden, shown_address
 from agenttrace.export.destination import Delivery
 from agenttrace.export.json_values import object_of
 from agenttrace.export.langsmith_runs import Run, run_of
-from agenttrace.export.otlp import without_password
 from agenttrace.export.posting import Answer, Poster, reason_of
 from agenttrace.export.span import ExportSpan
 
@@ -48,7 +47,8 @@ class LangSmithDestination:
         self._settings = settings
         self._url = (settings.url or DEFAULT_URL).rstrip("/")
         headers = {name: value.strip() for name, value in settings.headers.items()}
-        self._poster = Poster({**headers, "x-api-key": (settings.api_key or "").strip()}, settings.timeout_seconds)
+        headers["x-api-key"] = (settings.api_key or "").strip()
+        self._poster = Poster(headers, settings.timeout_seconds, keys_hidden(settings))
         self._clock = clock
         self.max_spans = min(settings.batch_spans, MOST_RUNS)
         self._most_bytes = min(settings.max_body_bytes, MOST_BYTES)
@@ -110,7 +110,7 @@ class LangSmithDestination:
         """Ask for one project, which needs a key that is right."""
         answer = await self._poster.get(f"{self._url}/sessions?limit=1")
         if answer is None:
-            return f"{without_password(self._url)} does not answer. Check url, and the network."
+            return f"{shown_address(self._url)} does not answer. Check url, and the network."
         if answer.status in (401, 403):
             return (
                 f"it refuses the key ({reason_of(answer)}). Check api_key; for a key with several workspaces "

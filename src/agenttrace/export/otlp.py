@@ -11,14 +11,14 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from agenttrace.destinations import DestinationSettings
+from agenttrace.destinations import DestinationSettings, keys_hidden, shown_address
 from agenttrace.export import conventions as c
 from agenttrace.export import phoenix
 from agenttrace.export.advice import problem
 from agenttrace.export.destination import Delivery
 from agenttrace.export.genai import GenAiSpan, described
 from agenttrace.export.otlp_encoding import request_bytes
-from agenttrace.export.posting import Answer, Poster
+from agenttrace.export.posting import Answer, Poster, told_of
 from agenttrace.export.span import ExportSpan
 from agenttrace.export.wire_text import shortened
 
@@ -37,7 +37,7 @@ class OtlpDestination:
         self._settings = settings
         self._url = traces_url(settings.url or "")
         headers = {name: value.strip() for name, value in settings.headers.items()}
-        self._poster = Poster(headers, settings.timeout_seconds)
+        self._poster = Poster(headers, settings.timeout_seconds, keys_hidden(settings))
         parts = urlsplit(self._url)
         base = urlunsplit((parts.scheme, parts.netloc, parts.path.removesuffix(PATH), "", ""))
         self._reader = phoenix.Reader(self._poster, base, settings.project)
@@ -93,7 +93,7 @@ class OtlpDestination:
         self._learn(answer)
         if delivery.verdict == "accepted":
             return ""
-        address = f"url: spans go to {without_password(self._url)}, and most backends take them at {PATH}"
+        address = f"url: spans go to {shown_address(self._url)}, and most backends take them at {PATH}"
         return problem(answer, delivery, key="headers, where its key belongs", address=address)
 
     async def close(self) -> None:
@@ -134,10 +134,4 @@ def _partial_success(answer: Answer) -> tuple[int, str]:
     except (DecodeError, json_format.ParseError, UnicodeDecodeError):
         return 0, ""
     refused = found.partial_success
-    return max(refused.rejected_spans, 0), " ".join(refused.error_message.split())[:500]
-
-
-def without_password(url: str) -> str:
-    """An address as it may be shown."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return max(refused.rejected_spans, 0), told_of(answer, refused.error_message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
@@ -29,7 +29,7 @@ _BLOCKED = (401, 402, 403, 404, 405, 407)
 _IDLE_SECONDS = 4.0
 #: Of an answer, this much is read and this much is told.
 _ANSWER_BYTES = 1 << 20
-_REASON_CHARS = 500
+REASON_CHARS = 500
 _LONGEST_WAIT = 3600.0
 
 
@@ -39,13 +39,16 @@ class Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
+    #: Hides the keys that the server was given, which some repeat; for whatever of this is told.
+    hide: Callable[[str], str] = str
 
 
 class Poster:
     """Posts bodies to one server and keeps its connections."""
 
-    def __init__(self, headers: Mapping[str, str], timeout: float) -> None:
+    def __init__(self, headers: Mapping[str, str], timeout: float, hide: Callable[[str], str] = str) -> None:
         self._headers = dict(headers)
+        self._hide = hide
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(timeout, 10.0))
         self._session: aiohttp.ClientSession | None = None
 
@@ -61,12 +64,12 @@ class Poster:
             answer = await self._ask("POST", url, body, sent)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             # Nothing was sent: there was no connection to send it over.
-            return None, Delivery(verdict="retry", reason=f"not reached: {_told(error)}")
+            return None, Delivery(verdict="retry", reason=f"not reached: {self._told(error)}")
         except ValueError:
             # Also what aiohttp raises for an address that is none. The text might hold a key.
             return None, Delivery(verdict="blocked", reason="the url or a header of the destination cannot be used")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return None, Delivery(verdict="unknown", reason=f"no answer: {_told(error)}", sent_bytes=len(body))
+            return None, Delivery(verdict="unknown", reason=f"no answer: {self._told(error)}", sent_bytes=len(body))
         return answer, _meaning(answer, len(body))
 
     async def get(
@@ -84,7 +87,11 @@ class Poster:
         session = self._opened()
         # A redirect would send spans and keys to somebody whom nobody has named.
         async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as response:
-            return Answer(response.status, response.headers.copy(), await _read(response.content, most))
+            body = await _read(response.content, most)
+            return Answer(response.status, response.headers.copy(), body, self._hide)
+
+    def _told(self, error: BaseException) -> str:
+        return self._hide(str(error) or type(error).__name__)[:REASON_CHARS]
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -138,9 +145,13 @@ def verdict_of(status: int) -> Verdict:
 
 def reason_of(answer: Answer) -> str:
     """The status and the beginning of what the server said, in one line."""
-    text = " ".join(answer.body[: 4 * _REASON_CHARS].decode("utf-8", "replace").split())
-    printable = "".join(char if char.isprintable() else "?" for char in text)
-    return f"{answer.status} {printable[:_REASON_CHARS]}".strip()
+    return f"{answer.status} {told_of(answer, answer.body.decode('utf-8', 'replace'))}".strip()
+
+
+def told_of(answer: Answer, text: str) -> str:
+    """The beginning of something that the server said, in one line; its keys are hidden before it is cut."""
+    line = " ".join(answer.hide(text)[: 4 * REASON_CHARS].split())
+    return "".join(char if char.isprintable() else "?" for char in line)[:REASON_CHARS]
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
@@ -156,7 +167,3 @@ def retry_after(value: str | None, now: datetime) -> float | None:
             return None
         seconds = ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now).total_seconds()
     return min(max(seconds, 0.0), _LONGEST_WAIT) if seconds == seconds else None
-
-
-def _told(error: BaseException) -> str:
-    return (str(error) or type(error).__name__)[:_REASON_CHARS]

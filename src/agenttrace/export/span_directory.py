@@ -113,4 +113,6 @@ def earliest(spans: Iterable[ExportSpan]) -> date:
 def not_written(error: OSError) -> Delivery:
     """Nothing was written, and why: a full disk may have room later, a directory that is not ours will not."""
     reason = f"{error.strerror or error} ({error.filename or 'writing'})"
+    if error.errno == errno.EROFS:
+        reason += "; the service may write where it was told when it was installed: agenttrace service install"
     return Delivery(verdict="blocked" if error.errno in _BLOCKED else "retry", reason=reason)

@@ -182,7 +182,7 @@ def _failure(look: Look, session: Session, failed: Failed, contents: list[Conten
     said = joined(contents, "error") or (joined(contents, "result") if failed.kind in WORK else None)
     short = str(attributes.get("error") or "")
     return Failure(
-        session=name_of(session),
+        session=name_of(look, session),
         agent=line(session.agent) or "",
         span=failed.span_id.hex(),
         kind=KINDS.get(failed.kind, failed.kind),

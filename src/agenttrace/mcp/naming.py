@@ -9,6 +9,7 @@ from agenttrace.config import did_you_mean
 from agenttrace.mcp.past import Look
 from agenttrace.model import Session
 from agenttrace.record.agents import AGENTS
+from agenttrace.redaction import session_name
 from agenttrace.store.reading import find_sessions, sessions_by_number
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import NotATimeError, iso, parse_when
@@ -43,16 +44,16 @@ def _matching(look: Look, name: str) -> list[Session]:
     return found
 
 
-def name_of(session: Session) -> str:
-    """What a model may call a session: its id, or its key where the id is nothing to copy."""
-    name = session.session_id
+def name_of(look: Look, session: Session) -> str:
+    """What a model may call a session: its id, or its key where the id is nothing to copy or to be seen."""
+    name = session_name(session, look.shown.mask)
     plain = len(name) <= _LONGEST_ID and name.isprintable() and name == name.strip()
     return name if plain else key_of(session)
 
 
-def quoted(session: Session) -> str:
+def quoted(look: Look, session: Session) -> str:
     """The name as it is written in a call."""
-    return json.dumps(name_of(session), ensure_ascii=False)
+    return json.dumps(name_of(look, session), ensure_ascii=False)
 
 
 def key_of(session: Session) -> str:
@@ -62,7 +63,7 @@ def key_of(session: Session) -> str:
 
 def _line(look: Look, session: Session) -> str:
     # Two agents may have a session of one id; keys tell them apart.
-    facts = (key_of(session), name_of(session), session.agent, short_time(session.last_at))
+    facts = (key_of(session), name_of(look, session), session.agent, short_time(session.last_at))
     return " · ".join([*filter(None, facts), look.shown.line(title_of(session), _TITLE_CHARS)])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agenttrace.views.markdown import fenced
+from agenttrace.views.plain import cut_before
 
 #: With less room than this a text begins on the next page.
 _LEAST = 300
@@ -58,7 +59,7 @@ class Page:
         """As much of a text as there is room for: how much that is."""
         length = self._room
         while True:
-            piece = _ended(text[:length])
+            piece = _ended(text[: cut_before(text, length)])
             if self._add(f"\n{line}:\n{fenced(piece)}"):
                 self._room = 0
                 return len(piece)

@@ -24,6 +24,7 @@ from agenttrace.costing import Cashier
 from agenttrace.mcp.order import Orders
 from agenttrace.mcp.shown import Shown
 from agenttrace.record.session_texts import SessionTexts
+from agenttrace.redaction import redacted
 from agenttrace.store.database import CorruptStoreError, connect
 from agenttrace.views.money import cashier
 from agenttrace.views.places import store_path
@@ -45,13 +46,12 @@ _TOO_LONG = (f"this takes longer than {_SECONDS:.0f} s", "Ask for less: one agen
 class Machine:
     """What stays the same from look to look: settings, prices, how texts are shown, what was read lately."""
 
-    def __init__(self, settings: Settings, *, full: bool) -> None:
+    def __init__(self, settings: Settings) -> None:
         # The patterns of all secrets take longer to make than the client takes to say hello.
         from agenttrace.masking import Mask
 
         self.settings = settings
-        self.full = full
-        self.shown = Shown(str if full else Mask(settings.export.mask).text)
+        self.shown = Shown(Mask(settings.export.mask).text)
         self.texts = SessionTexts(block_bytes=_BLOCK_BYTES)
         self.orders = Orders()
 
@@ -78,8 +78,7 @@ class Look:
 class Past:
     """Answers questions about what was recorded on this machine."""
 
-    def __init__(self, *, full: bool = False) -> None:
-        self.full = full
+    def __init__(self) -> None:
         self._machine: Machine | None = None
         self._limiter: anyio.CapacityLimiter | None = None
 
@@ -103,7 +102,11 @@ class Past:
             # One transaction, so that what several queries find belongs together.
             connection.execute("BEGIN")
             try:
-                return question(Look(connection, machine))
+                # Here everything leaves: whatever a tool has forgotten to mask is masked now.
+                return redacted(question(Look(connection, machine)), machine.shown.leaving)
+            except TroubleError as error:
+                told = (machine.shown.leaving(text) for text in (error.problem, error.fix))
+                raise TroubleError(*told, misused=error.misused) from None
             except sqlite3.OperationalError as error:
                 if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                     raise TroubleError(*_TOO_LONG, misused=True) from None
@@ -117,5 +120,5 @@ class Past:
     def _known(self) -> Machine:
         # Settings that cannot be read are told to whoever asks; put right, the next question finds them so.
         if self._machine is None:
-            self._machine = Machine(load_settings(), full=self.full)
+            self._machine = Machine(load_settings())
         return self._machine

@@ -180,7 +180,7 @@ def _hit(look: Look, heard: Heard, terms: re.Pattern[str]) -> Hit:
         return look.shown.line(text, chars) or None
 
     return Hit(
-        session=name_of(session),
+        session=name_of(look, session),
         agent=line(session.agent) or "",
         span=None if span_id is None else span_id.hex(),
         where=line(span),

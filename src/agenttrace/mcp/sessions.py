@@ -161,7 +161,7 @@ def _line(look: Look, session: Session, bill: Bill) -> SessionLine:
 
     tokens = bill.tokens
     return SessionLine(
-        session=name_of(session),
+        session=name_of(look, session),
         agent=line(session.agent) or "",
         state=session.state,
         title=line(title_of(session), TITLE_CHARS),

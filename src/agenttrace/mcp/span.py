@@ -52,12 +52,14 @@ def read(look: Look, asked: Asked) -> list[str]:
     subagents = Subagents(look.connection, session.id, over_at(session))
     row = some_rows(look.connection, session.id, [span_id], subagents, attributes=True).get(span_id)
     if row is None:
-        raise TroubleError(f"session {name_of(session)} has no span {asked.span}", "read_session shows its spans.")
+        raise TroubleError(
+            f"session {name_of(look, session)} has no span {asked.span}", "read_session shows its spans."
+        )
     contents = look.texts.contents(look.connection, session, [span_id]).get(span_id, [])
     page = Page(asked.max_chars)
     following = _fill(look, contents, asked.cursor, page)
     text = page.text or "\nNothing was said in it, or nothing that was recorded.\n"
-    return [_head(look, session, row), text, _foot(session, asked.span, following)]
+    return [_head(look, session, row), text, _foot(look, session, asked.span, following)]
 
 
 def _fill(look: Look, contents: list[Content], cursor: str | None, page: Page) -> str | None:
@@ -83,7 +85,7 @@ def _facts(look: Look, session: Session, row: SpanRow) -> dict[str, str]:
     attributes = _attributes.decode(row.attributes) if row.attributes else {}
     others = {name: str(value) for name, value in attributes.items() if name not in _KNOWN}
     return {
-        "Session": name_of(session),
+        "Session": name_of(look, session),
         "Turn": str(row.turn_index + 1),
         "Subagent": "" if row.stream == MAIN else row.stream,
         "Kind": KINDS.get(row.kind, row.kind),
@@ -107,10 +109,10 @@ def _tokens(row: SpanRow) -> str:
     return f"{all_input:,} in, of them {usage.cache_read_tokens:,} cached; {usage.output_tokens:,} out{elsewhere}"
 
 
-def _foot(session: Session, span: str, following: str | None) -> str:
+def _foot(look: Look, session: Session, span: str, following: str | None) -> str:
     if following is None:
         return "\nEnd.\n"
-    call = f'read_span(session={quoted(session)}, span="{span}", cursor="{following}")'
+    call = f'read_span(session={quoted(look, session)}, span="{span}", cursor="{following}")'
     return f"\nThe text goes on. Next page: {call}\n"
 
 

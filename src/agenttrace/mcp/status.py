@@ -43,8 +43,6 @@ class Status(Answer):
 
     #: Whether new lines are being recorded now; if not, the latest of them are missing here.
     recording: bool
-    #: Whether secrets in texts are replaced.
-    masked: bool
     agents: list[Part]
     #: The directories that were worked in last.
     projects: list[Part]
@@ -61,7 +59,6 @@ def told(look: Look, asked: Asked) -> Status:
         agents=_parts(look, _AGENTS, ()),
         projects=_parts(look, _PROJECTS, (_MOST_PROJECTS,)),
         not_indexed=backlog(look.connection),
-        masked=not look.machine.full,
         store_bytes=database_bytes(store_path(look.settings)),
         version=version("agenttrace"),
     )
@@ -79,8 +76,8 @@ TOOL = Tool(
     title="What is recorded",
     description=(
         "Tell what is recorded on this machine: which agents, how many sessions and from when to when, the "
-        "directories worked in last, whether recording goes on at this moment, and whether secrets are masked. Use it "
-        "once to learn the names that the other tools filter by."
+        "directories worked in last, and whether recording goes on at this moment. Use it once to learn the names "
+        "that the other tools filter by."
     ),
     arguments=Asked,
     answer=Status,

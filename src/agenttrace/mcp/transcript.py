@@ -84,7 +84,7 @@ def read(look: Look, asked: Asked) -> list[str]:
     page = Page(asked.max_chars)
     following = None if place is None else _fill(look, session, order, place, page)
     text = page.text or _NOTHING
-    return [_head(look, session, whole=asked.cursor is None), text, _foot(session, order, following)]
+    return [_head(look, session, whole=asked.cursor is None), text, _foot(look, session, order, following)]
 
 
 def _first(order: Order, asked: Asked) -> Place | None:
@@ -175,14 +175,14 @@ def _head(look: Look, session: Session, *, whole: bool) -> str:
     return f"# {title}\n\n{rows}\n{DATA_NOTE}\n"
 
 
-def _foot(session: Session, order: Order, following: Place | None) -> str:
+def _foot(look: Look, session: Session, order: Order, following: Place | None) -> str:
     """Where it goes on."""
     if following is None:
         return "\nEnd: the session is still at work.\n" if session.state == "working" else "\nEnd.\n"
     entries = _entries(order, following.detail)
     turn = entries[_index(entries, following)].turn
     where = f" (in turn {order.turns[turn].number} of {order.turns[-1].number})" if turn >= 0 else ""
-    call = f'read_session(session={quoted(session)}, cursor="{to_cursor(*following)}")'
+    call = f'read_session(session={quoted(look, session)}, cursor="{to_cursor(*following)}")'
     return f"\nThe transcript goes on{where}. Next page: {call}\n"
 
 

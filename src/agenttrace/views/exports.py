@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agenttrace.views.sessions import title_of
@@ -74,7 +74,7 @@ def exports_fields(known: Ledgers, settings: Settings, *, removed: bool = False)
     process = owner(settings.home)
     configured = {each.name: each for each in settings.destinations}
     found = [
-        _fields(row, known, _state(row, configured, known, process))
+        _discreet(_fields(row, known, _state(row, configured, known, process)), keys_hidden_of(settings, row.name))
         for row in known.rows
         if removed or not _is_removed(row, configured, process)
     ]
@@ -147,6 +147,22 @@ def _fields(row: DestinationRow, known: Ledgers, state: tuple[DestinationState, 
     }
 
 
+def keys_hidden_of(settings: Settings, name: str) -> Callable[[str], str]:
+    """Hides the keys of a destination in what it answered, where an earlier version wrote them down."""
+    from agenttrace.destinations import keys_hidden
+
+    found = next((each for each in settings.destinations if each.name == name), None)
+    return str if found is None else keys_hidden(found)
+
+
+def _discreet(fields: dict[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
+    from agenttrace.destinations import shown_address
+
+    told = {name: hide(fields[name]) for name in ("reason", "last_error") if fields[name]}
+    address = fields["address"]
+    return fields | told | {"address": shown_address(address) if "://" in address else address}
+
+
 def _unknown(each: DestinationSettings, process: int | None) -> dict[str, Any]:
     """A destination that the store has not heard of yet."""
     from agenttrace.export.ledger import STATES
@@ -191,8 +207,12 @@ def entries(
     *,
     before: int | None = None,
     limit: int,
+    hide: Callable[[str], str],
 ) -> list[Entry]:
-    """Spans of a destination in a state, or that changed too late, the latest first."""
+    """Spans of a destination in a state, or that changed too late, the latest first.
+
+    ``hide``: what ``keys_hidden_of`` gives for the destination.
+    """
     late = listed == "late"
     query = _ENTRIES.format(
         index="export_spans_late" if late else "export_spans_left",
@@ -201,7 +221,7 @@ def entries(
     values = {"destination": destination, "before": 2**63 - 1 if before is None else before, "limit": limit}
     rows = connection.execute(query, values if late else {**values, "state": listed}).fetchall()
     sessions = _sessions(connection, (row[1] for row in rows))
-    return [Entry(row[0], _entry(connection, sessions.get(row[1]), row)) for row in rows]
+    return [Entry(row[0], _entry(connection, sessions.get(row[1]), row, hide)) for row in rows]
 
 
 def _sessions(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Session]:
@@ -210,7 +230,9 @@ def _sessions(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[in
     return {session.id: session for session in sessions_by_number(connection, sorted(set(numbers)))}
 
 
-def _entry(connection: sqlite3.Connection, session: Session | None, row: Sequence[Any]) -> dict[str, Any]:
+def _entry(
+    connection: sqlite3.Connection, session: Session | None, row: Sequence[Any], hide: Callable[[str], str]
+) -> dict[str, Any]:
     _, number, span_id, state, attempts, at, answer, late = row
     name, kind, start = connection.execute(_SPAN, (number, span_id)).fetchone() or (None, None, None)
     return {
@@ -225,6 +247,6 @@ def _entry(connection: sqlite3.Connection, session: Session | None, row: Sequenc
         "state": state,
         "attempts": attempts,
         "at": _iso(at),
-        "answer": answer,
+        "answer": answer and hide(answer),
         "late": bool(late),
     }

@@ -17,7 +17,7 @@ from agenttrace.record.agents.contract import Content
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, some_rows, stored_rows
 from agenttrace.views import figures
-from agenttrace.views.plain import one_line
+from agenttrace.views.plain import hidden_replaced, one_line
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import MICROS, moment
 
@@ -25,8 +25,8 @@ from agenttrace.views.times import MICROS, moment
 _PORTION = 16
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
-#: Marks that turn the direction of writing around, C1 controls, and halves of surrogate pairs.
-_HIDDEN = re.compile("[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+#: Of hidden characters in a row so many are named; of more only how many there are, as they may hold a whole text.
+_NAMED = 4
 
 
 def visible(text: str) -> str:
@@ -34,7 +34,13 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     pictured = _CONTROLS.sub(lambda found: _picture(ord(found[0])), text.replace("\r\n", "\n"))
-    return _HIDDEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", pictured)
+    return hidden_replaced(pictured, _named)
+
+
+def _named(run: str) -> str:
+    if len(run) > _NAMED:
+        return f"⟦{len(run)} hidden characters from U+{ord(run[0]):04X} on⟧"
+    return "".join(f"⟦U+{ord(char):04X}⟧" for char in run)
 
 
 def _picture(code: int) -> str:

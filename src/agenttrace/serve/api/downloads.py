@@ -12,12 +12,14 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from agenttrace.costing import Cashier
 from agenttrace.model import Session
 from agenttrace.record.session_texts import SessionTexts
+from agenttrace.redaction import redacted, redacted_line, redacted_session
+from agenttrace.serve.api.downloading import Full, downloading
 from agenttrace.serve.api.finding import SessionName, find_session, no_session
 from agenttrace.serve.api.html_page import HtmlPage
 from agenttrace.serve.api.markdown_page import MarkdownPage
@@ -25,9 +27,10 @@ from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.problems import documented
 from agenttrace.store.reading import LineRow, line_rows, usage_by_session, with_text
 from agenttrace.views.money import cashier
-from agenttrace.views.transcript import Page, Transcript, facts_of
+from agenttrace.views.transcript import Page, Told, Transcript, facts_of
 
 if TYPE_CHECKING:
+    from agenttrace.masking import Mask
     from agenttrace.serve.context import Context
 
 Format = Literal["html", "md", "jsonl"]
@@ -58,20 +61,28 @@ def downloads_router(context: Context) -> APIRouter:
     @router.get(
         "/sessions/{session}/export",
         summary="A session as a file",
+        description="Secrets are masked. The audit log says who took it.",
         response_class=StreamingResponse,
-        responses=_ANSWER | documented(404, 409, 422),
+        responses=_ANSWER | documented(403, 404, 409, 422),
     )
-    async def export(session: SessionName, format: Format = "html") -> StreamingResponse:  # noqa: A002 - its name
+    async def export(
+        request: Request,
+        session: SessionName,
+        format: Format = "html",  # noqa: A002 - its name
+        full: Full = False,
+    ) -> StreamingResponse:
         def question(connection: sqlite3.Connection) -> tuple[Session, Pieces]:
             found = find_session(connection, session, context.settings)
             # Every line is read once: what others look at stays at hand for them.
             own = SessionTexts(texts.index, _BLOCK_BYTES)
+            shown = found if mask is None else redacted_session(found, mask.text)
             if format == "jsonl":
-                return found, Lines(connection, found, own).more
+                return shown, Lines(connection, found, own, mask).more
             page: Page = HtmlPage() if format == "html" else MarkdownPage()
-            return found, Document(connection, found, page, own, prices).more
+            return shown, Document(connection, found, page, own, prices, mask).more
 
-        found, more = await context.reader.ask(question, empty=no_session)
+        async with downloading(request, context.settings, f"session {session}, {format}", full=full) as mask:
+            found, more = await context.reader.ask(question, empty=no_session)
 
         async def pieces() -> AsyncIterator[bytes]:
             while piece := await context.reader.ask(more, empty=bytes):
@@ -94,10 +105,12 @@ def file_name(session: Session, ending: str) -> str:
 
 
 class Lines:
-    """The recorded lines as they were, in the order in which they were recorded."""
+    """The recorded lines in the order in which they were recorded; without a mask as they were."""
 
-    def __init__(self, connection: sqlite3.Connection, session: Session, texts: SessionTexts) -> None:
-        self._blocks = texts.blocks
+    def __init__(
+        self, connection: sqlite3.Connection, session: Session, texts: SessionTexts, mask: Mask | None
+    ) -> None:
+        self._blocks, self._mask = texts.blocks, mask
         self._numbers = array("q", (row[0] for row in connection.execute(_NUMBERS, (session.id,))))
         self._looked_up = 0
         self._rows: Iterator[LineRow] = iter(())
@@ -107,7 +120,7 @@ class Lines:
         piece = bytearray()
         while len(piece) < _PIECE_BYTES:
             for line in with_text(connection, self._rows, self._blocks):
-                piece += line.raw + b"\n"
+                piece += (line.raw if self._mask is None else redacted_line(line.raw, self._mask)) + b"\n"
                 if len(piece) >= _PIECE_BYTES:
                     break  # the other rows wait for the next piece
             else:
@@ -120,15 +133,25 @@ class Lines:
 
 
 class Document:
-    """A page about the session, span by span."""
+    """A page about the session, span by span; each is masked whole before it is written."""
 
     def __init__(
-        self, connection: sqlite3.Connection, session: Session, page: Page, texts: SessionTexts, prices: Cashier
+        self,
+        connection: sqlite3.Connection,
+        session: Session,
+        page: Page,
+        texts: SessionTexts,
+        prices: Cashier,
+        mask: Mask | None,
     ) -> None:
         self._page = page
         self._transcript = Transcript(connection, session, texts, prices)
+        self._hide = None if mask is None else mask.text
         bill = prices.bill(usage_by_session(connection, [session.id]).get(session.id, ()))
-        self._begun = page.begin(session, facts_of(session, bill))
+        shown = session
+        if self._hide is not None:
+            shown, bill.models = redacted_session(session, self._hide), redacted(bill.models, self._hide)
+        self._begun = page.begin(shown, facts_of(shown, bill))
         self._ended = False
 
     def more(self, connection: sqlite3.Connection) -> bytes:
@@ -137,9 +160,12 @@ class Document:
         length = 0
         while length < _PIECE_BYTES and not self._ended:
             told = self._transcript.more(connection)
-            parts += map(self._page.span, told)
+            parts += map(self._written, told)
             length = sum(map(len, parts))
             if not told:
                 parts.append(self._page.end())
                 self._ended = True
         return "".join(parts).encode("utf-8", "replace")
+
+    def _written(self, told: Told) -> str:
+        return self._page.span(told if self._hide is None else redacted(told, self._hide))

@@ -9,7 +9,9 @@ from fastapi import APIRouter, Path, Request, Response
 
 from agenttrace.model import Session
 from agenttrace.record.contents import Interpreter
+from agenttrace.redaction import redacted_line
 from agenttrace.serve.api.answers import answer, shaped
+from agenttrace.serve.api.downloading import Full, downloading
 from agenttrace.serve.api.finding import ref_of
 from agenttrace.serve.api.shapes import EventDetail
 from agenttrace.serve.problems import ProblemError, documented
@@ -25,7 +27,7 @@ MOST_CHARS = 1_000_000
 EventNo = Annotated[int, Path(ge=1, lt=2**63, description="The event's number.")]
 _OWNER = "SELECT session_id FROM processed_events WHERE event_no = ?"
 _SPAN_NAME = "SELECT name FROM spans WHERE session_id = ? AND span_id = ?"
-_LINE: dict[int | str, dict[str, Any]] = {200: {"description": "The line, as it was.", "content": {"text/plain": {}}}}
+_LINE: dict[int | str, dict[str, Any]] = {200: {"description": "The line.", "content": {"text/plain": {}}}}
 
 
 class _Event(NamedTuple):
@@ -50,18 +52,21 @@ def events_router(context: Context) -> APIRouter:
 
     @router.get(
         "/events/{event_no}/raw",
-        summary="A recorded line, byte for byte",
+        summary="A recorded line as a file",
+        description="Byte for byte, but for secrets, which are masked. The audit log says who took it.",
         response_class=Response,
-        responses=_LINE | documented(404, 422),
+        responses=_LINE | documented(403, 404, 422),
     )
-    async def raw(event_no: EventNo) -> Response:
-        event = await context.reader.ask(lambda connection: _event(connection, event_no), empty=_none)
+    async def raw(request: Request, event_no: EventNo, full: Full = False) -> Response:
+        async with downloading(request, context.settings, f"line {event_no}", full=full) as mask:
+            event = await context.reader.ask(lambda connection: _event(connection, event_no), empty=_none)
+            line = event.line.raw if mask is None else redacted_line(event.line.raw, mask)
         headers = {
             "Content-Disposition": f'attachment; filename="event-{event_no}.txt"',
             "X-Content-Type-Options": "nosniff",
             "Cache-Control": "private, no-cache",
         }
-        return Response(event.line.raw, headers=headers, media_type="text/plain")
+        return Response(line, headers=headers, media_type="text/plain")
 
     return router
 

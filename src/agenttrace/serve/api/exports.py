@@ -32,7 +32,7 @@ from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.database import StoreError, connect
 from agenttrace.store.destinations import DestinationRow, backfill, destination_rows, set_paused
-from agenttrace.views.exports import NOTHING, Ledgers, Listed, entries, exports_fields, ledgers
+from agenttrace.views.exports import NOTHING, Ledgers, Listed, entries, exports_fields, keys_hidden_of, ledgers
 from agenttrace.views.times import NotATimeError, iso, parse_when
 
 T = TypeVar("T")
@@ -108,7 +108,8 @@ def exports_router(context: Context) -> APIRouter:
 
         def read(connection: sqlite3.Connection) -> ExportSpanList:
             number = _named(connection, name).destination_id
-            found = entries(connection, number, state, before=before, limit=limit + 1)
+            hide = keys_hidden_of(context.settings, name)
+            found = entries(connection, number, state, before=before, limit=limit + 1, hide=hide)
             page, following = page_of(found, limit, lambda entry: entry.number)
             return ExportSpanList([msgspec.convert(entry.fields, ExportSpan) for entry in page], following)
 

@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from agenttrace import costing
+from agenttrace.redaction import redacted
 from agenttrace.serve.api.answers import answer, shaped, tagged
+from agenttrace.serve.api.downloading import Full, downloading
 from agenttrace.serve.api.rows import TITLE_CHARS, bill_of, cut, session_key
 from agenttrace.serve.api.shapes import NamedBill, UsageAnswer, UsageGroup
 from agenttrace.serve.api.usage_table import usage_table
@@ -95,12 +97,14 @@ def usage_router(context: Context) -> APIRouter:
     @router.get(
         "/usage.csv",
         summary="The same as a table",
-        description="A row for each group, or for each part of one where groups are split.",
+        description="A row for each group, or for each part of one where groups are split. Secrets are masked.",
         response_class=Response,
-        responses=_TABLE | _ERRORS,
+        responses=_TABLE | _ERRORS | documented(403),
     )
-    async def download_usage(request: Request, question: Asked) -> Response:
-        body, tag = usage_table(await found(question))
+    async def download_usage(request: Request, question: Asked, full: Full = False) -> Response:
+        async with downloading(request, context.settings, f"usage by {question.by}", full=full) as mask:
+            usage = await found(question)
+        body, tag = usage_table(usage if mask is None else redacted(usage, mask.text))
         response = tagged(request, body, tag, "text/csv; charset=utf-8; header=present")
         response.headers["Content-Disposition"] = f'attachment; filename="agenttrace-usage-by-{question.by}.csv"'
         return response

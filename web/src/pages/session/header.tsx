@@ -1,8 +1,9 @@
 /** What a session is: where it ran, what it took, what it came from, and what can be taken away from it. */
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { Link } from "wouter";
 
 import { API } from "../../api/client";
+import { useIsAdmin } from "../../api/queries";
 import type { SessionDetail, SessionRef } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { Copy, Cost, Elapsed, Icon, PathText, Popup, StateMark, Text, Time, visible } from "../../parts";
@@ -152,18 +153,36 @@ export function Actions({ session }: { session: SessionDetail }) {
           </>
         }
       >
-        {(close) => (
-          <ul role="list" className={styles.menu}>
-            {FORMATS.map((format) => (
-              <li key={format}>
-                <a href={address(`${API}/sessions/${session.key}/export`, { format })} download onClick={close}>
-                  {t.exports[format]}
-                </a>
-              </li>
-            ))}
-          </ul>
-        )}
+        {(close) => <Formats session={session} close={close} />}
       </Popup>
+    </>
+  );
+}
+
+/** What can be taken away: without secrets, or all of it for an admin who says so. */
+function Formats({ session, close }: { session: SessionDetail; close: () => void }) {
+  const t = useText(text);
+  const admin = useIsAdmin();
+  const [full, setFull] = useState(false);
+  return (
+    <>
+      <ul role="list" className={styles.menu}>
+        {FORMATS.map((format) => (
+          <li key={format}>
+            <a href={address(`${API}/sessions/${session.key}/export`, { format, full })} download onClick={close}>
+              {t.exports[format]}
+            </a>
+          </li>
+        ))}
+      </ul>
+      <p className={styles.secrets} data-full={full || undefined}>
+        {full ? t.exportFull : t.exportMasked}
+      </p>
+      {admin && (
+        <label className={styles.secrets}>
+          <input type="checkbox" checked={full} onChange={(event) => setFull(event.target.checked)} /> {t.askFull}
+        </label>
+      )}
     </>
   );
 }
