@@ -274,4 +274,10 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX export_spans_left ON export_spans(destination_id, state) WHERE state <> 'acknowledged';
     CREATE INDEX export_spans_late ON export_spans(destination_id) WHERE late = 1;
     """,
+    """
+    -- Lines beyond the caps of the quarantine are only counted; known by their place, they count once.
+    ALTER TABLE file_offsets ADD COLUMN counted_only INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE file_offsets ADD COLUMN counted_end INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX quarantine_waiting ON quarantine(file_id) WHERE resolved_at IS NULL;
+    """,
 )

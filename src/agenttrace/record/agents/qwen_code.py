@@ -27,7 +27,7 @@ from agenttrace.record.acts import (
     TurnEnd,
 )
 from agenttrace.record.agents.contract import Content, Source, Unusable
-from agenttrace.record.agents.lenient import count, microseconds, value_of
+from agenttrace.record.agents.lenient import count, time_of, value_of
 from agenttrace.record.agents.qwen_lines import (
     ORIGINS,
     Counts,
@@ -106,8 +106,7 @@ class QwenCode:
         stream = None
         if record.is_sidechain and source.stream == "main":
             stream = record.agent_id or "sidechain"
-        at = None if record.timestamp is None else microseconds(record.timestamp)
-        return Event(kind, record.uuid or None, at, record, stream)
+        return Event(kind, record.uuid or None, time_of(record.timestamp), record, stream)
 
     def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
         """What the line means."""
