@@ -63,8 +63,9 @@ class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
     agents: Texts = ()
     #: Globs of paths that are never read.
     exclude: Texts = ()
-    batch_lines: Positive = 10_000
-    batch_bytes: Positive = 16 * 1024 * 1024
+    #: Each commit of another process empties SQLite's cache of pages: small batches make parallel imports slow.
+    batch_lines: Positive = 20_000
+    batch_bytes: Positive = 32 * 1024 * 1024
     #: What was read is written after this long at the latest.
     batch_seconds: Seconds = 0.5
     poll_seconds: Seconds = 5.0

@@ -8,8 +8,10 @@ MEANINGS = {
     "record.paths": "Files, directories or globs to record besides the agents' own homes.",
     "record.agents": "The agents to record; empty means all.",
     "record.exclude": "Globs of paths that are never read.",
-    "record.batch_lines": "The most lines in one transaction while importing.",
-    "record.batch_bytes": "The most bytes in one transaction (16 MiB).",
+    "record.batch_lines": "The most lines in one transaction.",
+    "record.batch_bytes": (
+        "The most bytes in one transaction (32 MiB), but for a single longer line; logs are read 1 MiB at a time."
+    ),
     "record.batch_seconds": "What was read is written after this long at the latest, however few lines it is.",
     "record.poll_seconds": "How often files are looked at when no change was reported.",
     "record.idle_close_seconds": "How long a rotated file is kept open for what is still written to it.",

@@ -139,6 +139,7 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
 
     Raises only what its user has to put right before it can begin.
     """
+    from agenttrace.cli.errors import explained
     from agenttrace.record import health
     from agenttrace.record.recorder import Summary
 
@@ -150,15 +151,19 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
         except Exception as error:
             if _is_for_the_user(error):
                 raise
-            damaged = is_damage(error)
-            reason = f"{type(error).__name__}: {error}"
-            logger.warning("recording has failed: %s", reason, exc_info=None if restarts else error)
+            damaged, told = is_damage(error), explained(error)
+            reason = f"{type(error).__name__}: {error}" if told is None else told.problem
+            # A bug deserves its traceback, once.
+            logger.warning(
+                "recording has failed: %s", reason, exc_info=error if told is None and not restarts else None
+            )
         if time.monotonic() - began >= _WELL_AFTER:
             restarts, pause = 0, FIRST_PAUSE
         restarts += 1
         health.report(settings.home, reason, restarts=restarts)
-        again = "restart AgentTrace to try again" if damaged else f"tried again in {pause:.0f} s"
-        output.note(f"recording has failed; {again}. Everything else goes on.", "red")
+        fix = f" {told.fix}" if told is not None and told.fix else ""
+        again = "Restart AgentTrace to try again." if damaged else f"It is begun again in {pause:.0f} s."
+        output.note(f"{again} Everything else goes on.{fix}", "red")
         # A store that was rebuilt and is damaged again would be rebuilt, and kept aside, for ever.
         if stop.wait(None if damaged else pause):
             return Summary()

@@ -321,7 +321,11 @@ class Recorder:
         except OSError as error:
             self._cannot_read(file, error)
             return False
-        self._take(file, chunk)
+        before = file.position
+        if self.pipeline.lines and self.pipeline.bytes + chunk.end - before > self.settings.record.batch_bytes:
+            self._commit_or_requeue()
+        if file.position == before:  # else it was rolled back with the batch, and waits to be read again
+            self._take(file, chunk)
         return file.position < file.size or file.compressed
 
     def _note_restart(self, file: TrackedFile) -> None:
