@@ -47,6 +47,9 @@ T = TypeVar("T")
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _anything = msgspec.json.Decoder()
 _scanner = json.JSONDecoder(strict=False)
+_mender = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+#: How a JSON value can begin.
+_BEGINNINGS = frozenset(b'{["-0123456789tfnNI')
 
 
 def microseconds(moment: datetime) -> int:
@@ -99,8 +102,10 @@ def mended(raw: bytes) -> bytes | None:
     Agents cut texts in the middle of an emoji and write half a surrogate pair (``\\ud83d``), which makes a
     strict decoder refuse the whole line. Bytes that are no UTF-8 and raw control characters are met too.
     """
+    if (text := raw.lstrip()) and text[0] not in _BEGINNINGS:
+        return None
     try:
-        value = json.loads(raw.decode("utf-8", "replace"), strict=False, parse_constant=lambda _: None)
+        value = _mender.decode(raw.decode("utf-8", "replace"))
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     except (ValueError, RecursionError):
         return None
