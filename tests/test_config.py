@@ -380,7 +380,7 @@ def as_documented(default: object) -> str:
         return "none"
     if isinstance(default, str):
         return f'`"{default}"`'
-    if isinstance(default, tuple):
+    if isinstance(default, tuple | bool):
         return f"`{json.dumps(default)}`"
     return f"`{default}`"
 

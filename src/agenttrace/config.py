@@ -42,6 +42,7 @@ Login = Annotated[Literal["auto", "always", "none"], msgspec.Meta(description='o
 Currency = Annotated[Literal["native", "USD", "CNY"], msgspec.Meta(description='one of "native", "USD" and "CNY"')]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535, description="a whole number from 0 to 65535")]
 Big = Annotated[int, msgspec.Meta(ge=1, le=2**62, description="a whole number from 1")]
+Switch = Annotated[bool, msgspec.Meta(description="true or false")]
 Rate = Annotated[Decimal, msgspec.Meta(description="a number above 0, such as 7.1")]
 
 
@@ -62,8 +63,9 @@ class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
     agents: Texts = ()
     #: Globs of paths that are never read.
     exclude: Texts = ()
-    batch_lines: Positive = 10_000
-    batch_bytes: Positive = 16 * 1024 * 1024
+    #: Each commit of another process empties SQLite's cache of pages: small batches make parallel imports slow.
+    batch_lines: Positive = 20_000
+    batch_bytes: Positive = 32 * 1024 * 1024
     #: What was read is written after this long at the latest.
     batch_seconds: Seconds = 0.5
     poll_seconds: Seconds = 5.0
@@ -71,6 +73,13 @@ class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
     idle_close_seconds: Seconds = 60.0
     #: A longer line is quarantined, not loaded.
     max_line_bytes: Positive = 32 * 1024 * 1024
+    #: What a compressed log holds beyond this is not read.
+    max_unpacked_bytes: Big = 2 * 1024**3
+    #: Lines in quarantine that are kept of one file, and of all; further ones are only counted.
+    quarantine_lines_per_file: Positive = 1000
+    quarantine_lines: Positive = 100_000
+    #: Whether links in watched directories are followed out of them.
+    follow_symlinks: Switch = False
     #: Processes for a large first import; 0: as many as there are cores.
     workers: Workers = 0
     #: A working session that is silent for this long counts as interrupted.

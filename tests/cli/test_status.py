@@ -14,7 +14,7 @@ from .conftest import DATA, Program, eventually, stop
 def test_everything_is_read(recorded: Program) -> None:
     """Files, offsets and lines agree with the logs; nothing is behind."""
     status = recorded.json("status")
-    assert status["recorder"] == {"running": False, "pid": None}
+    assert status["recorder"] == {"running": False, "pid": None, "problem": None, "restarts": 0}
     assert status["file_count"] == len(status["files"]) == 14
     assert status["read_bytes"] == sum(file["size"] for file in status["files"])
     assert status["behind_bytes"] == status["lost_bytes"] == 0
@@ -23,7 +23,7 @@ def test_everything_is_read(recorded: Program) -> None:
     lines = status["lines"]
     assert lines["lines"] == lines["recorded"] + lines["duplicate"] + lines["ignored"] + lines["quarantined"]
     assert lines["recorded"] == 560
-    assert status["quarantine"] == {"open": 0, "resolved": 0, "salvaged_events": 0}
+    assert status["quarantine"] == {"open": 0, "resolved": 0, "salvaged_events": 0, "counted_only": 0}
     assert status["search_backlog"] == 0
     assert status["database_bytes"] > 0
 
@@ -73,7 +73,8 @@ def test_a_running_recorder_is_named(program: Program, background: Callable[...,
     recorder = background("record")
     eventually(lambda: program.recorder_pid() == recorder.pid, "the recorder")
     eventually(lambda: (program.home / "agenttrace.db").exists(), "the store")
-    assert program.json("status")["recorder"] == {"running": True, "pid": recorder.pid}
+    found = program.json("status")["recorder"]
+    assert found == {"running": True, "pid": recorder.pid, "problem": None, "restarts": 0}
     stop(recorder)
     assert program.json("status")["recorder"]["running"] is False
 

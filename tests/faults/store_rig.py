@@ -284,7 +284,7 @@ def _save(path: Path, lines: Iterable[bytes]) -> Path:
 
 def settings_of(home: Path, **record: float) -> Settings:
     """Settings for a data directory; small batches, so that there are many commits."""
-    flags = {f"record.{name}": value for name, value in ({"batch_lines": 1, "workers": 1} | record).items()}
+    flags = {f"record.{name}": value for name, value in ({"batch_lines": 30, "workers": 1} | record).items()}
     found = load_settings({"HOME": str(home.parent), "AGENTTRACE_HOME": str(home)}, flags)
     ensure_home(found)
     return found
@@ -312,7 +312,7 @@ def environ_of(home: Path, **more: str) -> dict[str, str]:
         "PATH": os.environ.get("PATH", ""),
         "HOME": str(home.parent),
         "AGENTTRACE_HOME": str(home),
-        "AGENTTRACE_RECORD_BATCH_LINES": "1",
+        "AGENTTRACE_RECORD_BATCH_LINES": "100",
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         **more,
     }

@@ -178,7 +178,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[], RecorderProcess]]:
     started: list[RecorderProcess] = []
 
     def begin() -> RecorderProcess:
-        started.append(RecorderProcess(rig, environ=POLL))
+        started.append(RecorderProcess(rig, environ=POLL | {"AGENTTRACE_RECORD_FOLLOW_SYMLINKS": "true"}))
         return started[-1]
 
     yield begin

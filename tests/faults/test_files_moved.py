@@ -9,6 +9,7 @@ from itertools import permutations
 
 import pytest
 
+from agenttrace.config import load_settings
 from faults.rig import EXACT, Rig, age, append, bare_line, claude_line, line, lines, overwrite, replace
 
 
@@ -266,7 +267,8 @@ def test_symbolic_links(rig: Rig, how: str) -> None:
 
 
 def test_link_to_another_target(rig: Rig, how: str) -> None:
-    """``current.jsonl`` points to one file after the other, outside what is watched."""
+    """``current.jsonl`` points to one file after the other, outside what is watched, and links are to be followed."""
+    rig.settings = load_settings(rig.environ, {"record.follow_symlinks": True})
     (rig.root / "store").mkdir()
     link = rig.logs / "current.jsonl"
     written: list[bytes] = []
@@ -282,6 +284,23 @@ def test_link_to_another_target(rig: Rig, how: str) -> None:
         rig.leave(how)
     rig.look()
     assert rig.verdict(written) == EXACT
+
+
+def test_a_link_in_the_place_of_a_log(rig: Rig, how: str) -> None:
+    """Nothing is read of what it leads to, whatever stood there before."""
+    append(rig.path(), written := lines(0, 5), b'{"v":1')
+    rig.look()
+    rig.leave(how)
+    (rig.root / "secret").write_bytes(b"".join(lines(0, 5)) + b"root:secret\n" * 5)
+    rig.path().unlink()
+    rig.path().symlink_to(rig.root / "secret")
+    for _ in range(3):
+        rig.look()
+        rig.recorder.see_path(str(rig.path().resolve()))
+        rig.leave(how)
+    rig.look()
+    assert rig.verdict(written) == EXACT
+    assert rig.quarantined() == []
 
 
 def test_hard_links(rig: Rig, how: str) -> None:

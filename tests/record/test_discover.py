@@ -77,12 +77,43 @@ def test_each_file_once(tmp_path: Path) -> None:
     assert len(list_files([Root(tmp_path)]).files) == 1
 
 
-def test_linked_directory_outside(tmp_path: Path) -> None:
-    """A linked directory is looked through, and its files go by their real paths."""
-    path = make(tmp_path / "outside" / "deep" / "a.jsonl")
+def test_links_out_of_what_is_watched(tmp_path: Path) -> None:
+    """They are not followed, and said; if asked for they are, and their files go by their real paths."""
+    outside, logs = tmp_path / "outside", tmp_path / "logs"
+    path, secret = make(outside / "deep" / "a.jsonl"), make(outside / "secret")
+    logs.mkdir()
+    (logs / "link").symlink_to(outside / "deep")
+    (logs / "x.jsonl").symlink_to(secret)
+    (logs / "readme").symlink_to(secret)
+    listing = list_files([Root(logs)])
+    assert listing.files == []
+    assert sorted(listing.links) == [(str(logs / "link"), str(outside / "deep")), (str(logs / "x.jsonl"), str(secret))]
+    asked = list_files([Root(logs)], follow=True)
+    assert (sorted(one.path for one in asked.files), asked.links) == ([str(path), str(secret)], [])
+
+
+def test_links_between_what_is_watched(tmp_path: Path) -> None:
+    """Where another root covers it, it is read anyway."""
+    path = make(tmp_path / "two" / "a.jsonl")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "link").symlink_to(tmp_path / "two")
+    listing = list_files([Root(tmp_path / "one"), Root(tmp_path / "two")])
+    assert ([one.path for one in listing.files], listing.links) == ([str(path)], [])
+
+
+def test_a_named_path_may_be_a_link(tmp_path: Path) -> None:
+    """A file or a directory that the user named; what a pattern matches is not named."""
+    path = make(tmp_path / "outside" / "a.jsonl")
     (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "link").symlink_to(tmp_path / "outside")
-    assert [one.path for one in list_files([Root(tmp_path / "logs")]).files] == [str(path)]
+    (tmp_path / "logs" / "link").symlink_to(path.parent)
+    (tmp_path / "logs" / "x.jsonl").symlink_to(path)
+    for named in ("link", "x.jsonl", "link/a.jsonl"):
+        assert [one.path for one in list_files(named_roots([str(tmp_path / "logs" / named)])).files] == [str(path)]
+    for pattern in ("*.jsonl", "*", "**/*.jsonl", "l?nk"):
+        roots = named_roots([str(tmp_path / "logs" / pattern)])
+        assert list_files(roots).files == []
+        assert list_files(roots).links
+        assert [one.path for one in list_files(roots, follow=True).files] == [str(path)]
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

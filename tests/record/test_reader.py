@@ -316,6 +316,41 @@ def test_whoever_stops_has_had_it(tmp_path: Path, offsets: PersistentOffsetStore
     assert read(path, offsets) == [2, 3]
 
 
+def test_a_crash_repeats_at_most_the_record_at_work(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
+    """How far it came is saved with every record, not at the end."""
+    path = tmp_path / "a.jsonl"
+    write(path, *range(10))
+    records = IncrementalJSONLReader(path, offsets).read_new_records()
+    assert [next(records).data["n"] for _ in range(4)] == [0, 1, 2, 3]
+    # The caller is still busy with the last one; nothing of this process is run any more.
+    assert read(path, offsets) == [3, 4, 5, 6, 7, 8, 9]
+    records.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_file_rewritten_behind_its_beginning_is_read_from_its_start(
+    tmp_path: Path, offsets: PersistentOffsetStore, again: bool
+) -> None:
+    """The same first kilobyte, and as long: the end of what was read tells it."""
+    path = tmp_path / "a.jsonl"
+    write(path, *range(1000, 1500))
+    kept = IncrementalJSONLReader(path, offsets)
+    assert len(list(kept.read_new_records())) == 500
+    write(path, *range(1000, 1300), *range(5300, 5500), 7777, mode="wb")
+    reader_ = kept if again else IncrementalJSONLReader(path, offsets)
+    assert [record.data["n"] for record in reader_.read_new_records()][-2:] == [5499, 7777]
+    assert reader_.current_offset == path.stat().st_size
+    assert read(path, offsets) == []
+
+
+def test_offsets_of_other_programs_are_gone_on_from(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
+    """They know the beginning of the file alone."""
+    path = tmp_path / "a.jsonl"
+    write(path, 1, 2)
+    offsets.save_offset(str(path), 9, path.stat().st_size, path.stat().st_ino)
+    assert read(path, offsets) == [2]
+
+
 @pytest.mark.parametrize("numbers", [(7,), tuple(range(50, 90))])
 def test_replaced_file_is_read_from_its_start(
     tmp_path: Path, offsets: PersistentOffsetStore, numbers: tuple[int, ...]

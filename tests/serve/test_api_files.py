@@ -169,7 +169,7 @@ def test_without_a_store_there_is_no_quarantine(logs: Logs) -> None:
     """An empty list, nothing to try, and no store made by asking."""
 
     async def body(client: Client) -> None:
-        assert await client.json("/quarantine") == {"items": [], "next": None, "open": 0}
+        assert await client.json("/quarantine") == {"items": [], "next": None, "open": 0, "counted_only": 0}
         assert (await client.json("/files"))["items"] == []
         assert (await client.get("/quarantine/1")).status == 404
         assert (await client.post("/quarantine/retry", {"ids": None})).json() == {"asked": 0}
@@ -359,7 +359,7 @@ def test_a_line_that_the_program_cannot_cope_with_ends_no_recorder(logs: Logs, m
             patch.setattr(type(native), "decode", fail)
             await client.post("/quarantine/retry", {"ids": None})
             await eventually(lambda: _finished(client))
-        assert set(await _results(client)) == {"unchanged: ZeroDivisionError while it was read"}
+        assert set(await _results(client)) == {"unchanged: cannot be recorded: ZeroDivisionError"}
         logs.append("one", "turn.end", ts=40.0)
         await eventually(lambda: _read_up(client))
         await client.post("/quarantine/retry", {"ids": None})

@@ -12,6 +12,7 @@ from agenttrace.cli.errors import CommandError
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 from agenttrace.views.quarantine import entry_fields
+from agenttrace.views.status import counted_only
 
 if TYPE_CHECKING:
     import sqlite3
@@ -44,12 +45,16 @@ def list_entries(
 
     with opening.reading(opening.settings()) as connection:
         found = entries(connection, resolved=everything, limit=limit or -1)
+        counted = counted_only(connection)
     if as_json:
         output.print_json([entry_fields(entry) for entry in found])
     elif not found:
         output.say("Nothing is in quarantine: every line was understood.")
     else:
         _show_list(found)
+    if counted:
+        told = figures.counted(counted, "further line")
+        output.note(f"{told} could not be understood either: only counted, by record.quarantine_lines and its like.")
 
 
 def _show_list(found: list[Entry]) -> None:

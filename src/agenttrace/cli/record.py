@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import glob
+import logging
 import os
 import sqlite3
 import sys
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.record.lock import RecorderLock
     from agenttrace.record.recorder import Recorder, Summary
+
+logger = logging.getLogger(__name__)
+
+#: Recording that failed is begun again after so many seconds, each time after longer.
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+#: Having lived so long, it counts as well.
+_WELL_AFTER = 60.0
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -65,11 +73,11 @@ def record(
     with recording(settings) as (lock, stop):
         if once:
             work = partial(import_now, settings, lock, stop, paths=chosen, agent=name, quiet=as_json, index=index)
+            summary = rebuilding(settings, work)
+            apply_retention(settings, stop)
         else:
             work = partial(follow, settings, lock, stop, paths=chosen, agent=name, quiet=as_json, export=True)
-        summary = rebuilding(settings, work)
-        if once:
-            apply_retention(settings, stop)
+            summary = keep_recording(settings, stop, work)
     if as_json:
         output.print_json(summary)
     elif once:
@@ -105,20 +113,81 @@ def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
 
     The caller holds the recorder's lock.
     """
-    from agenttrace.record.discover import list_files
     from agenttrace.record.recovery import finish_interrupted, recover
-    from agenttrace.store.database import CorruptStoreError, is_corruption
+    from agenttrace.store.database import CorruptStoreError
 
     finish_interrupted(settings.home)
     try:
-        return work()
+        return _well(settings, work)
     except (CorruptStoreError, sqlite3.Error) as error:
-        if not isinstance(error, CorruptStoreError) and not is_corruption(error):
+        if not is_damage(error):
             raise
     # Not inside the except block: the error's frames would keep the damaged store open.
-    logs = [found.path for found in list_files(places.roots(settings), settings.record.exclude).files]
+    logs = [found.path for found in places.logs(settings).files]
     recover(settings.home, timezone=settings.usage.timezone, logs=logs)
-    return work()
+    return _well(settings, work)
+
+
+def _well(settings: Settings, work: Callable[[], Summary]) -> Summary:
+    from agenttrace.record import health
+
+    summary = work()
+    health.clear(settings.home)
+    return summary
+
+
+def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[], Summary]) -> Summary:
+    """Do the work; whatever makes it fail is told, and it is begun again after a while: a server may run beside it.
+
+    Raises only what its user has to put right before it can begin.
+    """
+    from agenttrace.cli.errors import explained
+    from agenttrace.record import health
+    from agenttrace.record.recorder import Summary
+
+    restarts, pause = 0, FIRST_PAUSE
+    while True:
+        began = time.monotonic()
+        try:
+            return rebuilding(settings, work)
+        except Exception as error:
+            if _is_for_the_user(error):
+                raise
+            damaged, told = is_damage(error), explained(error)
+            reason = f"{type(error).__name__}: {error}" if told is None else told.problem
+            # A bug deserves its traceback, once.
+            logger.warning(
+                "recording has failed: %s", reason, exc_info=error if told is None and not restarts else None
+            )
+        if time.monotonic() - began >= _WELL_AFTER:
+            restarts, pause = 0, FIRST_PAUSE
+        restarts += 1
+        health.report(settings.home, reason, restarts=restarts)
+        fix = f" {told.fix}" if told is not None and told.fix else ""
+        again = "Restart AgentTrace to try again." if damaged else f"It is begun again in {pause:.0f} s."
+        output.note(f"{again} Everything else goes on.{fix}", "red")
+        # A store that was rebuilt and is damaged again would be rebuilt, and kept aside, for ever.
+        if stop.wait(None if damaged else pause):
+            return Summary()
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether the store itself is damaged."""
+    from agenttrace.store.database import CorruptStoreError, is_corruption
+
+    return isinstance(error, CorruptStoreError) or (isinstance(error, sqlite3.Error) and is_corruption(error))
+
+
+def _is_for_the_user(error: Exception) -> bool:
+    """Whether trying again cannot help: the settings or the command are wrong, or the program is too old."""
+    from click.exceptions import ClickException, Exit
+
+    from agenttrace.cli.errors import CommandError
+    from agenttrace.config import SettingsError
+    from agenttrace.store.database import NewerStoreError
+
+    return isinstance(error, SettingsError | NewerStoreError | CommandError | ClickException | Exit)
 
 
 # -- importing ------------------------------------------------------------------------------------------------
@@ -266,7 +335,8 @@ def _watch(recorder: Recorder, stop: threading.Event, *, quiet: bool) -> None:
 def _say_what_is_followed(recorder: Recorder) -> None:
     from agenttrace.record.discover import list_files
 
-    found = list_files(recorder.roots, recorder.settings.record.exclude).files
+    record = recorder.settings.record
+    found = list_files(recorder.roots, record.exclude, follow=record.follow_symlinks).files
     if found:
         size = figures.size(sum(file.size for file in found))
         output.say(f"Following {figures.counted(len(found), 'log file')}, {size}, and every new one.", "bold")

@@ -57,6 +57,8 @@ def _show(found: dict[str, Any]) -> None:
         _fact(
             "recorder", "not running; start it with: agenttrace up, or for good: agenttrace service install", "yellow"
         )
+    if found["recorder"]["problem"] is not None:
+        _fact("problem", f"recording fails and is tried again: {found['recorder']['problem']}", "red")
     behind = found["behind_bytes"]
     lag = (
         "nothing is behind"
@@ -99,18 +101,23 @@ def _fact(name: str, value: str, style: str = "") -> None:
 
 
 def _show_problems(found: dict[str, Any]) -> None:
-    waiting = found["quarantine"]["open"]
-    if waiting:
-        _fact(
-            "quarantine", f"{figures.counted(waiting, 'entry', 'entries')}; see: agenttrace quarantine list", "yellow"
-        )
+    waiting, counted = found["quarantine"]["open"], found["quarantine"]["counted_only"]
+    if waiting or counted:
+        more = f", {figures.counted(counted, 'further line')} only counted" if counted else ""
+        entries = figures.counted(waiting, "entry", "entries")
+        _fact("quarantine", f"{entries}{more}; see: agenttrace quarantine list", "yellow")
     if found["lost_bytes"]:
         _fact("lost", f"{figures.size(found['lost_bytes'])} were cut off before they could be read", "red")
-    for each in found["unreadable"][:10]:
-        _fact("unreadable", f"{each['path']}: {each['reason']}", "red")
-    more = len(found["unreadable"]) - 10
-    if more > 0:
-        _fact("", f"and {more} more")
+    _show_some("unreadable", [f"{each['path']}: {each['reason']}" for each in found["unreadable"]], "red")
+    links = [f"{each['path']} leads to {each['target']}: not followed" for each in found["links_not_followed"]]
+    _show_some("links", links, "yellow")
+
+
+def _show_some(name: str, lines: list[str], style: str) -> None:
+    for line in lines[:10]:
+        _fact(name, line, style)
+    if len(lines) > 10:
+        _fact("", f"and {len(lines) - 10} more")
 
 
 def _show_tiers(dedup: dict[str, Any]) -> None:

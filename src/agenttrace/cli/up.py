@@ -55,7 +55,7 @@ def up(
     ] = False,
 ) -> None:
     """Record everything on this machine, show it in the browser, serve and run applications, in the foreground."""
-    from agenttrace.cli.record import follow, import_now, rebuilding, recording
+    from agenttrace.cli.record import follow, import_now, keep_recording, recording
     from agenttrace.config import load_settings
 
     output.show_warnings()
@@ -66,12 +66,12 @@ def up(
             output.print_json({"found": found, "destinations": _destinations(settings)}, one_line=True)
         else:
             show_found(found)
-        rebuilding(settings, lambda: import_now(settings, lock, stop, quiet=as_json))
+        keep_recording(settings, stop, lambda: import_now(settings, lock, stop, quiet=as_json))
         if stop.is_set():
             raise typer.Exit(INTERRUPTED)
         if not as_json:
             _next_steps(any(each["sessions"] for each in found))
-        summary = rebuilding(settings, lambda: follow(settings, lock, stop, quiet=as_json, export=True))
+        summary = keep_recording(settings, stop, lambda: follow(settings, lock, stop, quiet=as_json, export=True))
         if as_json:
             output.print_json(summary, one_line=True)
 
@@ -117,13 +117,12 @@ def _not_serving(error: BaseException) -> None:
 def what_is_there(settings: Settings) -> list[dict[str, object]]:
     """Sessions and bytes of each agent, with nothing read but the beginnings of files that are new."""
     from agenttrace.record.agents import AGENTS
-    from agenttrace.record.discover import list_files
 
     agents = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
     sessions: dict[str, set[str]] = {agent.name: set() for agent in agents}
     sizes = dict.fromkeys(sessions, 0)
     known = _known_sources(settings)
-    for found in list_files(places.roots(settings), settings.record.exclude).files:
+    for found in places.logs(settings).files:
         agent, session = known.get(found.path) or _whose(agents, found)
         if agent in sessions:
             sessions[agent].add(session)

@@ -6,6 +6,7 @@ session's compressed lines brings them back, each to the span it belongs to.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +17,10 @@ from agenttrace import ids
 from agenttrace.model import Event, Session
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Agent, Content, Source, TellsAttributes
+from agenttrace.record.bad_lines import is_a_lines_fault
 from agenttrace.store.reading import RawLine, SpanView, file_source, line_of_event, raw_lines
+
+logger = logging.getLogger(__name__)
 
 
 class Said(NamedTuple):
@@ -43,10 +47,15 @@ class Interpreter:
         if source is None or source.agent not in self._agents:
             return None
         agent = self._agents[source.agent]
-        event = agent.decode(line.raw, source)
-        if not isinstance(event, Event):
+        try:
+            event = agent.decode(line.raw, source)
+            contents = agent.content(event, source) if isinstance(event, Event) else []
+        except Exception as error:
+            if not is_a_lines_fault(error):
+                raise
+            logger.warning("cannot read line %d of %s: %s", line.event_no, path, error)
             return None
-        return Said(line, event, source, path, agent.content(event, source))
+        return Said(line, event, source, path, contents) if isinstance(event, Event) else None
 
     def _source(self, file_id: int) -> tuple[str, Source | None]:
         if file_id not in self._sources:

@@ -14,7 +14,7 @@ import re
 import sqlite3
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,11 @@ class Tiers:
 
     def _refresh(self, candidate: bytes) -> None:
         self._recent.move_to_end(candidate)
+
+    def count_from(self, counted: Mapping[str, int]) -> None:
+        """Take back what was counted since: those look-ups are done again."""
+        self.hits = {tier: counted.get(f"dedup_{tier}_hits", 0) for tier in self.hits}
+        self.misses = counted.get("dedup_misses", 0)
 
     def remember_later(self, event_ids: Iterable[bytes]) -> None:
         """Enter ids into L1 as soon as somebody asks it."""

@@ -20,11 +20,11 @@ logger = logging.getLogger(__name__)
 _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 
 _UPSERT = """
-INSERT INTO file_offsets (filepath, offset, inode, fingerprint, file_size, last_read_at, read_count)
-VALUES (?, ?, ?, ?, ?, ?, 1)
+INSERT INTO file_offsets (filepath, offset, inode, fingerprint, file_size, last_read_at, tail_hash, read_count)
+VALUES (?, ?, ?, ?, ?, ?, ?, 1)
 ON CONFLICT (filepath) DO UPDATE SET
     offset = excluded.offset, inode = excluded.inode, fingerprint = excluded.fingerprint,
-    file_size = excluded.file_size, last_read_at = excluded.last_read_at,
+    file_size = excluded.file_size, last_read_at = excluded.last_read_at, tail_hash = excluded.tail_hash,
     read_count = file_offsets.read_count + 1
 """
 
@@ -70,8 +70,22 @@ class PersistentOffsetStore:
         """
         if fingerprint is None or fp.identity_length(fingerprint) is None:
             fingerprint = _identity_of(filepath) or fingerprint
+        self._write(filepath, offset, inode, fingerprint, file_size, time.time(), None)
+
+    def save_read(self, filepath: str, mark: fp.Mark, file_size: int, inode: int | None) -> None:
+        """Remember how far ``filepath`` was read, and how that part ends: a rewritten file is told by it."""
+        self._write(filepath, mark.end, inode, mark.identity, file_size, time.time(), mark.ending)
+
+    def _write(self, *values: object) -> None:
         with self._lock, transaction(self._connection):
-            self._connection.execute(_UPSERT, (filepath, offset, inode, fingerprint, file_size, time.time()))
+            self._connection.execute(_UPSERT, values)
+
+    def ending(self, filepath: str) -> str | None:
+        """How the part of a file ends that was read, where that is known."""
+        query = "SELECT tail_hash FROM file_offsets WHERE filepath = ?"
+        with self._lock:
+            row = self._connection.execute(query, (filepath,)).fetchone()
+        return None if row is None else row[0]
 
     def get_offset(self, filepath: str) -> FileOffset:
         """Where reading stands; a file never seen stands at 0."""

@@ -22,8 +22,10 @@ from agenttrace.ids import line_key, session_number, trace_event_id
 from agenttrace.model import Event, Session
 from agenttrace.record import acts
 from agenttrace.record.agents.contract import Agent, RepeatsUsage, Source, Unusable
+from agenttrace.record.bad_lines import BadLineError, blame, is_a_lines_fault
 from agenttrace.record.dedup import SessionIds, Tiers
 from agenttrace.record.fold import Folder, StreamState
+from agenttrace.record.quarantine_rows import COMPRESSION_LEVEL, LIMITS, QuarantineLimits, QuarantineRows, digest_of
 from agenttrace.record.reader import BOM, Chunk
 from agenttrace.record.trace_homes import TraceHomes, is_joined
 from agenttrace.record.tracked import FileRow, TrackedFile, row_values
@@ -32,9 +34,6 @@ from agenttrace.store.ledger import Claim
 from agenttrace.store.totals import told_row
 from agenttrace.store.writing import Batch, load_session, load_stream, span_row, write_batch
 
-COMPRESSION_LEVEL = 1
-#: Of a quarantined line, this much is kept; the place in the file is always kept.
-QUARANTINE_BYTES = 1 << 20
 #: Sessions whose folding state stays in memory between batches.
 SESSIONS_IN_MEMORY = 500
 #: A session without a new line for this long is not held in memory.
@@ -81,6 +80,7 @@ class Pipeline:
         compressor: Executor | None = None,
         recent_size: int = 10_000,
         alone: bool = True,
+        limits: QuarantineLimits = LIMITS,
     ) -> None:
         self.connection = connection
         self.agents = agents
@@ -96,11 +96,17 @@ class Pipeline:
         #: Agent and id of every session of which something was taken.
         self.sessions: set[tuple[str, str]] = set()
         self._files: dict[int, TrackedFile] = {}
+        self._quarantine = QuarantineRows(connection, limits)
+        #: Lines of which is known that they cannot be recorded: digest and reason by file and place.
+        self._bad: dict[int, dict[int, tuple[bytes, str]]] = {}
+        #: The line that the batch begins with.
+        self.first: tuple[TrackedFile, int, bytes] | None = None
         self._batch = Batch()
         self._blocks: list[tuple[tuple[Any, ...], Future[bytes] | bytes]] = []
         self._counted: dict[str, int] = {}
         self.lines = 0
-        self.bytes = 0
+        #: Of what is stored, and of what was read.
+        self.bytes = self.read_bytes = 0
         self._began = 0.0
 
     # -- collecting -------------------------------------------------------------------------------------------
@@ -114,9 +120,13 @@ class Pipeline:
             self._notice_others()
         self._files[file.row.file_id] = file
         self._take_link(source)
+        start = file.position
+        if self.first is None and chunk.lines:
+            self.first = (file, chunk.offsets[0], chunk.lines[0])
         _Intake(self, file, source, chunk).run()
         file.position = chunk.end
-        self.lines += len(chunk.lines)
+        self.lines += len(chunk.lines) + (chunk.oversized is not None)
+        self.read_bytes += chunk.end - start
 
     def _notice_others(self) -> None:
         """Somebody else changed the store (a session was pruned): what is remembered of it may be wrong.
@@ -155,10 +165,16 @@ class Pipeline:
         """The files of the batch."""
         return list(self._files.values())
 
+    def refuse(self, file: TrackedFile, offset: int, raw: bytes, reason: str) -> bool:
+        """Have a line set aside when it is read again, because it cannot be recorded; False if it was to be already."""
+        bad = self._bad.setdefault(file.row.file_id, {})
+        known = bad.get(offset)
+        bad[offset] = (digest_of(raw), reason)
+        return known is None or known[0] != bad[offset][0]
+
     def quarantine(self, file: TrackedFile, offset: int, raw: bytes, reason: str, salvaged: int = 0) -> bool:
         """Set a line aside; False if that very line was set aside before."""
-        digest = hashlib.sha256(raw).digest()[:16]
-        return self.quarantine_unread(file, offset, len(raw), digest, reason, raw[:QUARANTINE_BYTES], salvaged)
+        return self.quarantine_unread(file, offset, len(raw), digest_of(raw), reason, raw, salvaged)
 
     def quarantine_unread(
         self,
@@ -171,17 +187,14 @@ class Pipeline:
         salvaged: int = 0,
     ) -> bool:
         """Set a line aside that was not loaded."""
-        file_id = file.row.file_id
-        known = self.connection.execute(
-            "SELECT 1 FROM quarantine WHERE file_id = ? AND offset = ? AND digest = ?", (file_id, offset, digest)
-        ).fetchone()
-        if known is not None:
-            return False
-        data = None if raw is None else zstandard.compress(raw, COMPRESSION_LEVEL)
-        self._batch.quarantine.append(
-            (file_id, file.row.filepath, file.generation, offset, length, digest, reason, salvaged, time.time(), data)
-        )
-        return True
+        fresh, row = self._quarantine.add(file, offset, length, digest, reason, raw, salvaged)
+        if row is not None:
+            self._batch.quarantine.append(row)
+        return fresh
+
+    def resolve(self, file: TrackedFile, reason: str) -> None:
+        """Have what was set aside of a file for this reason marked as read, with the batch."""
+        self._batch.resolved.append((time.time(), file.row.file_id, reason))
 
     def live_session(self, agent: str, session_id: str) -> LiveSession:
         """The session, from memory, from the store, or new."""
@@ -298,6 +311,8 @@ class Pipeline:
         return totals | {"dedup_misses": self.tiers.misses}
 
     def _forget_batch(self) -> None:
+        for file_id in self._files:
+            self._bad.pop(file_id, None)
         self._counted = self._tier_totals()
         self.tiers.remember_later([row[0] for row in self._batch.events[-self.tiers.recent_size :]])
         for live in self._sessions.values():
@@ -307,10 +322,15 @@ class Pipeline:
                 live.parts = []
                 for folder in live.folders.values():
                     folder.taken()
+        self._end_batch()
+
+    def _end_batch(self) -> None:
         self._batch = Batch()
         self._blocks = []
         self._files = {}
-        self.lines = self.bytes = 0
+        self._quarantine.forget()
+        self.first = None
+        self.lines = self.bytes = self.read_bytes = 0
         self._began = 0.0
 
     def _trim(self) -> None:
@@ -333,12 +353,9 @@ class Pipeline:
         for file in self._files.values():
             file.roll_back()
         self.tiers.forget()
+        self.tiers.count_from(self._counted)
         self._sessions.clear()
-        self._batch = Batch()
-        self._blocks = []
-        self._files = {}
-        self.lines = self.bytes = 0
-        self._began = 0.0
+        self._end_batch()
 
     # -- used by an intake ------------------------------------------------------------------------------------
 
@@ -409,13 +426,23 @@ class _Intake:
         counts["lines"] += len(chunk.lines)
         if chunk.oversized is not None:
             self._oversized(*chunk.oversized)
+        if chunk.refused is not None:
+            counts["lines"] += 1
+            self._set_aside_unread(chunk.end, 0, digest_of(b""), chunk.refused)
         events = self._decode()
         known = self._known(events)
         self._beginning(events)
-        for entry in events:
-            fresh = self._record(entry, known)
-            if entry[4]:
-                counts["recorded" if fresh else "duplicate"] += 1
+        try:
+            for entry in events:
+                fresh = self._record(entry, known)
+                if entry[4]:
+                    counts["recorded" if fresh else "duplicate"] += 1
+        except Exception as error:
+            if not is_a_lines_fault(error):
+                raise
+            place = chunk.offsets.index(entry[1])
+            before = self.pipeline.lines + place
+            raise BadLineError(self.file, entry[1], chunk.lines[place], error, before) from error
         self._facts()
         if self.kept:
             self.pipeline._add_block(self.file, self.block_id, self.kept, self.kept_offsets)
@@ -426,22 +453,29 @@ class _Intake:
         events: list[_Entry] = []
         decode, source, prefix = self.agent.decode, self.source, self.live.prefix
         sha256 = hashlib.sha256
+        bad = self.pipeline._bad.get(self.file.row.file_id)
         for raw, offset in zip(self.chunk.lines, self.chunk.offsets, strict=True):
+            if bad is not None and offset in bad and bad[offset][0] == digest_of(raw):
+                self._set_aside(raw, offset, Unusable(bad[offset][1], harmless=False), events)
+                continue
             if offset == 0:
                 raw = raw.removeprefix(BOM)
             if not raw.isascii() and (reason := _utf8_error(raw)) is not None:
                 self._set_aside(raw, offset, Unusable(reason, harmless=False), events)
                 continue
-            event = decode(raw, source)
-            if type(event) is Event:
-                if event.key is not None and event.session is None and event.trace is None:
-                    text = f"{event.type}:key:{event.key}".encode("utf-8", "surrogatepass")
-                    events.append((raw, offset, event, sha256(prefix + text).digest()[:16], True))
-                else:
-                    events.append((raw, offset, event, self._identify(raw, event, 0), True))
-            else:
-                assert isinstance(event, Unusable)
-                self._set_aside(raw, offset, event, events)
+            try:
+                event = decode(raw, source)
+                if type(event) is Event:
+                    if event.key is not None and event.session is None and event.trace is None:
+                        text = f"{event.type}:key:{event.key}".encode("utf-8", "surrogatepass")
+                        events.append((raw, offset, event, sha256(prefix + text).digest()[:16], True))
+                    else:
+                        events.append((raw, offset, event, self._identify(raw, event, 0), True))
+                    continue
+            except Exception as error:
+                event = _refusal(error)
+            assert isinstance(event, Unusable)
+            self._set_aside(raw, offset, event, events)
         return events
 
     def _identify(self, raw: bytes, event: Event, ordinal: int) -> bytes:
@@ -467,16 +501,20 @@ class _Intake:
         fresh = self.pipeline.quarantine(self.file, offset, raw, what.reason, len(what.salvaged))
         counts["quarantined" if fresh else "duplicate"] += 1
         for piece in what.salvaged:
-            event = self.agent.decode(piece, self.source)
-            if isinstance(event, Event):
-                events.append((piece, offset, event, self._identify(piece, event, 0), False))
+            try:
+                event = self.agent.decode(piece, self.source)
+                if isinstance(event, Event):
+                    events.append((piece, offset, event, self._identify(piece, event, 0), False))
+            except Exception as error:
+                _refusal(error)  # the whole line is set aside
 
     def _oversized(self, offset: int, length: int, digest: bytes) -> None:
-        counts = self.file.counts
-        counts["lines"] += 1
-        reason = f"line too long ({length:,} bytes)"
+        self.file.counts["lines"] += 1
+        self._set_aside_unread(offset, length, digest, f"line too long ({length:,} bytes)")
+
+    def _set_aside_unread(self, offset: int, length: int, digest: bytes, reason: str) -> None:
         fresh = self.pipeline.quarantine_unread(self.file, offset, length, digest, reason)
-        counts["quarantined" if fresh else "duplicate"] += 1
+        self.file.counts["quarantined" if fresh else "duplicate"] += 1
 
     def _known(self, events: list[_Entry]) -> set[bytes]:
         """The ids recorded before this chunk. Repeats inside the chunk show when they are recorded."""
@@ -592,6 +630,13 @@ class _Intake:
         if source.stream == "main":
             session.title = source.title or session.title
             session.model = session.model or source.model
+
+
+def _refusal(error: Exception) -> Unusable:
+    """What to do with a line whose decoding failed; raises what is no fault of the line."""
+    if not is_a_lines_fault(error):
+        raise error
+    return Unusable(blame(error), harmless=False)
 
 
 def _utf8_error(raw: bytes) -> str | None:

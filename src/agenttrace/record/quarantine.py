@@ -9,7 +9,6 @@ Trying is the work of whoever holds the recorder's lock. Others ask for it in th
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import sqlite3
 import time
@@ -24,19 +23,19 @@ from agenttrace.config import Settings
 from agenttrace.model import Event
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Source
+from agenttrace.record.bad_lines import BadLineError, blame, is_a_lines_fault
 from agenttrace.record.calendar import day_finder
 from agenttrace.record.offsets import path_on_disk
 from agenttrace.record.pipeline import Pipeline
 from agenttrace.record.positioned import pread
-from agenttrace.record.reader import BOM, Chunk
+from agenttrace.record.quarantine_rows import UNRECOGNISED
+from agenttrace.record.reader import BOM, UNPACKED_LIMIT, Chunk
+from agenttrace.record.recognition import openings, recognised
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.tracked import FileRow, TrackedFile
 from agenttrace.store.database import transaction
 
-logger = logging.getLogger(__name__)
-
 _FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
-_UNRECOGNISED = "format not recognised"
 
 _COLUMNS = (
     "quarantine_id, file_id, filepath, offset, length, digest, reason, salvaged, found_at, resolved_at, "
@@ -126,7 +125,7 @@ def retry(connection: sqlite3.Connection, settings: Settings, chosen: Sequence[E
     The caller holds the recorder's lock.
     """
     second = _SecondTry(connection, settings)
-    outcomes = [second.outcome(entry) for entry in sorted(chosen)]
+    outcomes = [second.whatever_comes(entry) for entry in sorted(chosen)]
     _read_again(settings, outcomes)
     return outcomes
 
@@ -189,19 +188,20 @@ class _SecondTry:
             return Outcome(entry, "resolved")
         try:
             return self.outcome(entry)
-        except (sqlite3.Error, OSError):
-            raise
         except Exception as error:
-            logger.exception("trying entry %d of the quarantine again failed", entry.quarantine_id)
+            if not is_a_lines_fault(error):
+                raise
             self._pipeline.roll_back()
-            return Outcome(entry, "unchanged", f"{type(error).__name__} while it was read")
+            return Outcome(entry, "unchanged", str(error) if isinstance(error, BadLineError) else blame(error))
 
     def outcome(self, entry: Entry) -> Outcome:
         row = self._file_row(entry.file_id)
         if row is None:
             return Outcome(entry, "unchanged", "its file is unknown by now")
-        if entry.reason == _UNRECOGNISED:
+        if entry.reason == UNRECOGNISED:
             return self._try_file(entry, row)
+        if entry.reason.startswith(UNPACKED_LIMIT):
+            return self._try_rest(entry, row)
         raw = whole_line(entry, self._settings.record.max_line_bytes)
         if raw is None:
             return Outcome(entry, "unchanged", "the whole line was not kept and is not in its file any more")
@@ -257,16 +257,37 @@ class _SecondTry:
     def _try_file(self, entry: Entry, row: FileRow) -> Outcome:
         """A file that nobody recognised: if somebody does now, the next recording reads it from its start."""
         try:
-            with Path(row.filepath).open("rb") as stream:
-                head = stream.read(65_536)
+            known = self._is_known(row.filepath)
         except OSError as error:
             return Outcome(entry, "unchanged", error.strerror or str(error))
-        if not any(agent.recognise(Path(row.filepath), head) for agent in self._agents.values()):
-            return Outcome(entry, "unchanged", _UNRECOGNISED)
+        if not known:
+            return Outcome(entry, "unchanged", UNRECOGNISED)
         with transaction(self._connection):
             self._connection.execute(
-                "UPDATE file_offsets SET offset = 0, lines = 0, quarantined = 0, fingerprint = NULL, tail_hash = NULL, "
-                "source = NULL WHERE file_id = ?",
+                "UPDATE file_offsets SET offset = 0, lines = 0, quarantined = 0, counted_only = 0, counted_end = 0, "
+                "fingerprint = NULL, tail_hash = NULL, source = NULL WHERE file_id = ?",
+                (row.file_id,),
+            )
+        self._resolve(entry)
+        return Outcome(entry, "reread")
+
+    def _is_known(self, path: str) -> bool:
+        file = TrackedFile(path, FileRow(filepath=path), self._settings.record.max_line_bytes)
+        try:
+            file.renew()
+            agents = list(self._agents.values())
+            return any(recognised(agents, Path(path), opening) is not None for opening in openings(file))
+        finally:
+            file.close()
+
+    def _try_rest(self, entry: Entry, row: FileRow) -> Outcome:
+        """The rest of a compressed file: if it may be read now, the next recording goes on with it."""
+        if self._settings.record.max_unpacked_bytes <= entry.offset:
+            return Outcome(entry, "unchanged", entry.reason)
+        with transaction(self._connection):
+            self._connection.execute(
+                "UPDATE file_offsets SET tail_hash = NULL, lines = lines - 1, quarantined = quarantined - 1 "
+                "WHERE file_id = ?",
                 (row.file_id,),
             )
         self._resolve(entry)

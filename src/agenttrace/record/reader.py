@@ -23,7 +23,7 @@ import zstandard
 
 from agenttrace.record import fingerprint as fp
 from agenttrace.record.agents.contract import Source
-from agenttrace.record.offsets import PersistentOffsetStore
+from agenttrace.record.offsets import FileOffset, PersistentOffsetStore
 from agenttrace.record.positioned import pread
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,8 @@ CHUNK_BYTES = 1 << 20
 #: Descriptors kept open at most; files idle longest give theirs back first.
 OPEN_FILES = 1024
 BOM = b"\xef\xbb\xbf"
+#: How the reason begins why the rest of a compressed file is not read.
+UNPACKED_LIMIT = "unpacked it is larger than record.max_unpacked_bytes"
 
 
 @dataclass(frozen=True)
@@ -47,24 +49,26 @@ class Chunk:
     oversized: tuple[int, int, bytes] | None = None
     #: The bytes the lines were cut from, up to ``end``; empty where they were not loaded.
     data: bytes = b""
+    #: Why nothing behind ``end`` is read, where that is so.
+    refused: str | None = None
 
 
-def split_lines(data: bytes, offset: int) -> tuple[list[bytes], list[int]]:
-    """The lines of ``data``, which ends with a newline, and where they begin in the file."""
-    lines = data.split(b"\n")
+def split_lines(data: bytes, offset: int, most: int = -1) -> tuple[list[bytes], list[int], int]:
+    """The first lines of ``data``, which ends with a newline, where they begin in the file, and where they end."""
+    lines = data.split(b"\n", most)
     lines.pop()
     offsets = list(accumulate((len(line) + 1 for line in lines), initial=offset))
-    offsets.pop()
-    return lines, offsets
+    return lines, offsets, offsets.pop()
 
 
 class OpenFile:
     """A file that is being read: the descriptor, and what tells it from another file."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, follow: bool = True) -> None:
         self.path = path
         # Should a pipe stand here meanwhile, opening it must not wait for somebody to write.
-        self.descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        self.descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
         stat = os.fstat(self.descriptor)
         if not modes.S_ISREG(stat.st_mode):
             os.close(self.descriptor)
@@ -90,8 +94,8 @@ class LineReader:
         #: that reserves space for its log writes over them.
         self._start = self._scanned = -1
 
-    def read(self, offset: int, size: int) -> Chunk | None:
-        """The next complete lines between ``offset`` and ``size``; ``None`` if there is none yet."""
+    def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
+        """The next complete lines between ``offset`` and ``size``, ``most`` of them; ``None`` if there is none yet."""
         if offset >= size:
             return None
         if self._start == offset and self._scanned > offset:
@@ -101,8 +105,8 @@ class LineReader:
         if end:
             self._start = -1
             data = data[:end]
-            lines, offsets = split_lines(data, offset)
-            return Chunk(lines, offsets, offset + end, data=data)
+            lines, offsets, end = split_lines(data, offset, most)
+            return Chunk(lines, offsets, end, data=data[: end - offset])
         self._start, self._scanned = offset, offset + len(data.rstrip(b"\0"))
         return self._read_long(offset, size) if offset + len(data) < size else None
 
@@ -179,9 +183,10 @@ class _FromStart:
 class ZstdReader:
     """Reads lines from a compressed file; offsets count decompressed bytes. Such files never grow in place."""
 
-    def __init__(self, descriptor: int, max_line_bytes: int) -> None:
+    def __init__(self, descriptor: int, max_line_bytes: int, max_unpacked_bytes: int = 1 << 62) -> None:
         self._descriptor = descriptor
         self._max_line_bytes = max_line_bytes
+        self._max_unpacked_bytes = max_unpacked_bytes
         self._stream: Any = None
         #: How much of the decompressed text the stream has given.
         self._given = 0
@@ -190,14 +195,16 @@ class ZstdReader:
         self._position = 0
         self._buffer = b""
 
-    def read(self, offset: int, size: int) -> Chunk | None:
-        """The next complete lines; ``size`` does not matter. The last line needs no newline here.
+    def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
+        """The next complete lines, ``most`` of them; ``size`` does not matter. The last line needs no newline here.
 
         Raises ``OSError`` where the file is damaged or still being written; everything before was handed out.
         """
         if self._stream is None or self._position != offset:
             self._buffer, self._position = b"", offset
             self._rewind(offset)
+        if offset >= self._max_unpacked_bytes:
+            return self._refusal(offset)
         while (newline := self._buffer.rfind(b"\n")) < 0:
             if len(self._buffer) > self._max_line_bytes:
                 return self._oversized(offset)
@@ -205,10 +212,19 @@ class ZstdReader:
             if not data:
                 return self._last(offset)
             self._buffer += data
-        taken, self._buffer = self._buffer[: newline + 1], self._buffer[newline + 1 :]
-        self._position = offset + len(taken)
-        lines, offsets = split_lines(taken, offset)
-        return Chunk(lines, offsets, self._position)
+        # The limit falls behind the same line wherever reading has paused before.
+        last = self._buffer.find(b"\n", self._max_unpacked_bytes - offset - 1)
+        lines, offsets, end = split_lines(self._buffer[: (newline if last < 0 else last) + 1], offset, most)
+        self._buffer = self._buffer[end - offset :]
+        self._position = end
+        return Chunk(lines, offsets, end)
+
+    def _refusal(self, offset: int) -> Chunk | None:
+        """What to say of a file that goes on behind the limit; ``None`` where it does not."""
+        self._buffer = self._buffer or self._next()
+        if not self._buffer:
+            return self._last(offset)
+        return Chunk([], [], offset, refused=f"{UNPACKED_LIMIT} ({self._max_unpacked_bytes:,} bytes)")
 
     def _rewind(self, offset: int) -> None:
         self._stream = zstandard.ZstdDecompressor().stream_reader(
@@ -277,6 +293,9 @@ class JSONLRecord:
 class IncrementalJSONLReader:
     """The specification's reader: the new records of one JSONL file, each once, across restarts.
 
+    How far it has come is saved with every record, once the caller asks for the next one or stops. After a crash
+    only the record that the caller was working on comes again.
+
     >>> reader = IncrementalJSONLReader(path, store)  # doctest: +SKIP
     >>> for record in reader.read_new_records():      # doctest: +SKIP
     ...     print(record.offset, record.data)
@@ -295,28 +314,40 @@ class IncrementalJSONLReader:
         #: Lines that were no JSON object: ``(offset, reason)``.
         self.bad_lines: list[tuple[int, str]] = []
         self._max_line_bytes = max_line_bytes
-        self._identity: str | None = None
+        #: What was read, as far as ``current_offset``, and how much of that is saved.
+        self._mark = fp.NOTHING_READ
+        self._saved = 0
         self._restore_offset()
 
     def _restore_offset(self) -> None:
         """Go on where the last reader stopped, unless this is not the file it read."""
         known = self.offset_store.get_offset(self.filepath)
+        if not known.offset:
+            return
         try:
             with open(self.filepath, "rb", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
-                head = fp.read_head(file.fileno())
+                mark = self._restored(file.fileno(), known)
         except OSError as error:
             logger.error("Cannot read %s: %s", self.filepath, error)
             return
-        if size < known.offset or size < known.file_size:
-            logger.warning("File truncated, starting from the beginning: %s", self.filepath)
-        elif known.fingerprint and not fp.same_head(known.fingerprint, head):
-            logger.warning("File replaced, starting from the beginning: %s", self.filepath)
-        else:
-            self.current_offset, self._identity = known.offset, known.fingerprint
+        if mark is None:
+            logger.warning("File truncated or replaced, starting from the beginning: %s", self.filepath)
+            return
+        self._mark, self.current_offset, self._saved = mark, known.offset, known.offset
+
+    def _restored(self, descriptor: int, known: FileOffset) -> fp.Mark | None:
+        """What was read, if it stands there as it did; offsets that others saved know the head alone."""
+        size, ending = os.fstat(descriptor).st_size, self.offset_store.ending(self.filepath)
+        if size < max(known.offset, known.file_size):
+            return None
+        if ending is not None:
+            return fp.stored_mark(descriptor, known.offset, known.fingerprint, ending)
+        if known.fingerprint and not fp.same_head(known.fingerprint, fp.read_head(descriptor)):
+            return None
+        return fp.read_mark(descriptor, known.offset, known.offset)
 
     def read_new_records(self) -> Iterator[JSONLRecord]:
-        """Yield the records of all new complete lines; the offset is saved when they are used up."""
+        """Yield the records of all new complete lines."""
         try:
             file = OpenFile(self.filepath)
         except OSError as error:
@@ -330,23 +361,32 @@ class IncrementalJSONLReader:
 
     def _records(self, file: OpenFile) -> Iterator[JSONLRecord]:
         size = file.stat().st_size
-        if size < self.current_offset or not self._is_same(file):
-            logger.warning("File truncated or replaced, starting from the beginning: %s", self.filepath)
-            self.current_offset = 0
         reader = LineReader(file.descriptor, self._max_line_bytes)
+        self._check(file, size)
         while (chunk := reader.read(self.current_offset, size)) is not None:
+            if self._check(file, size):
+                continue
             if chunk.oversized is not None:
                 self.bad_lines.append((chunk.oversized[0], "line too long"))
+                self._mark = fp.read_mark(file.descriptor, chunk.end, chunk.oversized[0])
+                self.current_offset = chunk.end
             for line, offset in zip(chunk.lines, chunk.offsets, strict=True):
                 record = self._parse(line, offset)
                 # Moved before the record is handed out: whoever stops here has had it.
                 self.current_offset = offset + len(line) + 1
+                self._mark = self._mark.grown(line + b"\n", offset)
                 if record is not None:
                     yield record
-            self.current_offset = chunk.end
+                    self._save(file)
 
-    def _is_same(self, file: OpenFile) -> bool:
-        return not self._identity or fp.same_head(self._identity, fp.read_head(file.descriptor))
+    def _check(self, file: OpenFile, size: int) -> bool:
+        """Begin anew if what was read does not stand there as it did; True if so."""
+        mark = self._mark
+        if not mark.end or (size >= mark.end and fp.read_mark(file.descriptor, mark.end, mark.line) == mark):
+            return False
+        logger.warning("File truncated or replaced, starting from the beginning: %s", self.filepath)
+        self.current_offset, self._mark, self._saved = 0, fp.NOTHING_READ, -1
+        return True
 
     def _parse(self, line: bytes, offset: int) -> JSONLRecord | None:
         text = line.removeprefix(BOM) if offset == 0 else line
@@ -354,7 +394,7 @@ class IncrementalJSONLReader:
             return None
         try:
             data = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self.bad_lines.append((offset, str(error)))
             return None
         if not isinstance(data, dict):
@@ -363,10 +403,9 @@ class IncrementalJSONLReader:
         return JSONLRecord(data, offset, line)
 
     def _save(self, file: OpenFile) -> None:
-        self._identity = fp.identity(fp.read_head(file.descriptor)[: self.current_offset])
-        self.offset_store.save_offset(
-            self.filepath, self.current_offset, file.stat().st_size, file.inode, self._identity
-        )
+        if self.current_offset != self._saved:
+            self.offset_store.save_read(self.filepath, self._mark, file.stat().st_size, file.inode)
+            self._saved = self.current_offset
 
 
 def open_limit() -> int:

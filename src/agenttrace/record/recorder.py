@@ -20,9 +20,11 @@ from agenttrace.ids import session_number
 from agenttrace.prices import shape as price_shape
 from agenttrace.record.agents import AGENTS, is_side_file
 from agenttrace.record.agents.contract import Agent, Source
+from agenttrace.record.bad_lines import BadLineError, BatchLimit, blame, is_a_lines_fault
 from agenttrace.record.calendar import day_finder, zone_name
 from agenttrace.record.discover import (
     LOG_NAME,
+    Bounds,
     Found,
     Listing,
     Root,
@@ -34,8 +36,10 @@ from agenttrace.record.discover import (
     named_roots,
 )
 from agenttrace.record.pipeline import Pipeline
+from agenttrace.record.quarantine_rows import UNRECOGNISED, QuarantineLimits
 from agenttrace.record.reader import BOM, Chunk, open_limit, storable
-from agenttrace.record.tracked import COUNTS, TrackedFile
+from agenttrace.record.recognition import may_become_known, openings, recognised
+from agenttrace.record.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.watchlist import Watchlist
 from agenttrace.store.database import connect, transaction
 from agenttrace.store.destinations import keep_destinations
@@ -45,7 +49,6 @@ logger = logging.getLogger(__name__)
 
 #: A file that grew within this time is at work.
 ACTIVE_SECONDS = 10.0
-_HEAD_LIMIT = 65_536
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -90,8 +93,11 @@ class Recorder:
             day_of=day_of,
             compressor=self._compressor,
             alone=share is None,
+            limits=QuarantineLimits(settings.record.quarantine_lines_per_file, settings.record.quarantine_lines),
         )
-        self._watchlist = Watchlist(self.connection, settings.record.max_line_bytes, self._keep_open)
+        self._watchlist = Watchlist(
+            self.connection, settings.record.max_line_bytes, settings.record.max_unpacked_bytes, self._keep_open
+        )
         self.files = self._watchlist.files
         self.dirty: dict[int, TrackedFile] = {}
         self.summary = Summary()
@@ -99,12 +105,15 @@ class Recorder:
         self.sessions = self.pipeline.sessions
         self._share = share
         self._fair = True
+        self._queue: deque[TrackedFile] = deque()
+        self._limit = BatchLimit(settings.record.batch_lines)
         #: Whether a file is open that no path leads to.
         self._left_open = False
         self._last_taken = time.monotonic()
         self._on_progress = on_progress
         self._unterminated: dict[int, TrackedFile] = {}
         self._for_others: set[int] = set()
+        self._links: set[str] = set()
         self._opened: dict[int, TrackedFile] = {}
         self._open_limit = open_limit()
 
@@ -112,7 +121,9 @@ class Recorder:
 
     def scan(self) -> Listing:
         """Look at all roots: new, grown, moved and vanished files."""
-        listing = list_files(self.roots, self.settings.record.exclude)
+        record = self.settings.record
+        listing = list_files(self.roots, record.exclude, follow=record.follow_symlinks)
+        self._say_links(listing)
         for found in listing.files:
             self.see(found)
         present = {found.path for found in listing.files}
@@ -124,12 +135,20 @@ class Recorder:
         self._close_idle()
         return listing
 
+    def _say_links(self, listing: Listing) -> None:
+        """Once for each link that is not followed."""
+        for path, target in listing.links:
+            if path not in self._links:
+                logger.warning("not followed out of the watched directories: %s leads to %s", path, target)
+        self._links = {path for path, _ in listing.links}
+
     def see_path(self, path: str) -> None:
         """Look at one path that something happened to."""
         if path in self.files:
             agent = self.files[path].home
         else:
-            parts = (part for root in self.roots for part in expanded(root))
+            bounds = Bounds(self.roots, follow=self.settings.record.follow_symlinks)
+            parts = (part for root in self.roots for part in expanded(root, bounds))
             root = next((root for root in parts if _covers(root, path)), None)
             if root is None or is_excluded(path, self.settings.record.exclude):
                 return
@@ -191,39 +210,81 @@ class Recorder:
         False if ``stop`` ended it early; what was read by then is committed.
         """
         self._fair = fair
-        queue = deque(sorted(self.dirty.values(), key=lambda file: is_companion(file.path)))
+        queue = self._queue = deque(sorted(self.dirty.values(), key=lambda file: is_companion(file.path)))
         self.dirty = {}
         try:
-            while queue and not stop():
-                file = queue.popleft()
-                if self._advance(file):
-                    queue.append(file) if fair else queue.appendleft(file)
-                if self._batch_full():
-                    self._commit_or_requeue()
-                if len(self._opened) >= 2 * self._open_limit:
-                    self._commit_or_requeue()
-                    self._close_idle()
-            self._commit_or_requeue()
+            while True:
+                while queue and not stop():
+                    self._read_on(queue.popleft())
+                self._commit_or_requeue()
+                if not queue or stop():
+                    break
         finally:
             # What was not reached, because of a stop or a failure, is still to be read.
             self.dirty.update((file.row.file_id, file) for file in queue)
         self._close_idle()
         return not queue
 
+    def _read_on(self, file: TrackedFile) -> None:
+        """Read the next piece of a file, and commit if that was enough."""
+        try:
+            more = self._advance(file)
+        except BadLineError as error:
+            self._isolate(error, file)
+            return
+        if more:
+            self._queue.append(file) if self._fair else self._queue.appendleft(file)
+        if self._batch_full():
+            self._commit_or_requeue()
+        if len(self._opened) >= 2 * self._open_limit:
+            self._commit_or_requeue()
+            self._close_idle()
+
     def _batch_full(self) -> bool:
         """By lines, by bytes, or by time; an import that nobody watches goes by size alone."""
         record, pipeline = self.settings.record, self.pipeline
-        if pipeline.lines >= record.batch_lines or pipeline.bytes >= record.batch_bytes:
+        if pipeline.lines >= self._limit.lines or pipeline.bytes >= record.batch_bytes:
             return True
         return self._fair and pipeline.age() >= record.batch_seconds
 
     def _commit_or_requeue(self) -> None:
-        touched = self.pipeline.files
+        touched, lines, first = self.pipeline.files, self.pipeline.lines, self.pipeline.first
         try:
             self.commit()
-        except BaseException:
+        except BaseException as error:
+            if is_a_lines_fault(error) and self._narrow(lines, first, error):
+                self._put_back(touched)
+                return
             self.dirty.update((file.row.file_id, file) for file in touched)
             raise
+        self._limit.stored()
+
+    def _isolate(self, bad: BadLineError, file: TrackedFile) -> None:
+        """A line could not be decoded or folded: have it set aside, and everything of the batch read again."""
+        touched = self.pipeline.files
+        self.pipeline.roll_back()
+        if not self.pipeline.refuse(bad.file, bad.offset, bad.raw, str(bad)):
+            raise bad
+        logger.warning("%s, line at byte %d: %s", bad.file.path, bad.offset, bad)
+        self._limit.end_before(bad.before)
+        self._put_back([*touched, file])
+
+    def _narrow(self, lines: int, first: tuple[TrackedFile, int, bytes] | None, error: BaseException) -> bool:
+        """A batch could not be stored: look for the line at fault. False if it is no line's."""
+        if lines > 1:
+            self._limit.failed(lines)
+            return True
+        if first is None or not self.pipeline.refuse(*first, blame(error)):
+            return False
+        logger.warning("%s, line at byte %d: %s", first[0].path, first[1], blame(error))
+        self._limit.failed(lines)
+        return True
+
+    def _put_back(self, files: Sequence[TrackedFile]) -> None:
+        """Have files read next whose lines were rolled back."""
+        waiting = set(self._queue)
+        fresh = list(dict.fromkeys(file for file in files if file not in waiting))
+        self._queue.extendleft(reversed(fresh))
 
     def commit(self) -> None:
         """Commit what was read."""
@@ -233,9 +294,13 @@ class Recorder:
         for file in self.pipeline.files:
             for name in COUNTS:
                 counts[name] += file.counts[name]
+        read = self.pipeline.read_bytes
         self.pipeline.commit()
         for name, count in counts.items():
             setattr(self.summary, name, getattr(self.summary, name) + count)
+        self.summary.bytes += read
+        if self._on_progress is not None:
+            self._on_progress(read)
 
     def _advance(self, file: TrackedFile) -> bool:
         """Read the next piece of a file; True if there may be more."""
@@ -248,7 +313,7 @@ class Recorder:
                 return False
             if file.source is None and not self._recognise(file):
                 return False
-            chunk = file.read()
+            chunk = file.read(max(1, self._limit.lines - self.pipeline.lines))
             if chunk is None:
                 self._note_restart(file)
                 chunk = self._unterminated_chunk(file)
@@ -257,7 +322,11 @@ class Recorder:
         except OSError as error:
             self._cannot_read(file, error)
             return False
-        self._take(file, chunk)
+        before = file.position
+        if self.pipeline.lines and self.pipeline.bytes + chunk.end - before > self.settings.record.batch_bytes:
+            self._commit_or_requeue()
+        if file.position == before:  # else it was rolled back with the batch, and waits to be read again
+            self._take(file, chunk)
         return file.position < file.size or file.compressed
 
     def _note_restart(self, file: TrackedFile) -> None:
@@ -265,16 +334,12 @@ class Recorder:
             self.pipeline.touch_file(file)
 
     def _take(self, file: TrackedFile, chunk: Chunk) -> None:
-        before = file.position
         self._last_taken = time.monotonic()
         self.pipeline.take(file, chunk)
         file.passed(chunk)
         self._unterminated.pop(file.row.file_id, None)
-        self.summary.bytes += chunk.end - before
         assert file.source is not None
         self.sessions.add((file.source.agent, file.source.session_id))
-        if self._on_progress is not None:
-            self._on_progress(chunk.end - before)
 
     def _unterminated_chunk(self, file: TrackedFile) -> Chunk | None:
         """A last line without newline, taken once it is whole and the file quiet; never a half."""
@@ -296,22 +361,25 @@ class Recorder:
         """Find out what the file is; True once its lines can be read."""
         if file.row.file_id in self._for_others:
             return False
-        head = file.head()
-        if b"\n" not in head and len(head) < _HEAD_LIMIT and self._unterminated_chunk(file) is None:
+        if file.position and not may_become_known(file):
+            self._refuse(file)
             return False
-        source = self._source(Path(file.path), head.removeprefix(BOM), file.home)
-        if source is not None and file.position:
-            # Nobody knew it when it was shorter; now all its lines are wanted.
-            file.start_over()
-        file.source = source and storable(source)
-        if not self._is_ours(file.source):
-            file.source = None
+        head = file.head()
+        if b"\n" not in head and len(head) < HEAD_BYTES and self._unterminated_chunk(file) is None:
+            return False
+        source = self._source(file)
+        if not self._is_ours(source):
             file.close()
             return False
-        if file.source is None:
-            if not self._is_for_others(file, head.removeprefix(BOM)):
+        if source is None:
+            if file.row.file_id not in self._for_others:
                 self._refuse(file)
             return False
+        if file.position:
+            # Nobody knew it when it was shorter; now all its lines are wanted.
+            self.pipeline.resolve(file, UNRECOGNISED)
+            file.forgive()
+        file.source = storable(source)
         return True
 
     def _is_wanted(self, source: Source) -> bool:
@@ -330,41 +398,43 @@ class Recorder:
             return index == 0
         return session_number(source.agent, source.session_id) % count == index
 
-    def _source(self, path: Path, head: bytes, home: Agent | None) -> Source | None:
+    def _source(self, file: TrackedFile) -> Source | None:
+        """What the file is; ``None`` if no agent knows it, or none of those that are recorded."""
+        path, home = Path(file.path), file.home
         order = self.agents if home is None else [home, *(agent for agent in self.agents if agent is not home)]
-        for agent in order:
-            source = agent.recognise(path, head)
+        others = [agent for agent in AGENTS if agent not in self.agents]
+        for opening in openings(file):
+            source = recognised(order, path, opening)
             if source is not None:
                 return source
+            if home is None and (is_side_file(path.name) or recognised(others, path, opening) is not None):
+                self._leave_to_others(file)
+                return None
         if home is not None:
             # In an agent's own directory a damaged beginning does not make the rest somebody else's.
             name = path.parent.name if path.stem == "wire" else path.stem
             return Source(agent=home.name, session_id=name, directory=str(path.parent))
         return None
 
+    def _leave_to_others(self, file: TrackedFile) -> None:
+        """It is no log of the agents that are recorded now: another agent's, or none but kept beside logs."""
+        self._for_others.add(file.row.file_id)
+        self.summary.files -= 1
+        file.close()
+
     def _refuse(self, file: TrackedFile) -> None:
         """No format we know: one note in quarantine for the file, all its lines counted, read again if it changes."""
         lines = 0
         noted = file.position > 0
         while (chunk := file.read()) is not None:
-            lines += len(chunk.lines) + (chunk.oversized is not None)
+            lines += len(chunk.lines) + (chunk.oversized is not None) + (chunk.refused is not None)
             file.passed(chunk)
         if not lines:
             return
         file.counts["lines"] += lines
-        fresh = noted or self.pipeline.quarantine(file, 0, file.head()[:4096], "format not recognised")
+        fresh = noted or self.pipeline.quarantine(file, 0, file.head()[:4096], UNRECOGNISED)
         file.counts["quarantined" if fresh else "duplicate"] += lines
         self.pipeline.touch_file(file)
-
-    def _is_for_others(self, file: TrackedFile, head: bytes) -> bool:
-        """Whether it is no log of the agents that are recorded now: another agent's, or none but kept beside logs."""
-        path = Path(file.path)
-        others = [agent for agent in AGENTS if agent not in self.agents]
-        if is_side_file(path.name) or any(agent.recognise(path, head) for agent in others):
-            self._for_others.add(file.row.file_id)
-            self.summary.files -= 1
-            file.close()
-        return file.row.file_id in self._for_others
 
     def _cannot_read(self, file: TrackedFile, error: OSError) -> None:
         """Gone, forbidden, or failing: said once, tried again with the next look."""

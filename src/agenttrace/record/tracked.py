@@ -30,6 +30,8 @@ QUIET_SECONDS = 1.0
 TICK_SECONDS = 2.0
 #: In place of the hash of a tail: this compressed file was read to its end.
 END = "end"
+#: So much of a file tells nearly always what it is.
+HEAD_BYTES = 65_536
 COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
 
 
@@ -59,6 +61,9 @@ class FileRow(msgspec.Struct, kw_only=True):
     lost_bytes: int = 0
     error: str | None = None
     gone_at: float | None = None
+    #: Of the quarantined lines those that are only counted, and up to which place they are.
+    counted_only: int = 0
+    counted_end: int = 0
 
 
 class TrackedFile:
@@ -68,14 +73,18 @@ class TrackedFile:
     __slots__ = (
         "_content_end",
         "_ended",
+        "_forgiven",
         "_fresh",
         "_fruitless",
         "_mark",
         "_max_line_bytes",
+        "_max_unpacked_bytes",
         "_noticed",
         "_noticed_before",
         "_reader",
         "blocks",
+        "counted_end",
+        "counted_only",
         "counts",
         "detached",
         "generation",
@@ -93,7 +102,15 @@ class TrackedFile:
         "source",
     )
 
-    def __init__(self, path: str, row: FileRow, max_line_bytes: int, home: Agent | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        row: FileRow,
+        max_line_bytes: int,
+        home: Agent | None = None,
+        *,
+        max_unpacked_bytes: int = 1 << 62,
+    ) -> None:
         self.path = path
         self.row = row
         #: The agent in whose directory it was found.
@@ -104,6 +121,10 @@ class TrackedFile:
         self.generation = row.generation
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.lost_bytes = 0
+        self.counted_only = 0
+        self.counted_end = row.counted_end
+        #: True while the counts of the row are those of a file that was refused, and do not hold any more.
+        self._forgiven = False
         self.size = row.file_size
         self.mtime_ns = row.mtime_ns
         #: ``size`` without the space that is only reserved.
@@ -128,6 +149,7 @@ class TrackedFile:
         self._ended = row.tail_hash == END
         self._reader: LineReader | ZstdReader | None = None
         self._max_line_bytes = max_line_bytes
+        self._max_unpacked_bytes = max_unpacked_bytes
 
     @property
     def compressed(self) -> bool:
@@ -139,15 +161,20 @@ class TrackedFile:
     def open(self) -> OpenFile:
         """The open file; opened on first use."""
         if self.handle is None:
-            self.handle = OpenFile(self.path)
+            # Links were followed when it was found: one that stands here now may lead anywhere.
+            self.handle = OpenFile(self.path, follow=False)
             self._make_reader()
             self._verify()
         return self.handle
 
     def _make_reader(self) -> None:
+        self._reader = self._new_reader()
+
+    def _new_reader(self) -> LineReader | ZstdReader:
         assert self.handle is not None
-        kind = ZstdReader if self.compressed else LineReader
-        self._reader = kind(self.handle.descriptor, self._max_line_bytes)
+        if self.compressed:
+            return ZstdReader(self.handle.descriptor, self._max_line_bytes, self._max_unpacked_bytes)
+        return LineReader(self.handle.descriptor, self._max_line_bytes)
 
     def close(self) -> None:
         """Give the descriptor back; reading can go on later."""
@@ -231,7 +258,7 @@ class TrackedFile:
         other = TrackedFile(path, self.row, self._max_line_bytes)
         other.position, other.size, other.mtime_ns, other._mark = self.position, self.size, self.mtime_ns, self._mark
         try:
-            other.handle = OpenFile(path)
+            other.handle = OpenFile(path, follow=False)
         except OSError:
             return False
         try:
@@ -245,7 +272,15 @@ class TrackedFile:
         logger.info("%s was %s: reading it from the start (%d unread bytes lost)", self.path, why, lost)
         self.lost_bytes += lost
         self.size, self.mtime_ns, self._content_end, self._noticed_before = 0, None, 0, (0, None)
+        if not self._begins_as_before():
+            self.counted_end = 0
         self.start_over()
+
+    def _begins_as_before(self) -> bool:
+        """Whether lines that were only counted may stand where they did."""
+        assert self.handle is not None
+        known = self._mark.identity if self._mark is not None else self.row.fingerprint
+        return known is not None and fp.same_head(known, fp.read_head(self.handle.descriptor))
 
     def start_over(self) -> None:
         """Read all of it again."""
@@ -254,6 +289,11 @@ class TrackedFile:
         self.source = self._mark = self.seen_lines = self._fruitless = None
         self._ended = False
         self._make_reader()
+
+    def forgive(self) -> None:
+        """Read all of a file that was refused as one that nobody knew; its lines were never read."""
+        self._forgiven = not self.row.recorded and not self.row.ignored
+        self.start_over()
 
     def _cut(self, size: int) -> None:
         """The file lost its end, and nothing that was read."""
@@ -279,24 +319,35 @@ class TrackedFile:
     def head(self) -> bytes:
         """The first whole lines, for recognition."""
         self.open()
-        assert self._reader is not None
         assert self.handle is not None
-        if isinstance(self._reader, ZstdReader):
-            chunk = ZstdReader(self.handle.descriptor, self._max_line_bytes).read(0, 0)
-            return b"\n".join(chunk.lines[:50]) + b"\n" if chunk and chunk.lines else b""
-        return pread(self.handle.descriptor, 65_536, 0)
+        if self.compressed:
+            chunk = self._new_reader().read(0, 0, 50)
+            return b"\n".join(chunk.lines) + b"\n" if chunk and chunk.lines else b""
+        return pread(self.handle.descriptor, HEAD_BYTES, 0)
 
-    def read(self) -> Chunk | None:
-        """The next complete lines, or ``None``. A chunk from a file that changed meanwhile is not handed out."""
+    def lines_from(self, start: int) -> Iterator[bytes]:
+        """The complete lines behind ``start``, as they are now; those too long to be loaded are left out."""
+        self.open()
+        reader = self._new_reader()
+        while (chunk := reader.read(start, self.size)) is not None and not chunk.refused:
+            yield from chunk.lines
+            start = chunk.end
+
+    def read(self, most: int = -1) -> Chunk | None:
+        """The next complete lines, ``most`` of them, or ``None``.
+
+        A chunk from a file that changed meanwhile is not handed out.
+        """
         self.open()
         assert self._reader is not None
-        chunk = self._reader.read(self.position, self.size)
+        chunk = None if self._ended else self._reader.read(self.position, self.size, most)
         if chunk is None:
             self._fruitless = (self.position, self.size, self.mtime_ns)
             self._content_end = self._reader.solid_end(self.size)
             self._ended = self.compressed
             return None
         if self.compressed:
+            self._ended = chunk.refused is not None
             return chunk
         if not self._verify():
             return None
@@ -365,9 +416,7 @@ class TrackedFile:
         return counts
 
     def _lines_before(self, end: int) -> Iterator[bytes]:
-        assert self.handle is not None
-        kind = ZstdReader if self.compressed else LineReader
-        reader = kind(self.handle.descriptor, self._max_line_bytes)
+        reader = self._new_reader()
         position = 0
         while position < end and (chunk := reader.read(position, min(end, position + CHUNK_BYTES * 64))):
             for line, offset in zip(chunk.lines, chunk.offsets, strict=True):
@@ -379,6 +428,7 @@ class TrackedFile:
 
     def next_row(self) -> FileRow:
         """The row to be written with the next batch."""
+        before = FileRow(filepath="") if self._forgiven else self.row
         row = msgspec.structs.replace(
             self.row,
             filepath=self.row.filepath if self.detached else stored_path(self.path),
@@ -391,9 +441,11 @@ class TrackedFile:
             blocks=self.blocks,
             source=msgspec.json.encode(self.source) if self.source else None,
             lost_bytes=self.row.lost_bytes + self.lost_bytes,
+            counted_only=before.counted_only + self.counted_only,
+            counted_end=self.counted_end,
             error=None,
             gone_at=None,
-            **{name: getattr(self.row, name) + count for name, count in self.counts.items()},
+            **{name: getattr(before, name) + count for name, count in self.counts.items()},
         )
         if self.handle is not None:
             row.device, row.inode = self.handle.device, self.handle.inode
@@ -412,8 +464,9 @@ class TrackedFile:
     def committed(self, row: FileRow) -> None:
         """The row is in the store."""
         self.row = row
+        self._forgiven = False
         self.counts = dict.fromkeys(COUNTS, 0)
-        self.lost_bytes = 0
+        self.lost_bytes = self.counted_only = 0
 
     def roll_back(self) -> None:
         """The batch was not stored: go back to what is."""
@@ -421,7 +474,9 @@ class TrackedFile:
         self.generation = self.row.generation
         self.source = _decode_source(self.row.source)
         self.counts = dict.fromkeys(COUNTS, 0)
-        self.lost_bytes = 0
+        self.lost_bytes = self.counted_only = 0
+        self.counted_end = self.row.counted_end
+        self._forgiven = False
         self.seen_lines = self._mark = self._fruitless = None
         self._ended = self.row.tail_hash == END
         # What no path leads to any more must stay open; the rest is opened and checked again.

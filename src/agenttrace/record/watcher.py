@@ -17,7 +17,7 @@ from pathlib import Path
 
 from watchfiles import watch
 
-from agenttrace.record import quarantine, search_index
+from agenttrace.record import health, quarantine, search_index
 from agenttrace.record.contents import Interpreter
 from agenttrace.record.maintenance import Maintenance
 from agenttrace.record.recorder import Recorder
@@ -59,6 +59,8 @@ class Watcher:
         self._on_problem = on_problem
         self._on_commit = on_commit
         self._failures = 0
+        #: Whether a round has come to its end since something failed, perhaps in an earlier process.
+        self._is_well = False
         self._watched: tuple[Path, ...] = ()
         self._next_scan = self._next_index = 0.0
         self._rested = False
@@ -196,6 +198,8 @@ class Watcher:
         self._failures += 1
         if self._failures == 1:
             logger.warning("recording is stopped by: %s; nothing is lost, trying again", reason)
+        self._is_well = False
+        health.report(self.recorder.settings.home, reason)
         self._on_problem(reason)
         self.recorder.pipeline.roll_back()
         self._maintenance.interrupted()
@@ -203,6 +207,9 @@ class Watcher:
         self._next_scan = 0.0
 
     def _recovered(self) -> None:
+        if not self._is_well:
+            health.clear(self.recorder.settings.home)
+            self._is_well = True
         if self._failures:
             logger.warning("recording goes on")
             self._failures = 0

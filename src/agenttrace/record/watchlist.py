@@ -11,12 +11,14 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Set
 
 import msgspec
 
 from agenttrace.ids import file_number
+from agenttrace.record.agents.contract import Agent
 from agenttrace.record.discover import Found
 from agenttrace.record.pipeline import BLOCK_BITS
 from agenttrace.record.reader import stored_path
@@ -37,12 +39,16 @@ class Watchlist:
     """All files under watch: by path, and by device and inode."""
 
     def __init__(
-        self, connection: sqlite3.Connection, max_line_bytes: int, on_left: Callable[[TrackedFile], None]
+        self,
+        connection: sqlite3.Connection,
+        max_line_bytes: int,
+        max_unpacked_bytes: int,
+        on_left: Callable[[TrackedFile], None],
     ) -> None:
         self._connection = connection
         #: Told of files that no path leads to any more and that are to be kept open.
         self._on_left = on_left
-        self._max_line_bytes = max_line_bytes
+        self._max_line_bytes, self._max_unpacked_bytes = max_line_bytes, max_unpacked_bytes
         self.files: dict[str, TrackedFile] = {}
         #: Files that no path leads to, by their number.
         self._adrift: dict[int, TrackedFile] = {}
@@ -139,7 +145,7 @@ class Watchlist:
 
     def _leave_behind(self, file: TrackedFile) -> None:
         """The file was saved anew; somebody may still write to the old one."""
-        rest = TrackedFile(file.path, self._new_row(_aside(file)), self._max_line_bytes)
+        rest = self._tracked(file.path, self._new_row(_aside(file)), None)
         place = _place_of(file)
         self._bind(file, None)
         file.hand_over(rest)
@@ -171,9 +177,13 @@ class Watchlist:
                 self._rename_row(row, key)
                 row.gone_at = None
         row.blocks = max(row.blocks, self._next_block(row.file_id))
-        file = TrackedFile(found.path, row, self._max_line_bytes, found.agent)
+        file = self._tracked(found.path, row, found.agent)
         self.files[found.path] = file
         return file
+
+    def _tracked(self, path: str, row: FileRow, home: Agent | None) -> TrackedFile:
+        limit = self._max_unpacked_bytes
+        return TrackedFile(path, row, self._max_line_bytes, home, max_unpacked_bytes=limit)
 
     def _known_row(self, key: str, found: Found) -> FileRow | None:
         """The row of this path or of this inode, whichever the content fits."""
@@ -276,12 +286,12 @@ def _is_there(path: str, present: Collection[str], unreadable: Collection[str]) 
     if path in present or any(path.startswith(directory + os.sep) for directory in unreadable):
         return True
     try:
-        os.lstat(path)
+        # What is watched is no link: one that stands there has taken its place.
+        return not stat.S_ISLNK(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True
-    return True
 
 
 def _aside(file: TrackedFile) -> str:
@@ -298,7 +308,7 @@ def _place_of(file: TrackedFile) -> Place | None:
 def _names(path: str, place: Place) -> bool:
     """Whether ``path`` is still a name of the file in this place."""
     try:
-        stat = os.stat(path)
+        found = os.stat(path)
     except OSError:
         return False
-    return (stat.st_dev, stat.st_ino) == place
+    return (found.st_dev, found.st_ino) == place

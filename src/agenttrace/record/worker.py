@@ -10,7 +10,7 @@ import threading
 
 import msgspec
 
-from agenttrace.config import RecordSettings, load_settings
+from agenttrace.config import load_settings
 from agenttrace.record.importing import Job, Report
 from agenttrace.record.recorder import Recorder
 
@@ -23,9 +23,8 @@ def main() -> None:
     job = msgspec.json.decode(_first_line(), type=Job)
     stop = threading.Event()
     threading.Thread(target=_await_end_of_input, args=(stop,), daemon=True).start()
-    settings = load_settings(os.environ)
     recorder = Recorder(
-        msgspec.structs.replace(settings, record=_larger_batches(settings.record)),
+        load_settings(os.environ),
         paths=job.paths,
         agent=job.agent,
         share=(job.index, job.count),
@@ -37,13 +36,6 @@ def main() -> None:
         _say(Report(summary=recorder.summary, sessions=sorted(recorder.sessions)))
     finally:
         recorder.close()
-
-
-def _larger_batches(record: RecordSettings) -> RecordSettings:
-    """Each commit of another process empties SQLite's cache of pages: workers commit half as often."""
-    return msgspec.structs.replace(
-        record, batch_lines=record.batch_lines * 2, batch_bytes=min(record.batch_bytes * 2, 2**31 - 1)
-    )
 
 
 def _first_line() -> bytes:

@@ -369,4 +369,10 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE new_rollup RENAME TO usage_rollup;
     CREATE INDEX idx_rollup_session ON usage_rollup(session_id);
     """,
+    """
+    -- Lines beyond the caps of the quarantine are only counted; known by their place, they count once.
+    ALTER TABLE file_offsets ADD COLUMN counted_only INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE file_offsets ADD COLUMN counted_end INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX quarantine_waiting ON quarantine(file_id) WHERE resolved_at IS NULL;
+    """,
 )

@@ -38,6 +38,8 @@ INSERT OR IGNORE INTO quarantine
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
+_RESOLVE = "UPDATE quarantine SET resolved_at = ? WHERE file_id = ? AND reason = ? AND resolved_at IS NULL"
+
 _UPSERT_SPAN = """
 INSERT INTO spans
     (span_id, trace_id, parent_id, session_id, stream, kind, name, start, "end", status, model,
@@ -84,6 +86,8 @@ class Batch(msgspec.Struct, kw_only=True):
     events: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
     blocks: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
     quarantine: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
+    #: When, and which entries of the quarantine: by file and reason.
+    resolved: list[tuple[float, int, str]] = msgspec.field(default_factory=list)
     spans: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
     sessions: list[Session] = msgspec.field(default_factory=list)
     streams: list[tuple[int, str, bytes]] = msgspec.field(default_factory=list)
@@ -136,6 +140,7 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     _insert(connection, _INSERT_EVENT, batch.events)
     many(_INSERT_BLOCK, batch.blocks)
     many(_INSERT_QUARANTINE, batch.quarantine)
+    many(_RESOLVE, batch.resolved)
     for part, whole, turn in batch.absorbed:
         absorb(connection, part, whole, turn)
     (last,) = connection.execute(_LAST_EVENT).fetchone()

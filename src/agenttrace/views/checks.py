@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from agenttrace.views import figures, places
-from agenttrace.views.status import database_bytes
+from agenttrace.views.status import counted_only, database_bytes
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -161,6 +161,8 @@ def _waiting(connection: sqlite3.Connection) -> Iterator[Check]:
     if held:
         fix = "Look at it: agenttrace quarantine list; after an upgrade: agenttrace quarantine retry"
         found = f"{figures.counted(held, 'entry', 'entries')} not understood and set aside"
+        if more := counted_only(connection):
+            found += f", {figures.counted(more, 'further line')} only counted"
         yield Check("quarantine", "warn", found, fix)
     else:
         yield Check("quarantine", "ok", "empty")
@@ -175,9 +177,14 @@ def _waiting(connection: sqlite3.Connection) -> Iterator[Check]:
 
 def recorder(settings: Settings) -> Iterator[Check]:
     """Whether somebody records, and whether the system lets it notice changes."""
+    from agenttrace.record.health import problem
     from agenttrace.record.lock import owner
 
     process = owner(settings.home)
+    trouble = problem(settings.home)
+    if trouble is not None:
+        fix = "It is tried again by itself. If that does not help: agenttrace record --once says more."
+        yield Check("recording", "fail", trouble.told, fix)
     if process is None:
         fix = "Start it: agenttrace up; or for good: agenttrace service install"
         yield Check("recorder", "warn", "not running", fix)
@@ -204,6 +211,9 @@ def agents(settings: Settings, listing: Listing) -> Iterator[Check]:
         yield Check("agents", "warn", "no logs found", fix)
     for path, reason in listing.unreadable:
         yield Check("reading", "fail", f"{path}: {reason}", f"Make it readable: chmod u+rx '{path}'")
+    for path, target in listing.links:
+        fix = "If it is meant to be read: follow_symlinks = true in [record], or add where it leads to record.paths."
+        yield Check("links", "warn", f"{path} leads to {target}, out of the watched directories: not followed", fix)
     for found in listing.files:
         if not os.access(found.path, os.R_OK):
             yield Check(

@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
 def all_checks(settings: Settings, config: AIConfig | None = None) -> Iterator[checks.Check]:
     """All findings, one after the other, as each is made; ``config``: the applications of a running server."""
-    from agenttrace.record.discover import list_files
-
     yield from checks.machine()
     yield checks.settings_in_use(settings)
     yield from checks.data_directory(settings)
     yield from checks.store(settings)
     yield from checks.recorder(settings)
-    listing = list_files(places.roots(settings), settings.record.exclude)
+    listing = places.logs(settings)
     yield from checks.agents(settings, listing)
     yield from checks.watching(listing)
     yield from checks.deletions(settings, listing)

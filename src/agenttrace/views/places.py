@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.record.discover import Root
+    from agenttrace.record.discover import Listing, Root
 
 
 def store_path(settings: Settings) -> Path:
     """Where the store is."""
     return settings.home / "agenttrace.db"
+
+
+def logs(settings: Settings) -> Listing:
+    """The logs that are there."""
+    from agenttrace.record.discover import list_files
+
+    return list_files(roots(settings), settings.record.exclude, follow=settings.record.follow_symlinks)
 
 
 def roots(settings: Settings) -> list[Root]:

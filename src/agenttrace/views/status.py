@@ -12,6 +12,7 @@ from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
+    from agenttrace.record.discover import Listing
 
 #: The tiers of the deduplicator.
 TIERS: tuple[Literal["l0"], Literal["l1"], Literal["l2"]] = ("l0", "l1", "l2")
@@ -20,14 +21,22 @@ TIERS: tuple[Literal["l0"], Literal["l1"], Literal["l2"]] = ("l0", "l1", "l2")
 def collected(connection: sqlite3.Connection, settings: Settings) -> dict[str, Any]:
     """Everything there is to say, in the shape of the JSON."""
     from agenttrace.record import search_index
+    from agenttrace.record.health import problem
     from agenttrace.record.lock import owner
 
     process = owner(settings.home)
-    files, unreadable = file_states(connection, settings)
+    trouble = problem(settings.home)
+    listing = places.logs(settings)
+    files, unreadable = file_states(connection, listing)
     counts = {name: sum(file[name] for file in files) for name in ("offset", "behind", "lost_bytes")}
     return {
         "home": str(settings.home),
-        "recorder": {"running": process is not None, "pid": process},
+        "recorder": {
+            "running": process is not None,
+            "pid": process,
+            "problem": None if trouble is None else trouble.reason,
+            "restarts": 0 if trouble is None else trouble.restarts,
+        },
         "file_count": len(files),
         "read_bytes": counts["offset"],
         "behind_bytes": counts["behind"],
@@ -37,6 +46,7 @@ def collected(connection: sqlite3.Connection, settings: Settings) -> dict[str, A
         "dedup": dedup_stats(connection, settings),
         "quarantine": _quarantine(connection),
         "unreadable": unreadable,
+        "links_not_followed": [{"path": path, "target": target} for path, target in listing.links],
         "sessions": _sessions(connection),
         "search_backlog": search_index.backlog(connection),
         "retention": _retention(connection, settings),
@@ -45,20 +55,16 @@ def collected(connection: sqlite3.Connection, settings: Settings) -> dict[str, A
     }
 
 
-def file_states(
-    connection: sqlite3.Connection, settings: Settings
-) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+def file_states(connection: sqlite3.Connection, listing: Listing) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Every file that is there or was read, how far, and what could not be read."""
-    from agenttrace.record.discover import list_files
     from agenttrace.record.reader import stored_path
 
-    listing = list_files(places.roots(settings), settings.record.exclude)
     present = {stored_path(found.path): found for found in listing.files}
     unreadable = [{"path": path, "reason": reason} for path, reason in listing.unreadable]
     files = []
-    for path, offset, size, read_at, generation, lines, lost, error, gone in connection.execute(
-        "SELECT filepath, offset, file_size, last_read_at, generation, lines, lost_bytes, error, gone_at "
-        "FROM file_offsets ORDER BY filepath"
+    for path, offset, size, read_at, generation, lines, quarantined, counted, lost, error, gone in connection.execute(
+        "SELECT filepath, offset, file_size, last_read_at, generation, lines, quarantined, counted_only, lost_bytes, "
+        "error, gone_at FROM file_offsets ORDER BY filepath"
     ):
         found = present.pop(path, None)
         now = found.size if found is not None else _size(path)
@@ -71,6 +77,8 @@ def file_states(
                 "size": now,
                 "behind": behind,
                 "lines": lines,
+                "quarantined": quarantined,
+                "counted_only": counted,
                 "generation": generation,
                 "lost_bytes": lost,
                 "last_read_at": iso(round(read_at * 1e6)) if read_at else None,
@@ -101,6 +109,8 @@ def _unread(path: str, size: int) -> dict[str, Any]:
         "size": size,
         "behind": size,
         "lines": 0,
+        "quarantined": 0,
+        "counted_only": 0,
         "generation": 0,
         "lost_bytes": 0,
         "last_read_at": None,
@@ -163,7 +173,17 @@ def _quarantine(connection: sqlite3.Connection) -> dict[str, int]:
         "SELECT coalesce(sum(resolved_at IS NULL), 0), coalesce(sum(resolved_at IS NOT NULL), 0), "
         "coalesce(sum(salvaged), 0) FROM quarantine"
     ).fetchone()
-    return {"open": waiting, "resolved": resolved, "salvaged_events": salvaged}
+    return {
+        "open": waiting,
+        "resolved": resolved,
+        "salvaged_events": salvaged,
+        "counted_only": counted_only(connection),
+    }
+
+
+def counted_only(connection: sqlite3.Connection) -> int:
+    """How many bad lines are counted without being kept, because there were too many."""
+    return int(connection.execute("SELECT coalesce(sum(counted_only), 0) FROM file_offsets").fetchone()[0])
 
 
 def _sessions(connection: sqlite3.Connection) -> dict[str, int]:

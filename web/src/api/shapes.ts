@@ -292,6 +292,8 @@ export interface DedupTier {
 export interface RecordingState {
   running: boolean;
   pid: number | null;
+  problem: string | null;
+  restarts: number;
   file_count: number;
   read_bytes: number;
   behind_bytes: number;
@@ -301,7 +303,9 @@ export interface RecordingState {
   dedup: DedupTier[];
   new_events: number;
   quarantine_open: number;
+  counted_only: number;
   unreadable: number;
+  links_not_followed: number;
   search_backlog: number;
   database_bytes: number;
 }
@@ -313,6 +317,8 @@ export interface FileRow {
   size: number | null;
   behind: number;
   lines: number;
+  quarantined: number;
+  counted_only: number;
   generation: number;
   lost_bytes: number;
   last_read_at: string | null;
@@ -347,6 +353,7 @@ export interface QuarantineList {
   items: QuarantineRow[];
   next: string | null;
   open: number;
+  counted_only: number;
 }
 
 /** One of them with its line; null where it was too long to be kept. */

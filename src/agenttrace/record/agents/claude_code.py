@@ -28,7 +28,7 @@ from agenttrace.record.agents.claude_lines import (
     unusable,
 )
 from agenttrace.record.agents.contract import Content, Source, Unusable
-from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField, mended, microseconds, moment, value_of
+from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField, mended, moment, time_of, value_of
 
 NAME = "claude-code"
 
@@ -146,8 +146,7 @@ class ClaudeCode:
         stream = None
         if line.is_sidechain and source.stream == "main":
             stream = line.agent_id or "sidechain"
-        at = None if line.timestamp is None else microseconds(line.timestamp)
-        return Event(line.type or "unknown", line.uuid or None, at, line, stream)
+        return Event(line.type or "unknown", line.uuid or None, time_of(line.timestamp), line, stream)
 
     def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
         """What the line means."""
@@ -198,7 +197,7 @@ def _forked_from(line: _Opening) -> str | None:
 
 def _goes_back(lines: list[_Opening]) -> bool:
     """Whether the file begins with a line of its own and goes on with older ones: what it was forked from."""
-    times = [microseconds(line.timestamp) for line in lines if line.timestamp is not None]
+    times = [at for line in lines if (at := time_of(line.timestamp)) is not None]
     return bool(times) and times[0] - min(times) > _FORK_GAP
 
 

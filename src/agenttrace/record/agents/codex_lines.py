@@ -11,9 +11,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from agenttrace.model import Usage
-from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField, microseconds, value_of
+from agenttrace.record.agents.lenient import DECODING_ERRORS, LARGEST_NUMBER, FieldByField, count, time_of, value_of
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+#: A thread counts all its responses together.
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_NUMBER)]
 
 _T = TypeVar("_T", bound=Struct)
 
@@ -147,7 +148,7 @@ class Tokens(Struct):
 
     def usage(self) -> Usage:
         """Cached tokens, read or written, are inside the input; reasoning is inside the output."""
-        prompt, cached, written, output, reasoning = self.vector()
+        prompt, cached, written, output, reasoning = map(count, self.vector())
         cached = min(cached, prompt)
         written = min(written, prompt - cached)
         return Usage(
@@ -288,9 +289,9 @@ read_completed = _reader(Completed)
 
 def micros(moment: datetime | None) -> int | None:
     """Microseconds since the epoch; a time without a zone is UTC."""
-    if moment is None:
-        return None
-    return microseconds(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
+    if moment is not None and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return time_of(moment)
 
 
 def is_said_by_user(text: str) -> bool:
@@ -359,4 +360,4 @@ def _span_micros(duration: object) -> int | None:
     seconds, nanos = duration.get("secs"), duration.get("nanos")
     if not isinstance(seconds, int) or not isinstance(nanos, int):
         return None
-    return min(abs(seconds) * 1_000_000 + abs(nanos) // 1000, 2**53)
+    return min(abs(seconds) * 1_000_000 + abs(nanos) // 1000, LARGEST_NUMBER)

@@ -98,7 +98,7 @@ class Agent(Protocol):
         ...
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
-        """What this file is, from its first whole lines (up to 64 KiB); ``None`` if it is not ours.
+        """What this file is, from its first 64 KiB, or from some of its first lines; ``None`` if it is not ours.
 
         Content decides; the path only adds what the content leaves open. May read small companions.
         """

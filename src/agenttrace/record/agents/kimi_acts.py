@@ -32,7 +32,7 @@ from agenttrace.record.acts import (
 )
 from agenttrace.record.agents.contract import Source
 from agenttrace.record.agents.kimi_lines import Message, Payload, Relayed, ReturnValue, text_of
-from agenttrace.record.agents.lenient import as_text, count, read_as, value_of
+from agenttrace.record.agents.lenient import as_text, count, number, read_as, value_of
 
 #: Tools that hand the work to a subagent (``Task`` until 1.24).
 AGENT_TOOLS = frozenset({"Agent", "Task"})
@@ -150,8 +150,7 @@ def _step_begin(raw: msgspec.Raw, scene: _Scene) -> Iterator[Act]:
     for stale in ("edge", "failed", "calls", "waiting"):
         scene.turn.pop(stale, None)
     scene.turn["step"] = "asked"
-    n = read_as(Payload, raw).n
-    yield StepBegin(n=n if type(n) is int else None, model=scene.source.model)
+    yield StepBegin(n=number(read_as(Payload, raw).n), model=scene.source.model)
 
 
 def _step_interrupted(raw: msgspec.Raw, scene: _Scene) -> Iterator[Act]:

@@ -32,7 +32,7 @@ from agenttrace.record.agents.contract import Source
 from agenttrace.record.agents.kimi_acts import cut, settle, shorten
 from agenttrace.record.agents.kimi_code_lines import Loop, Record, ToolResult
 from agenttrace.record.agents.kimi_lines import text_of
-from agenttrace.record.agents.lenient import as_text, count, read_as, value_of
+from agenttrace.record.agents.lenient import as_text, count, number, read_as, value_of
 
 #: Tools that hand the work to subagents.
 AGENT_TOOLS = frozenset({"Agent", "AgentSwarm", "Task"})
@@ -146,8 +146,7 @@ def _step_begin(loop: Loop, record: Record, scene: _Scene) -> Iterator[Act]:
     yield from _enter_turn(loop, scene.memory)
     step = as_text(loop.uuid)
     scene.memory["step"] = step
-    n = loop.step if type(loop.step) is int else None
-    yield StepBegin(step=step, n=n, model=scene.memory.get("model"))
+    yield StepBegin(step=step, n=number(loop.step), model=scene.memory.get("model"))
 
 
 def _step_end(loop: Loop, record: Record, scene: _Scene) -> Iterator[Act]:

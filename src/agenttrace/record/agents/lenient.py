@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
@@ -24,13 +24,22 @@ DECODING_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _MAX_ATTEMPTS = 64
 #: Above this a number of epoch time is milliseconds, below it seconds.
 _MILLISECONDS_FROM = 1e11
-#: Beyond this a count of tokens is not a count, and SQLite could not hold it.
-_MAX_COUNT = 2**53
+#: No response has more tokens. What is beyond is not a count, and sums over all responses must fit into SQLite.
+MOST_TOKENS = 2**32
+#: Numbers that place something: every program that reads them, browsers too, holds them exactly.
+LARGEST_NUMBER = 2**53
+#: Times from here on (the year 9999) are none: they have no day in every time zone.
+_END_OF_TIME = 253_370_764_800_000_000
 #: No companion file of any use is larger.
 _COMPANION_SIZE = 4 << 20
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+#: A number of tokens, or of anything else that is counted; a decoder refuses what cannot be one.
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
+#: The number of a turn or a step.
+Number = Annotated[int, msgspec.Meta(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -38,11 +47,24 @@ T = TypeVar("T")
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _anything = msgspec.json.Decoder()
 _scanner = json.JSONDecoder(strict=False)
+_mender = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+#: How a JSON value can begin.
+_BEGINNINGS = frozenset(b'{["-0123456789tfnNI')
 
 
 def microseconds(moment: datetime) -> int:
     """Integer microseconds since the epoch of a moment with a time zone."""
     return (moment - _EPOCH) // _MICROSECOND
+
+
+def time_at(micros: int) -> int | None:
+    """Microseconds since the epoch; ``None`` for what cannot be the time of a line."""
+    return micros if 0 <= micros < _END_OF_TIME else None
+
+
+def time_of(moment: datetime | None) -> int | None:
+    """The same of a moment with a time zone."""
+    return None if moment is None else time_at((moment - _EPOCH) // _MICROSECOND)
 
 
 def moment(raw: msgspec.Raw) -> datetime | None:
@@ -59,9 +81,14 @@ def moment(raw: msgspec.Raw) -> datetime | None:
 
 def count(value: object) -> int:
     """A number of tokens; 0 for what cannot be one."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_COUNT:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS:
         return value
     return 0
+
+
+def number(value: object) -> int | None:
+    """The number of a step; ``None`` for what cannot be one."""
+    return value if type(value) is int and abs(value) <= LARGEST_NUMBER else None
 
 
 def as_text(value: object) -> str | None:
@@ -75,8 +102,10 @@ def mended(raw: bytes) -> bytes | None:
     Agents cut texts in the middle of an emoji and write half a surrogate pair (``\\ud83d``), which makes a
     strict decoder refuse the whole line. Bytes that are no UTF-8 and raw control characters are met too.
     """
+    if (text := raw.lstrip()) and text[0] not in _BEGINNINGS:
+        return None
     try:
-        value = json.loads(raw.decode("utf-8", "replace"), strict=False, parse_constant=lambda _: None)
+        value = _mender.decode(raw.decode("utf-8", "replace"))
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     except (ValueError, RecursionError):
         return None

@@ -10,6 +10,7 @@ sessions, as a server writes them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,17 +23,25 @@ from msgspec import Raw, Struct
 from agenttrace.model import Event, Usage
 from agenttrace.record import acts as a
 from agenttrace.record.agents.contract import Content, Source, Unusable
-from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField, mended, microseconds, value_of
+from agenttrace.record.agents.lenient import (
+    DECODING_ERRORS,
+    Count,
+    FieldByField,
+    Number,
+    mended,
+    number,
+    time_at,
+    time_of,
+    value_of,
+)
 
 PROMPT_LIMIT = 500
 #: Numbers of epoch time above these are milliseconds, microseconds.
 _MILLISECONDS_FROM, _MICROSECONDS_FROM = 1e11, 1e14
-_END_OF_TIME = 253_402_300_800_000_000
 _OUTCOMES = frozenset({"ok", "error", "cancelled"})
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=2**33)]
-Name = str | int | None
+Name = str | Number | None
 Memory = dict[str, Any]
 
 
@@ -57,7 +66,7 @@ class Line(Struct, kw_only=True):
     v: Any = None
     session: str | None = None
     type: str | None = None
-    id: Name = None
+    id: str | int | None = None
     ts: float | str | None = None
     turn: Name = None
     step: Name = None
@@ -174,7 +183,7 @@ def _read(raw: bytes) -> Line | None:
     return line
 
 
-def _key(kind: str, name: Name, stream: str | None) -> str | None:
+def _key(kind: str, name: str | int | None, stream: str | None) -> str | None:
     """Ids need to be unique in their stream only: a subagent may count its calls as its caller does."""
     if name is None:
         return None
@@ -186,13 +195,12 @@ def _micros(ts: float | str | None) -> int | None:
     if isinstance(ts, str):
         with suppress(ValueError, OverflowError):
             moment = datetime.fromisoformat(ts.strip())
-            at = microseconds(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
-            return at if at >= 0 else None
+            return time_of(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
         return None
-    if ts is None or not 0 <= ts < _END_OF_TIME:
+    if ts is None or not 0 <= ts < math.inf:
         return None
     scale = 1_000_000 if ts < _MILLISECONDS_FROM else 1000 if ts < _MICROSECONDS_FROM else 1
-    return round(ts * scale)
+    return time_at(round(ts * scale))
 
 
 def _json_text(raw: Raw) -> str:
@@ -221,12 +229,12 @@ def _stand(line: Line, memory: Memory) -> Iterator[a.Act]:
     step = _step_name(line, memory)
     if step is not None and step != memory.get("step"):
         memory["step"] = step
-        yield a.StepBegin(step, line.step if isinstance(line.step, int) else None, line.model)
+        yield a.StepBegin(step, number(line.step), line.model)
 
 
 def _is_later(turn: str | int, current: str | None) -> bool:
     """Numbered turns only go forward: a late line of an earlier one does not bring it back."""
-    if isinstance(turn, int) and current is not None and current.isdecimal():
+    if isinstance(turn, int) and current is not None and len(current) < 20 and current.isdecimal():
         return turn > int(current)
     return str(turn) != current
 

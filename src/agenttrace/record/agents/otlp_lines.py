@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +20,8 @@ _HEX_TRACE, _HEX_SPAN = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
 _OPENING = re.compile(r'\{"otlp":')
 
 Attributes = dict[str, Any]
+#: A time in nanoseconds, as OTLP has them.
+Nanoseconds = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 #: The attributes that name the session, the most telling first. ``thread.id`` is a thread of the operating system.
 SESSION_NAMES = (
@@ -71,8 +73,8 @@ class Line(Struct, kw_only=True):
     parent: str = ""
     name: str = ""
     kind: str = ""
-    start: int = 0
-    end: int = 0
+    start: Nanoseconds = 0
+    end: Nanoseconds = 0
     status: str = ""
     message: str = ""
     attributes: Attributes = {}

@@ -36,13 +36,14 @@ from agenttrace.record.acts import (
     TurnEnd,
 )
 from agenttrace.record.agents.contract import Content, Source, Unusable
-from agenttrace.record.agents.lenient import count, microseconds, value_of
+from agenttrace.record.agents.lenient import count, time_of, value_of
 from agenttrace.record.agents.qwen_lines import (
     ORIGINS,
     ApiCall,
     Counts,
     Record,
     Result,
+    microseconds,
     microseconds_of,
     parts_of,
     read_call,
@@ -50,6 +51,7 @@ from agenttrace.record.agents.qwen_lines import (
     said,
     text_at,
     texts_of,
+    time_at,
     unusable,
 )
 
@@ -125,8 +127,7 @@ class QwenCode:
         stream = None
         if record.is_sidechain and source.stream == "main":
             stream = record.agent_id or "sidechain"
-        at = None if record.timestamp is None else microseconds(record.timestamp)
-        return Event(kind, record.uuid or None, at, record, stream)
+        return Event(kind, record.uuid or None, time_of(record.timestamp), record, stream)
 
     def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
         """What the line means."""
@@ -328,7 +329,7 @@ def _api_response(record: Record, call: ApiCall, memory: dict[str, Any], found: 
             memory["said"] = [other for place, other in enumerate(said) if place != said.index(counts)]
             return
         name = f"qwen:{_original(record)}"
-        began = None if record.timestamp is None else microseconds(record.timestamp) - call.duration
+        began = None if record.timestamp is None else time_at(microseconds(record.timestamp) - call.duration)
         memory["told"] = [*memory.get("told", []), [record.uuid, name, counts, began]][-_REMEMBERED:]
     elif (call.subagent_name or "").startswith(_WITHOUT_RECORDS):
         name = f"qwen:{_original(record)}"

@@ -10,7 +10,7 @@ from fastapi import Query, Request
 
 from agenttrace.config import Settings
 from agenttrace.serve.access.audit import audited
-from agenttrace.serve.access.visitor import not_admin, visitor
+from agenttrace.serve.access.visitor import NotAdminError, visitor
 
 if TYPE_CHECKING:
     from agenttrace.masking import Mask
@@ -28,5 +28,5 @@ async def downloading(request: Request, settings: Settings, what: str, *, full: 
     async with audited(request, "download.full" if full else "download", mask.text(what)):
         who = visitor(request)
         if full and who.role != "admin":
-            raise not_admin(who.name)
+            raise NotAdminError(who.name)
         yield None if full else mask

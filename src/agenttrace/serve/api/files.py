@@ -29,6 +29,7 @@ from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.views.quarantine import entry_fields
+from agenttrace.views.status import counted_only
 from agenttrace.views.times import iso
 
 FileState = Literal["all", "behind", "gone", "error"]
@@ -82,14 +83,14 @@ def files_router(context: Context) -> APIRouter:
     ) -> Response:
         before = place_of(cursor)
 
-        def read(connection: sqlite3.Connection) -> tuple[list[Entry], int]:
+        def read(connection: sqlite3.Connection) -> tuple[list[Entry], int, int]:
             found = entries(connection, resolved=resolved, before=before, lines=False, limit=limit + 1)
-            return found, _count_open(connection)
+            return found, _count_open(connection), counted_only(connection)
 
-        found, waiting = await context.reader.ask(read, empty=lambda: ([], 0))
+        found, waiting, counted = await context.reader.ask(read, empty=lambda: ([], 0, 0))
         page, following = page_of(found, limit, lambda entry: entry.quarantine_id)
         items = [QuarantineRow(**_fields(entry)) for entry in page]
-        return answer(request, QuarantineList(items=items, next=following, open=waiting))
+        return answer(request, QuarantineList(items=items, next=following, open=waiting, counted_only=counted))
 
     @router.get(
         "/quarantine/{entry_id}",

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
+from agenttrace.record.health import problem
 from agenttrace.record.lock import owner
 from agenttrace.serve.api.kept import Kept
 from agenttrace.serve.api.shapes import DedupTier, FileRow, LineCounts, RecordingState
@@ -44,6 +45,8 @@ def _state(found: dict[str, Any]) -> RecordingState:
     return RecordingState(
         running=found["recorder"]["running"],
         pid=found["recorder"]["pid"],
+        problem=found["recorder"]["problem"],
+        restarts=found["recorder"]["restarts"],
         file_count=found["file_count"],
         read_bytes=found["read_bytes"],
         behind_bytes=found["behind_bytes"],
@@ -53,6 +56,8 @@ def _state(found: dict[str, Any]) -> RecordingState:
         dedup=[DedupTier(tier, dedup[f"{tier}_hits"], dedup[f"{tier}_hit_rate"]) for tier in TIERS],
         new_events=dedup["misses"],
         quarantine_open=found["quarantine"]["open"],
+        counted_only=found["quarantine"]["counted_only"],
+        links_not_followed=len(found["links_not_followed"]),
         unreadable=len(found["unreadable"]),
         search_backlog=found["search_backlog"],
         database_bytes=found["database_bytes"],
@@ -61,10 +66,12 @@ def _state(found: dict[str, Any]) -> RecordingState:
 
 def _nothing(context: Context) -> Recording:
     """Before anything was recorded; somebody may be about to."""
-    process = owner(context.settings.home)
+    process, trouble = owner(context.settings.home), problem(context.settings.home)
     state = RecordingState(
         running=process is not None,
         pid=process,
+        problem=None if trouble is None else trouble.reason,
+        restarts=0 if trouble is None else trouble.restarts,
         file_count=0,
         read_bytes=0,
         behind_bytes=0,
@@ -74,6 +81,8 @@ def _nothing(context: Context) -> Recording:
         dedup=[DedupTier(tier, 0, 0.0) for tier in TIERS],
         new_events=0,
         quarantine_open=0,
+        counted_only=0,
+        links_not_followed=0,
         unreadable=0,
         search_backlog=0,
         database_bytes=0,

@@ -395,6 +395,9 @@ class RecordingState(Shape):
 
     running: bool
     pid: int | None
+    #: Why recording fails now, and how often it was begun again since; null while it is well.
+    problem: str | None
+    restarts: int
     file_count: int
     read_bytes: int
     behind_bytes: int
@@ -404,7 +407,11 @@ class RecordingState(Shape):
     dedup: list[DedupTier]
     new_events: int
     quarantine_open: int
+    #: Lines that could not be understood and are only counted, because there were too many.
+    counted_only: int
     unreadable: int
+    #: Links that lead out of the watched directories.
+    links_not_followed: int
     search_backlog: int
     database_bytes: int
 
@@ -417,6 +424,9 @@ class FileRow(Shape):
     size: int | None
     behind: int
     lines: int
+    #: Lines that could not be understood, and those of them that are only counted.
+    quarantined: int
+    counted_only: int
     generation: int
     lost_bytes: int
     last_read_at: str | None
@@ -455,6 +465,8 @@ class QuarantineList(Shape):
     items: list[QuarantineRow]
     next: str | None
     open: int
+    #: Further lines that are only counted, because there were too many.
+    counted_only: int
 
 
 class QuarantineDetail(QuarantineRow):

@@ -77,7 +77,14 @@ function Recording({ state }: { state: RecordingState }) {
       <Stat label={t.recorded} value={f.count(state.lines.recorded)} />
       <Stat label={t.duplicate} value={f.count(state.lines.duplicate)} />
       <Stat label={t.ignored} value={f.count(state.lines.ignored)} />
-      <Stat label={t.quarantined} value={f.count(state.lines.quarantined)} tone={state.quarantine_open > 0 ? "waiting" : "plain"} />
+      {state.problem !== null && <Stat label={t.problem} value={<Text>{state.problem}</Text>} note={t.problemNote} tone="failed" />}
+      <Stat
+        label={t.quarantined}
+        value={f.count(state.lines.quarantined)}
+        note={state.counted_only > 0 ? t.countedOnly(f.count(state.counted_only)) : undefined}
+        tone={state.quarantine_open > 0 ? "waiting" : "plain"}
+      />
+      {state.links_not_followed > 0 && <Stat label={t.links} value={f.count(state.links_not_followed)} note={t.linksNote} tone="waiting" />}
       {state.lost_bytes > 0 && <Stat label={t.lost} value={f.size(state.lost_bytes)} note={t.lostNote} tone="failed" />}
       {state.search_backlog > 0 && <Stat label={t.backlog} value={f.count(state.search_backlog)} />}
       <Stat label={t.database} value={f.size(state.database_bytes)} />
@@ -113,6 +120,8 @@ function Remarks({ row }: { row: FileRow }) {
     row.gone && t.gone,
     row.generation > 0 && t.generation(row.generation),
     row.lost_bytes > 0 && t.lostBytes(f.size(row.lost_bytes)),
+    row.quarantined > 0 && t.notUnderstood(f.count(row.quarantined)),
+    row.counted_only > 0 && t.countedOnly(f.count(row.counted_only)),
   ].filter(Boolean);
   return (
     <>

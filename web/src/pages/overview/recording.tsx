@@ -18,6 +18,7 @@ export function Recording({ recording }: { recording: RecordingState }) {
         <Facts
           facts={[
             [t.recorder, <Recorder key="recorder" recording={recording} />],
+            [t.problem, recording.problem === null ? undefined : bad("/files", recording.problem)],
             [t.lag, <Lag key="lag" recording={recording} />],
             [t.quarantine, open > 0 ? bad("/files", t.quarantined(f.count(open))) : t.noneOfThem],
             [t.unreadable, unreadable > 0 ? bad("/files?state=error", f.count(unreadable)) : undefined],

@@ -1,0 +1,55 @@
+"""Whether recording is well: why it fails now, told to other processes by a small file in the data directory.
+
+Not in the store: that may be what fails.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+_NAME = "recorder.problem.json"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in the way of recording."""
+
+    reason: str
+    #: When it was met first, in seconds since the epoch.
+    since: float
+    #: How often recording was begun again because of it.
+    restarts: int = 0
+
+    @property
+    def told(self) -> str:
+        """All of it in a sentence."""
+        again = f", begun again {self.restarts} times" if self.restarts > 1 else ""
+        return f"recording fails: {self.reason} (since {time.strftime('%H:%M:%S', time.localtime(self.since))}{again})"
+
+
+def report(home: Path, reason: str, *, restarts: int = 0) -> None:
+    """Say why recording fails; on a full disk nothing can be said."""
+    known = problem(home)
+    found = Problem(reason=reason, since=time.time() if known is None else known.since, restarts=restarts)
+    temporary = home / f".{_NAME}.{os.getpid()}"
+    with suppress(OSError):
+        temporary.write_bytes(msgspec.json.encode(found))
+        temporary.replace(home / _NAME)
+
+
+def clear(home: Path) -> None:
+    """Recording is well."""
+    with suppress(OSError):
+        (home / _NAME).unlink(missing_ok=True)
+
+
+def problem(home: Path) -> Problem | None:
+    """Why recording fails, as far as is known."""
+    try:
+        return msgspec.json.decode((home / _NAME).read_bytes(), type=Problem)
+    except (OSError, msgspec.MsgspecError):
+        return None
