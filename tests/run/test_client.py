@@ -44,7 +44,7 @@ class RecordingGate:
         self.heard: list[str] = []
         self._admits = admits
 
-    async def before_retry(self, app_id: str) -> None:
+    async def before_retry(self, app_id: str, billed: int = 0) -> None:
         assert app_id == APP
         if self._admits <= 0:
             raise CircuitOpenError("open", retry_after=60)
@@ -682,7 +682,7 @@ def test_gate_that_cannot_be_asked(stream: bool, caplog: pytest.LogCaptureFixtur
     """When the gate itself breaks there is no further attempt, and the application's error is what is raised."""
 
     class BrokenGate(RecordingGate):
-        async def before_retry(self, app_id: str) -> None:
+        async def before_retry(self, app_id: str, billed: int = 0) -> None:
             raise ConnectionError("the database is away")
 
     async def run() -> None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
 from agenttrace.run.cache import CacheRule
 from agenttrace.run.calls import RateRule
 from agenttrace.run.config import REQUIRED, AIConfig
+from agenttrace.run.wire import estimate_tokens
 
 DIMENSIONS = (
     "today",
@@ -26,6 +27,8 @@ DIMENSIONS = (
     "this_quarter",
     "last_quarter",
 )
+#: The longest answer of the larger Qwen models; DashScope takes no limit for an application with the call.
+MAX_TOKENS = 32_768
 #: What the columns of the run store hold.
 _NAME_LIMIT, _CHAIN_LIMIT, _STEP_LIMIT = 30, 100, 60
 _DEFAULTS = Path(__file__).with_name("catalog.toml")
@@ -43,6 +46,14 @@ class UnknownEventError(Exception):
     def __init__(self, event_type: str, known: Sequence[str]) -> None:
         super().__init__(f"unknown event type {event_type!r}; known are {', '.join(known)}")
         self.event_type = event_type
+
+
+class Sizes(TypedDict):
+    """The part of a call's request that says how large it may become."""
+
+    prompt_tokens: int
+    estimate: int
+    ceiling: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +76,17 @@ class App:
     prompt: str
     #: Tokens that a call is expected to use beside its prompt, until calls have shown better.
     expected_tokens: int
+    #: The most tokens that one call can take beside its prompt.
+    max_tokens: int
     stream: bool
     #: Whether its results are written to ``member_retention_clue``.
     clues: bool
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def tokens_of(self, prompt: str) -> Sizes:
+        """What a call with this prompt will take: the prompt, all of it, and at most beside the prompt."""
+        asked = estimate_tokens(prompt)
+        return {"prompt_tokens": asked, "estimate": asked + self.expected_tokens, "ceiling": self.max_tokens}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +137,9 @@ class Lane:
         return self.condition is None or payload.get(self.condition) is not None
 
 
+_Tokens = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+
+
 class _Cache(msgspec.Struct, forbid_unknown_fields=True):
     type: str
     keep: int | Literal["day", "forever"]
@@ -138,7 +159,9 @@ class _App(msgspec.Struct, forbid_unknown_fields=True):
     cache: _Cache | None = None
     inputs: tuple[str, ...] = ()
     prompt: str = ""
-    tokens: int = 2000
+    tokens: _Tokens = 2000
+    #: None: what ``run.max_call_tokens`` says.
+    max_tokens: _Tokens | None = None
     stream: bool = False
     clues: bool = False
     parameters: dict[str, Any] = {}
@@ -180,6 +203,7 @@ class Catalog:
         dimensions: Sequence[str] = DIMENSIONS,
         user_limit: int = 10,
         store_limit: int = 100,
+        max_tokens: int = MAX_TOKENS,
     ) -> Catalog:
         """The default catalog with the ``apps`` and ``events`` of ``table`` added, or put in place of its own."""
         defaults = tomllib.loads(_DEFAULTS.read_text(encoding="utf-8"))
@@ -189,7 +213,10 @@ class Catalog:
             "store": RateRule(scope="store", limit=store_limit, seconds=3600),
         }
         return cls(
-            {key: _app(key, _read(f"apps.{key}", value, _App), rates, config) for key, value in apps.items()},
+            {
+                key: _app(key, _read(f"apps.{key}", value, _App), rates, config, max_tokens)
+                for key, value in apps.items()
+            },
             {key: _event(key, _read(f"events.{key}", value, _Event)) for key, value in events.items()},
             dimensions,
         )
@@ -202,7 +229,9 @@ def _read(place: str, value: object, kind: type[T]) -> T:
         raise CatalogError(f"[{place}]: {error}") from None
 
 
-def _app(key: str, given: _App, rates: Mapping[str, RateRule], config: AIConfig | None) -> App:
+def _app(
+    key: str, given: _App, rates: Mapping[str, RateRule], config: AIConfig | None, max_tokens: int = MAX_TOKENS
+) -> App:
     return App(
         key=key,
         app_type=given.type,
@@ -214,6 +243,7 @@ def _app(key: str, given: _App, rates: Mapping[str, RateRule], config: AIConfig 
         inputs=given.inputs,
         prompt=given.prompt,
         expected_tokens=given.tokens,
+        max_tokens=given.max_tokens or max_tokens,
         stream=given.stream,
         clues=given.clues,
         parameters=_plain(given.parameters),

@@ -27,6 +27,8 @@ from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.sql_call import SqlCall
 
 _TARGET_LIMIT = 100
+#: Seconds that a step waits for its turn at a budget that is nearly spent: longer than the calls before it take.
+CHAIN_PATIENCE = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +170,8 @@ class ChainRun:
             site_id=job.site_id,
             prompt=prompt,
             rate=app.rate,
-            estimate=self._tools.calls.estimator.estimate(app.app_type, prompt, app.expected_tokens),
+            **app.tokens_of(prompt),
+            patience=CHAIN_PATIENCE,
             member_id=job.member_id,
             session_id=job.session_id,
             job_id=job.id,

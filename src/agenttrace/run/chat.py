@@ -37,6 +37,8 @@ OUTBOX_SIZE = 64
 #: What arrives within this time is passed on together, after a first piece that never waits: twenty times a second is
 #: more than anybody reads, and each write to the listener costs as much as making the piece.
 PACE = 0.05
+#: Seconds that a message waits for its turn at a budget that is nearly spent.
+CHAT_PATIENCE = 30.0
 STOPPING = "the server is stopping"
 SESSION_LOST = "the cloud has lost the session; asked again with the history"
 _FRIENDLY = "AI 服务出了点问题，请稍后再试"
@@ -341,7 +343,8 @@ class ChatService:
             site_id=ask.site_id,
             prompt=ask.message,
             rate=ask.rate,
-            estimate=self._calls.estimator.estimate(app.app_type, ask.sent_text(), app.expected_tokens),
+            **app.tokens_of(ask.sent_text()),
+            patience=CHAT_PATIENCE,
             member_id=ask.member_id,
             user_id=ask.user_id,
             conversation_id=conversation.id,

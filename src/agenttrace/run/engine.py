@@ -25,7 +25,7 @@ from agenttrace.run.dispatch import AIDispatcher, use_dispatcher
 from agenttrace.run.guarded import GuardedClient
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
-from agenttrace.run.guards.budget import BudgetTracker, TokenEstimator
+from agenttrace.run.guards.budget import BudgetTracker
 from agenttrace.run.guards.rate_limit import RateLimiter
 from agenttrace.run.postgres import EmbeddedPostgres, PostgresError
 from agenttrace.run.presence import BEAT_SECONDS, Presence
@@ -117,6 +117,7 @@ async def _assembled(
         dimensions=run.dimensions,
         user_limit=run.user_calls_per_minute,
         store_limit=run.store_calls_per_hour,
+        max_tokens=run.max_call_tokens,
     )
     # Several signs within the time after which somebody is taken for dead.
     presence = Presence(database, role, every=min(BEAT_SECONDS, run.lost_after_seconds / 4))
@@ -152,7 +153,7 @@ async def _assembled(
             recovery_timeout=run.recovery_seconds,
             probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
         )
-        calls = GuardedClient(client, admissions, breaker, run_logs, trace, TokenEstimator())
+        calls = GuardedClient(client, admissions, breaker, run_logs, trace)
     queue = await stack.enter_async_context(Queue(database))
     return Engine(
         settings=settings,

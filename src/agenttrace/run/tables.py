@@ -198,6 +198,8 @@ run_logs = Table(
     Column("model", String(100)),
     Column("request_id", String(100)),
     _count("attempts"),
+    _count("tokens_prompt"),
+    _count("tokens_ceiling"),
     CheckConstraint("trigger_type IN ('user', 'scheduled', 'event', 'forced')", name="ck_ai_run_logs_trigger_type"),
     CheckConstraint("char_length(request_prompt) <= 2000", name="ck_ai_run_logs_prompt"),
     CheckConstraint(
@@ -313,7 +315,16 @@ budget_days = Table(
     _tokens("used"),
     _tokens("failed"),
     _tokens("reserved"),
+    _tokens("ceiling"),
     postgresql_with={"fillfactor": 50},
+)
+
+app_sizes = Table(
+    "ai_app_sizes",
+    metadata,
+    Column("app_type", String(30), primary_key=True),
+    Column("day", Date, primary_key=True),
+    Column("largest", Integer, nullable=False),
 )
 
 business_zone = Table(

@@ -58,6 +58,7 @@ def budget_fields(status: BudgetStatus, now: datetime) -> dict[str, Any]:
             status.daily_used,
             status.daily_failed,
             status.daily_reserved,
+            status.daily_ceiling,
         ),
         "month": _period(
             now.strftime("%Y-%m"),
@@ -65,13 +66,21 @@ def budget_fields(status: BudgetStatus, now: datetime) -> dict[str, Any]:
             status.monthly_used,
             status.monthly_failed,
             status.monthly_reserved,
+            status.monthly_ceiling,
         ),
     }
 
 
-def _period(period: str, limit: int, used: int, failed: int, reserved: int) -> dict[str, Any]:
-    left = max(0, limit - used - failed - reserved)
-    return {"period": period, "limit": limit, "used": used, "failed": failed, "reserved": reserved, "left": left}
+def _period(period: str, limit: int, used: int, failed: int, reserved: int, ceiling: int) -> dict[str, Any]:
+    return {
+        "period": period,
+        "limit": limit,
+        "used": used,
+        "failed": failed,
+        "reserved": reserved,
+        "ceiling": ceiling,
+        "left": max(0, limit - used - failed - reserved),
+    }
 
 
 # -- breakers -----------------------------------------------------------------------------------------------------

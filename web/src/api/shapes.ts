@@ -346,6 +346,7 @@ export interface BudgetPeriod {
   used: number;
   failed: number;
   reserved: number;
+  ceiling: number;
   left: number;
 }
 
@@ -390,6 +391,7 @@ export interface RunRow {
   member_id: number | null;
   tokens_used: number | null;
   tokens_reserved: number;
+  tokens_ceiling: number;
   tokens_estimated: boolean;
   input_tokens: number | null;
   output_tokens: number | null;

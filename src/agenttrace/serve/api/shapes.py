@@ -452,6 +452,8 @@ class BudgetPeriod(Shape):
     used: int
     failed: int
     reserved: int
+    #: What the calls under way may take at most.
+    ceiling: int
     left: int
 
 
@@ -500,6 +502,8 @@ class RunRow(Shape):
     member_id: int | None
     tokens_used: int | None
     tokens_reserved: int
+    #: The most that it may take while it is under way.
+    tokens_ceiling: int
     tokens_estimated: bool
     input_tokens: int | None
     output_tokens: int | None
