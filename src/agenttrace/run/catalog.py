@@ -29,6 +29,8 @@ DIMENSIONS = (
 )
 #: The longest answer of the larger Qwen models; DashScope takes no limit for an application with the call.
 MAX_TOKENS = 32_768
+#: What every current Qwen model takes in.
+CONTEXT_TOKENS = 30_000
 #: What the columns of the run store hold.
 _NAME_LIMIT, _CHAIN_LIMIT, _STEP_LIMIT = 30, 100, 60
 _DEFAULTS = Path(__file__).with_name("catalog.toml")
@@ -78,6 +80,8 @@ class App:
     expected_tokens: int
     #: The most tokens that one call can take beside its prompt.
     max_tokens: int
+    #: Tokens that its model takes in; three quarters of them are for the history of a chat.
+    context_tokens: int
     stream: bool
     #: Whether its results are written to ``member_retention_clue``.
     clues: bool
@@ -162,6 +166,7 @@ class _App(msgspec.Struct, forbid_unknown_fields=True):
     tokens: _Tokens = 2000
     #: None: what ``run.max_call_tokens`` says.
     max_tokens: _Tokens | None = None
+    context_tokens: Annotated[int, msgspec.Meta(ge=4_000, le=10_000_000)] = CONTEXT_TOKENS
     stream: bool = False
     clues: bool = False
     parameters: dict[str, Any] = {}
@@ -244,6 +249,7 @@ def _app(
         prompt=given.prompt,
         expected_tokens=given.tokens,
         max_tokens=given.max_tokens or max_tokens,
+        context_tokens=given.context_tokens,
         stream=given.stream,
         clues=given.clues,
         parameters=_plain(given.parameters),
