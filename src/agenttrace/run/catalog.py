@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import time
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +16,7 @@ import msgspec
 from agenttrace.run.cache import CacheRule
 from agenttrace.run.calls import RateRule
 from agenttrace.run.config import REQUIRED, AIConfig
+from agenttrace.run.schedules import WEEKDAYS, Schedule, Weekday
 from agenttrace.run.wire import estimate_tokens
 
 DIMENSIONS = (
@@ -176,15 +178,34 @@ class _Event(msgspec.Struct, forbid_unknown_fields=True):
     lanes: tuple[str, ...]
 
 
+_Clock = Annotated[str, msgspec.Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+_Site = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+
+
+class _Schedule(msgspec.Struct, forbid_unknown_fields=True):
+    event: str
+    at: _Clock | tuple[_Clock, ...]
+    sites: Annotated[tuple[_Site, ...], msgspec.Meta(min_length=1)]
+    days: tuple[Weekday, ...] = WEEKDAYS
+    member: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    payload: dict[str, Any] = {}
+    forced: bool = False
+
+
 class Catalog:
     """All applications and events."""
 
     def __init__(
-        self, apps: Mapping[str, App], events: Mapping[str, Sequence[Lane]], dimensions: Sequence[str] = DIMENSIONS
+        self,
+        apps: Mapping[str, App],
+        events: Mapping[str, Sequence[Lane]],
+        dimensions: Sequence[str] = DIMENSIONS,
+        schedules: Mapping[str, Schedule] = MappingProxyType({}),
     ) -> None:
         self.apps = MappingProxyType(dict(apps))
         self.events: Mapping[str, tuple[Lane, ...]] = MappingProxyType({k: tuple(v) for k, v in events.items()})
         self.dimensions = tuple(dimensions)
+        self.schedules = MappingProxyType(dict(schedules))
         _check(self)
 
     def chain(self, event_type: str, payload: Mapping[str, Any] | None = None) -> Chain:
@@ -210,7 +231,7 @@ class Catalog:
         store_limit: int = 100,
         max_tokens: int = MAX_TOKENS,
     ) -> Catalog:
-        """The default catalog with the ``apps`` and ``events`` of ``table`` added, or put in place of its own."""
+        """The default catalog, with what ``table`` has (``apps``, ``events``, ``schedules``) added or in its place."""
         defaults = tomllib.loads(_DEFAULTS.read_text(encoding="utf-8"))
         apps, events = ({**defaults[name], **((table or {}).get(name) or {})} for name in ("apps", "events"))
         rates = {
@@ -224,7 +245,27 @@ class Catalog:
             },
             {key: _event(key, _read(f"events.{key}", value, _Event)) for key, value in events.items()},
             dimensions,
+            {
+                key: _schedule(key, _read(f"schedules.{key}", value, _Schedule))
+                for key, value in ((table or {}).get("schedules") or {}).items()
+            },
         )
+
+
+def _schedule(key: str, given: _Schedule) -> Schedule:
+    times = (given.at,) if isinstance(given.at, str) else given.at
+    if not times or not given.days:
+        raise CatalogError(f"[schedules.{key}]: at and days name no time")
+    return Schedule(
+        name=key,
+        event_type=given.event,
+        times=tuple(sorted({time.fromisoformat(text) for text in times})),
+        sites=tuple(dict.fromkeys(given.sites)),
+        weekdays=frozenset(map(WEEKDAYS.index, given.days)),
+        member_id=given.member,
+        payload=_plain(given.payload),
+        is_forced=given.forced,
+    )
 
 
 def _read(place: str, value: object, kind: type[T]) -> T:
@@ -306,6 +347,11 @@ def _check(catalog: Catalog) -> None:
         _check_app(app, catalog)
     for name, lanes in catalog.events.items():
         _check_event(name, lanes, catalog)
+    for schedule in catalog.schedules.values():
+        if schedule.event_type not in catalog.events:
+            raise CatalogError(f"[schedules.{schedule.name}]: {schedule.event_type!r} is no event")
+        if len(schedule.name) > _STEP_LIMIT:
+            raise CatalogError(f"[schedules.{schedule.name}]: the name is longer than {_STEP_LIMIT} characters")
 
 
 def _check_app(app: App, catalog: Catalog) -> None:

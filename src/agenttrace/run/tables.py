@@ -250,6 +250,7 @@ trigger_jobs = Table(
     _count("claim"),
     Column("rerun_of", BigInteger),
     _flag("cancel_requested"),
+    Column("schedule", String(60)),
     CheckConstraint(
         "status IN ('pending', 'running', 'completed', 'failed', 'skipped_duplicate', 'budget_exceeded', 'cancelled')",
         name="ck_ai_trigger_jobs_status",
@@ -267,6 +268,13 @@ trigger_jobs = Table(
     ),
     Index("idx_ai_trigger_jobs_status", "status"),
     Index("idx_ai_trigger_jobs_created", "created_at"),
+)
+
+schedules = Table(
+    "ai_schedules",
+    metadata,
+    Column("name", String(60), primary_key=True),
+    Column("last_due", DateTime(timezone=True), nullable=False),
 )
 
 processes = Table(

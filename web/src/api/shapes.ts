@@ -448,6 +448,7 @@ export interface JobRow {
   event_date: string;
   rerun_of: number | null;
   cancel_requested: boolean;
+  schedule: string | null;
   session_id: string;
   session_key: string;
 }
@@ -493,6 +494,7 @@ export interface JobDetail extends JobRow {
 export interface JobAccepted {
   job_id: number;
   status: string;
+  duplicate_of: number | null;
 }
 
 /** A cached result, without its body. */

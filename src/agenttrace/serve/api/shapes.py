@@ -566,6 +566,8 @@ class JobRow(Shape):
     event_date: str
     rerun_of: int | None
     cancel_requested: bool
+    #: The schedule that it comes from.
+    schedule: str | None
     session_id: str
     session_key: str
 
@@ -618,6 +620,8 @@ class JobAccepted(Shape):
 
     job_id: int
     status: str
+    #: The job that does the same already, if one does.
+    duplicate_of: int | None
 
 
 class CacheRow(Shape):
