@@ -123,7 +123,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     daily_tokens: Big = 100_000
     monthly_tokens: Big = 2_000_000
     #: The most that one call can take beside its prompt, for applications that name no limit of their own.
-    max_call_tokens: Positive = 32_768
+    max_call_tokens: Positive = 20_000
     #: Consecutive failures that open an application's breaker, and how long it stays open.
     failure_threshold: Positive = 5
     recovery_seconds: Seconds = 60.0

@@ -653,7 +653,7 @@ def test_fifty_callers_with_huge_answers_pass_the_budget_by_one_error(database_u
                 world.admissions = Admissions(database, process_id=uuid.uuid4(), daily_limit=20_000)
                 clients.append(GuardedClient(client, world.admissions, world.breaker, world.run_logs, TraceLog(None)))
             calls = (
-                clients[number % 3].call(_request(estimate=700, ceiling=32_768, patience=30.0)) for number in range(50)
+                clients[number % 3].call(_request(estimate=700, ceiling=20_000, patience=30.0)) for number in range(50)
             )
             results = await asyncio.gather(*calls, return_exceptions=True)
             answers = [result for result in results if isinstance(result, tuple)]

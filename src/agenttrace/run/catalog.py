@@ -29,8 +29,8 @@ DIMENSIONS = (
     "this_quarter",
     "last_quarter",
 )
-#: The longest answer of the larger Qwen models; DashScope takes no limit for an application with the call.
-MAX_TOKENS = 32_768
+#: More than the Qwen models answer unless told otherwise; DashScope takes no limit for an application with the call.
+MAX_TOKENS = 20_000
 #: What every current Qwen model takes in.
 CONTEXT_TOKENS = 30_000
 #: What the columns of the run store hold.

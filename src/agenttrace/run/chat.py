@@ -42,6 +42,7 @@ PACE = 0.05
 CHAT_PATIENCE = 30.0
 STOPPING = "the server is stopping"
 SESSION_LOST = "the cloud has lost the session; asked again with the history"
+_BUSY = "AI 服务繁忙，请稍后再试"
 _FRIENDLY = "AI 服务出了点问题，请稍后再试"
 #: What the user is told; the first that fits.
 _TOLD: tuple[tuple[type[Exception], str, str], ...] = (
@@ -72,6 +73,8 @@ _STOPPED = ChatEvent(kind="error", data={"code": "stopping", "message": _FRIENDL
 
 def error_event(error: Exception) -> ChatEvent:
     """How an error is put to the user: never in its own words."""
+    if isinstance(error, BudgetExceededError) and error.is_busy:
+        return ChatEvent(kind="error", data={"code": "budget_busy", "message": _BUSY})
     for kind, code, text in _TOLD:
         if isinstance(error, kind):
             return ChatEvent(kind="error", data={"code": code, "message": text})

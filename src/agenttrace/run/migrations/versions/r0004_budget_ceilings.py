@@ -148,8 +148,7 @@ UPDATE biz.ai_budget_days SET ceiling = reserved;
 """
 
 _ADMISSION = """
--- Whether a call fits: what is in its way, and, if waiting does not help, the same as its refusal. p_own_* is what
--- the call holds already.
+-- Whether a call fits: what refuses it, or else what it has to wait for. p_own_* is what the call holds already.
 CREATE FUNCTION biz.ai_budget_check(
     p_now TIMESTAMPTZ, p_daily BIGINT, p_monthly BIGINT, p_reserved BIGINT, p_ceiling BIGINT,
     p_own_reserved BIGINT, p_own_ceiling BIGINT, OUT refusal TEXT, OUT obstacle TEXT
@@ -167,24 +166,24 @@ BEGIN
            coalesce(sum(s.ceiling), 0) - p_own_ceiling AS ceiling
         INTO d FROM biz.ai_budget_days AS s WHERE s.day = v_today;
     -- Nothing helps against what is spent; what is only held may come back.
-    IF d.spent + d.reserved >= p_daily OR d.spent + d.reserved + p_reserved > p_daily THEN
-        obstacle := format('daily_exceeded: %s of the day''s %s tokens are used or reserved, this call needs about %s',
+    IF d.spent >= p_daily OR d.spent + p_reserved > p_daily THEN
+        refusal := format('daily_exceeded: %s of the day''s %s tokens are used or reserved, this call needs about %s',
+                          d.spent + d.reserved, p_daily, p_reserved);
+    ELSIF m.spent >= p_monthly OR m.spent + p_reserved > p_monthly THEN
+        refusal := format('monthly_exceeded: %s of the month''s %s tokens are used or reserved, this call needs about'
+                          ' %s', m.spent + m.reserved, p_monthly, p_reserved);
+    ELSIF d.spent + d.reserved >= p_daily OR d.spent + d.reserved + p_reserved > p_daily THEN
+        obstacle := format('daily_busy: %s of the day''s %s tokens are used or reserved, this call needs about %s',
                            d.spent + d.reserved, p_daily, p_reserved);
-        refusal := CASE WHEN d.spent >= p_daily OR d.spent + p_reserved > p_daily THEN obstacle END;
-    END IF;
-    IF refusal IS NULL AND (m.spent + m.reserved >= p_monthly OR m.spent + m.reserved + p_reserved > p_monthly) THEN
-        obstacle := format('monthly_exceeded: %s of the month''s %s tokens are used or reserved, this call needs about'
-                           ' %s', m.spent + m.reserved, p_monthly, p_reserved);
-        refusal := CASE WHEN m.spent >= p_monthly OR m.spent + p_reserved > p_monthly THEN obstacle END;
-    END IF;
-    IF obstacle IS NOT NULL THEN
-        RETURN;
+    ELSIF m.spent + m.reserved >= p_monthly OR m.spent + m.reserved + p_reserved > p_monthly THEN
+        obstacle := format('monthly_busy: %s of the month''s %s tokens are used or reserved, this call needs about %s',
+                           m.spent + m.reserved, p_monthly, p_reserved);
     -- A call alone may start: only its own error can pass the limit then.
     ELSIF d.ceiling > 0 AND d.spent + d.ceiling + p_ceiling > p_daily THEN
-        obstacle := format('daily_exceeded: %s of the day''s %s tokens are used, calls under way may take up to %s and'
+        obstacle := format('daily_busy: %s of the day''s %s tokens are used, calls under way may take up to %s and'
                            ' this one up to %s: too much at once', d.spent, p_daily, d.ceiling, p_ceiling);
     ELSIF m.ceiling > 0 AND m.spent + m.ceiling + p_ceiling > p_monthly THEN
-        obstacle := format('monthly_exceeded: %s of the month''s %s tokens are used, calls under way may take up to %s'
+        obstacle := format('monthly_busy: %s of the month''s %s tokens are used, calls under way may take up to %s'
                            ' and this one up to %s: too much at once', m.spent, p_monthly, m.ceiling, p_ceiling);
     END IF;
 END $$;
@@ -265,12 +264,12 @@ BEGIN
         reserved := least(coalesce(p_prompt_tokens::bigint + r.usual, p_estimate), 2147483647);
         v_ceiling := least(greatest(reserved, p_prompt_tokens::bigint + greatest(p_ceiling, r.most), 1), 2147483647);
         r := biz.ai_budget_check(v_now, p_daily, p_monthly, reserved, v_ceiling, 0, 0);
-        IF r.obstacle IS NOT NULL AND r.refusal IS NULL AND p_waits THEN
+        IF r.obstacle IS NOT NULL AND p_waits THEN
             verdict := 'waiting';
             message := r.obstacle;
-        ELSIF r.obstacle IS NOT NULL THEN
+        ELSIF r.refusal IS NOT NULL OR r.obstacle IS NOT NULL THEN
             verdict := 'budget_exceeded';
-            message := r.obstacle;
+            message := coalesce(r.refusal, r.obstacle);
         END IF;
     END IF;
     IF verdict IN ('rate_limited', 'budget_exceeded', 'waiting') THEN
@@ -317,7 +316,7 @@ BEGIN
     v_ceiling := least(l.ceiling::bigint + p_billed, 2147483647);
     -- The day that pays is that of the call, also after midnight.
     r := biz.ai_budget_check(l.created_at, p_daily, p_monthly, v_reserved, v_ceiling, l.tokens_reserved, l.ceiling);
-    refusal := r.obstacle;
+    refusal := coalesce(r.refusal, r.obstacle);
     IF refusal IS NULL THEN
         UPDATE biz.ai_run_logs SET tokens_reserved = v_reserved, tokens_ceiling = v_ceiling WHERE id = l.id;
     END IF;
