@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agenttrace.client import AsyncTriggerClient
 from serve.harness import INTERNAL, TOKEN, Heard, Running, Stack, run_with
 
 API = "/api/internal/ai"
@@ -22,6 +23,8 @@ ENDPOINTS = [
     ("GET", "/jobs/1"),
     ("POST", "/jobs/1/cancel"),
     ("POST", "/jobs/1/rerun"),
+    ("GET", "/cache?cache_type=app3_clue&site_id=1"),
+    ("GET", "/clues?site_id=1&member_id=1"),
 ]
 header_texts = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60)
 headers = st.one_of(
@@ -356,3 +359,42 @@ def test_wrong_tokens_wait_and_the_right_one_does_not(home: Path, database_url: 
         assert len(waited) == 8
 
     run_with(home, database_url, body)
+
+
+async def read(stack: Stack, path: str) -> Heard:
+    return await stack.request("GET", API + path, headers=INTERNAL)
+
+
+def test_results_and_clues_can_be_read(server: Running) -> None:
+    """A back end gets the valid result of a member, a page of a store's, and the member's clues, newest day first."""
+
+    async def body(stack: Stack) -> None:
+        site, member = 700 + next(numbers), 20317
+        job_id = (await trigger(stack, event_type="consumption", site_id=site, member_id=member)).json()[
+            "trigger_job_id"
+        ]
+        await stack.engine.dispatcher.execute(job_id)
+        async with AsyncTriggerClient(stack.url, TOKEN) as client:
+            result = await client.result("app7_customer_analysis", site, str(member))
+            assert result is not None
+            assert (result["target_id"], result["triggered_by"]) == (str(member), f"job_{job_id}")
+            assert result["result"]["profile"]
+            assert await client.result("app7_customer_analysis", site, "1") is None
+            (clue,) = await client.clues(site, member)
+            assert (clue["trigger_job_id"], len(clue["clues"])) == (job_id, 4)
+            assert await client.clues(site, 1) == []
+        await stack.engine.cache.invalidate(result["id"])
+        query = f"/cache?cache_type=app7_customer_analysis&site_id={site}"
+        assert (await read(stack, query)).json() == {"results": [], "next_before": None}
+        page = (await read(stack, f"/cache?cache_type=app3_clue&site_id={site}&limit=1")).json()
+        assert [row["target_id"] for row in page["results"]] == [str(member)]
+
+    server.run(body(server.stack))
+
+
+@pytest.mark.parametrize(
+    "query", ["/cache", "/cache?cache_type=a", "/cache?cache_type=a&site_id=x", "/clues?site_id=1"]
+)
+def test_a_question_about_nobody_is_refused(server: Running, query: str) -> None:
+    """What is needed and missing, or wrong, is 422."""
+    is_problem(server.run(read(server.stack, query)), 422)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agenttrace.run.simulator import faults
+from agenttrace.run.wire import estimate_tokens
 from serve.harness import CHAT_APP, Heard, Stack, run_with
 
 Loss = Callable[[Stack], Awaitable[None]]
@@ -60,7 +61,7 @@ def last_input(stack: Stack) -> dict[str, Any]:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_lost_session_is_replaced_by_the_history(home: Path, database_url: str, loss: Loss) -> None:
-    """However the session was lost, the answer is made with all that was said before, and so are all later ones."""
+    """However the session was lost, the answer is made with all that was said before, and opens a new session."""
 
     async def body(stack: Stack) -> None:
         first = await say(stack, "我叫小王")
@@ -73,7 +74,7 @@ def test_a_lost_session_is_replaced_by_the_history(home: Path, database_url: str
         assert "session_id" not in last_input(stack)
         assert third.last.data["session_id"] == first.last.data["session_id"]
         fourth = await say(stack, "还有呢？")
-        assert "session_id" not in last_input(stack)
+        assert last_input(stack).keys() == {"prompt", "session_id", "biz_params"}
         assert seen(stack) == [*before, "我叫什么？", third.text, "还有呢？"]
         stored = await stack.rows("SELECT content FROM biz.ai_messages ORDER BY id")
         assert [row[0] for row in stored] == [*before, "我叫什么？", third.text, "还有呢？", fourth.text]
@@ -149,3 +150,42 @@ def test_after_a_cut_answer_the_history_is_sent(home: Path, database_url: str) -
         assert seen(stack) == ["一", first.text, "二", cut.text, "三"]
 
     run_with(home, database_url, body)
+
+
+def test_the_whole_history_is_sent_while_it_fits(home: Path, database_url: str) -> None:
+    """After sixty rounds, and several sessions, the application still sees what the user said first."""
+
+    async def body(stack: Stack) -> None:
+        said = [f"第 {number} 句，" + "闲聊" * 60 for number in range(59)]
+        for message in ("我叫小王", *said):
+            await say(stack, message)
+        await forgotten(stack)
+        await say(stack, "我叫什么？")
+        assert [text for text in seen(stack) if text in ("我叫小王", *said)] == ["我叫小王", *said]
+
+    limits = {"user_calls_per_minute": 1000, "daily_tokens": 10**9, "monthly_tokens": 10**9}
+    run_with(home, database_url, body, run=limits)
+
+
+def test_what_does_not_fit_is_sent_as_a_summary(home: Path, database_url: str) -> None:
+    """With a small model the older rounds become a summary, which is kept and grows; the last rounds come whole."""
+
+    async def body(stack: Stack) -> None:
+        for message in ("我叫小王", *(f"第 {number} 句，" + "闲聊" * 200 for number in range(12))):
+            await say(stack, message)
+        for _ in range(2):
+            await forgotten(stack)
+            await say(stack, "我叫什么？")
+            summary, *_, last, _ = seen(stack)[:-1]
+            assert "我叫小王" in summary
+            assert last.startswith(("第 11 句", "我叫什么？"))
+            assert sum(map(estimate_tokens, seen(stack))) <= 4000
+        await say(stack, "还有呢？")
+        assert "session_id" in last_input(stack)
+        ((kept, until),) = await stack.rows("SELECT summary, summary_until FROM biz.ai_conversations")
+        assert "我叫小王" in kept
+        assert until > 0
+
+    apps = {"app1": {"type": "app1_chat", "stream": True, "rate": "user", "context_tokens": 4000}}
+    limits = {"user_calls_per_minute": 1000, "daily_tokens": 10**9, "monthly_tokens": 10**9}
+    run_with(home, database_url, body, run=limits, apps=apps)

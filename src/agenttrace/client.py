@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlencode
 
 import httpx
 
@@ -151,6 +152,19 @@ class _Flows:
     def _looking(self, job_id: int) -> _Flow[dict[str, Any]]:
         return (yield from self._exchange(_Request(method="GET", path=f"{_PREFIX}/jobs/{int(job_id)}")))
 
+    def _reading(self, what: str, **query: int | str) -> _Flow[dict[str, Any]]:
+        return (yield from self._exchange(_Request(method="GET", path=f"{_PREFIX}/{what}?{urlencode(query)}")))
+
+    def _result(self, cache_type: str, site_id: int, target_id: str) -> _Flow[dict[str, Any] | None]:
+        found = yield from self._reading("cache", cache_type=cache_type, site_id=site_id, target_id=target_id)
+        results: list[dict[str, Any]] = found["results"]
+        return results[0] if results else None
+
+    def _clues(self, site_id: int, member_id: int, limit: int) -> _Flow[list[dict[str, Any]]]:
+        found = yield from self._reading("clues", site_id=site_id, member_id=member_id, limit=limit)
+        clues: list[dict[str, Any]] = found["clues"]
+        return clues
+
     def _waiting(self, job_id: int, timeout: float) -> _Flow[dict[str, Any]]:
         until, pause = self._clock() + timeout, _FIRST_LOOK
         while True:
@@ -250,6 +264,14 @@ class TriggerClient(_Flows):
         """A job with its steps and results."""
         return self._do(self._looking(job_id))
 
+    def result(self, cache_type: str, site_id: int, target_id: str) -> dict[str, Any] | None:
+        """The valid result of an application for a member, ``member:coach`` or time dimension; None: there is none."""
+        return self._do(self._result(cache_type, site_id, target_id))
+
+    def clues(self, site_id: int, member_id: int, limit: int = 30) -> list[dict[str, Any]]:
+        """The retention clues of a member, the newest day first."""
+        return self._do(self._clues(site_id, member_id, limit))
+
     def wait(self, job_id: int, timeout: float = 300.0) -> dict[str, Any]:
         """The job once it has ended, however it ended; ``JobTimeoutError`` when that takes longer."""
         return self._do(self._waiting(job_id, timeout))
@@ -318,6 +340,14 @@ class AsyncTriggerClient(_Flows):
     async def job(self, job_id: int) -> dict[str, Any]:
         """A job with its steps and results."""
         return await self._do(self._looking(job_id))
+
+    async def result(self, cache_type: str, site_id: int, target_id: str) -> dict[str, Any] | None:
+        """The valid result of an application for a member, ``member:coach`` or time dimension; None: there is none."""
+        return await self._do(self._result(cache_type, site_id, target_id))
+
+    async def clues(self, site_id: int, member_id: int, limit: int = 30) -> list[dict[str, Any]]:
+        """The retention clues of a member, the newest day first."""
+        return await self._do(self._clues(site_id, member_id, limit))
 
     async def wait(self, job_id: int, timeout: float = 300.0) -> dict[str, Any]:
         """The job once it has ended, however it ended; ``JobTimeoutError`` when that takes longer."""

@@ -131,6 +131,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     timezone: Text = "Asia/Shanghai"
     daily_tokens: Big = 100_000
     monthly_tokens: Big = 2_000_000
+    #: The most that one call can take beside its prompt, for applications that name no limit of their own.
+    max_call_tokens: Positive = 20_000
     #: Consecutive failures that open an application's breaker, and how long it stays open.
     failure_threshold: Positive = 5
     recovery_seconds: Seconds = 60.0
@@ -210,9 +212,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     serve: ServeSettings = ServeSettings()
     export: ExportSettings = ExportSettings()
     destinations: tuple[DestinationSettings, ...] = ()
-    #: Applications and events of one's own, as the file has them; the catalog reads them.
+    #: Applications, events and schedules of one's own, as the file has them; the catalog reads them.
     apps: Mapping[str, Any] = MappingProxyType({})
     events: Mapping[str, Any] = MappingProxyType({})
+    schedules: Mapping[str, Any] = MappingProxyType({})
     #: The user's own prices; ``Price.model`` is a name, or the beginning of one with ``*`` behind it.
     prices: tuple[Price, ...] = ()
     origins: Mapping[str, str] = MappingProxyType({})
@@ -257,7 +260,7 @@ SETTING_NAMES = tuple(_TYPES)
 #: Never shown: the URL may hold a password.
 SECRETS = ("database.url", "jwt.secret")
 #: Tables of the file that are not settings with a value of their own.
-_TABLES = ("prices", "apps", "events", "destinations")
+_TABLES = ("prices", "apps", "events", "schedules", "destinations")
 _LISTS_OF_PATHS = ("record.paths", "record.exclude")
 _LISTS_OF_HOSTS = ("serve.allowed_hosts",)
 _LISTS_OF_PATTERNS = ("export.mask",)
@@ -317,6 +320,7 @@ def _assembled(
         destinations=destinations,
         apps=tables["apps"],
         events=tables["events"],
+        schedules=tables["schedules"],
         prices=prices,
         origins=MappingProxyType(origins),
     )
@@ -536,7 +540,7 @@ def _expanded(path: str, environ: Mapping[str, str]) -> str:
 
 def _tables_of_ones_own(table: Mapping[str, Any], file: Path) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
-    for name in ("apps", "events"):
+    for name in ("apps", "events", "schedules"):
         entries = table.get(name, {})
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             fix = f"Write [{name}.NAME] on a line of its own and its settings below it."

@@ -43,6 +43,10 @@ MEANINGS = {
     ),
     "run.daily_tokens": "Tokens a day; calls that would go beyond are refused.",
     "run.monthly_tokens": "Tokens a calendar month; calls that would go beyond are refused.",
+    "run.max_call_tokens": (
+        "The most that one call can take beside its prompt, unless the application has max_tokens of its own. While"
+        " less is left of the budget than the calls under way can take, calls pass one at a time."
+    ),
     "run.failure_threshold": "Consecutive failures that open an application's breaker.",
     "run.recovery_seconds": "How long a breaker stays open before one probe is let through.",
     "run.user_calls_per_minute": "Chat messages of one user in any 60 seconds.",

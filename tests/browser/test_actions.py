@@ -228,3 +228,25 @@ def test_pages_with_something_in_them(apps: Apps, admin: Visit) -> None:
             found[path] = [*problems(page), *(["too wide"] if overflow(page) > 0 else [])]
         assert not any(found.values()), found
         admin.leave(page)
+
+
+def test_an_event_is_started_by_hand(apps: Apps, admin: Visit) -> None:
+    """The form refuses what is no number and no JSON object, then starts the event and opens its job."""
+    page = admin.open("/runs")
+    page.get_by_role("button", name="Start an event").click()
+    dialog = page.get_by_role("dialog")
+    start = dialog.locator("footer").get_by_role("button", name="Start an event")
+    dialog.get_by_label("Event").select_option("consumption")
+    dialog.get_by_label("Member (optional)").fill("x")
+    expect(start).to_be_disabled()
+    dialog.get_by_label("Member (optional)").fill("4711")
+    dialog.get_by_label("Payload").fill("[1]")
+    expect(dialog).to_contain_text("This is no JSON object")
+    expect(start).to_be_disabled()
+    dialog.get_by_label("Payload").fill('{"coach_id": 8}')
+    assert problems(page) == []
+    start.click()
+    expect(page).to_have_url(re.compile(r"/runs/jobs/\d+"))
+    job = int(page.url.rpartition("/")[2])
+    expect(page.get_by_role("main")).to_contain_text("4711")
+    audited_once(page, apps, "job.start", f"consumption of store 1: job {job}")

@@ -20,7 +20,6 @@ from agenttrace.run.dispatch import AIDispatcher
 from agenttrace.run.guarded import GuardedClient
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
-from agenttrace.run.guards.budget import TokenEstimator
 from agenttrace.run.jobs import Job, TriggerEvent
 from agenttrace.run.presence import Presence
 from agenttrace.run.queue import Queue
@@ -123,7 +122,7 @@ async def open_crew(
         run_logs = AIRunLogService(database)
         cache = AICacheService(database)
         clues = RetentionClues(database)
-        calls = GuardedClient(client, admissions, breaker, run_logs, trace, TokenEstimator())
+        calls = GuardedClient(client, admissions, breaker, run_logs, trace)
         dispatcher = AIDispatcher(
             database,
             catalog,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -44,7 +45,7 @@ class RecordingGate:
         self.heard: list[str] = []
         self._admits = admits
 
-    async def before_retry(self, app_id: str) -> None:
+    async def before_retry(self, app_id: str, billed: int = 0) -> None:
         assert app_id == APP
         if self._admits <= 0:
             raise CircuitOpenError("open", retry_after=60)
@@ -682,7 +683,7 @@ def test_gate_that_cannot_be_asked(stream: bool, caplog: pytest.LogCaptureFixtur
     """When the gate itself breaks there is no further attempt, and the application's error is what is raised."""
 
     class BrokenGate(RecordingGate):
-        async def before_retry(self, app_id: str) -> None:
+        async def before_retry(self, app_id: str, billed: int = 0) -> None:
             raise ConnectionError("the database is away")
 
     async def run() -> None:
@@ -799,4 +800,25 @@ def test_client_outlives_its_session() -> None:
                 assert (await client.call_app(APP, "x"))[0] == {"a": 1}
 
     asyncio.run(run())
+    asyncio.run(run())
+
+
+def test_a_process_that_stands_still_while_it_connects_has_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped for longer than a connection may take, it gives the attempt up and says that there was no connection."""
+    monkeypatch.setattr(client_module, "CONNECT_TIMEOUT", 0.03)
+
+    async def run() -> None:
+        async with simulated() as (client, simulator):
+            loop = asyncio.get_running_loop()
+            connect = loop.sock_connect
+
+            async def standing_still(*where: Any) -> None:  # noqa: ANN401 - a socket and an address
+                time.sleep(0.1)
+                await connect(*where)
+
+            monkeypatch.setattr(loop, "sock_connect", standing_still)
+            with pytest.raises(DashScopeTimeoutError, match="no connection in time") as failure:
+                await client.complete(APP, "?")
+            assert (failure.value.attempts, len(simulator.calls)) == (4, 0)
+
     asyncio.run(run())

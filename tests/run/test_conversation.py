@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -15,20 +16,17 @@ from hypothesis import strategies as st
 from agenttrace.run.conversation import (
     CLOUD_ROUNDS,
     ENTRIES,
-    HISTORY_CHARS,
-    HISTORY_ROUNDS,
     Conversation,
     ConversationNotFoundError,
     ConversationService,
-    StoredMessage,
-    as_history,
     cloud_session_after,
     make_session_id,
     should_reuse,
 )
 from agenttrace.run.database import Database
+from agenttrace.run.history import Round, StoredMessage, as_messages, rounds_of, split, summarise, tokens_of
 from agenttrace.run.run_log import AIRunLogService
-from agenttrace.run.wire import Answer, AppUsage
+from agenttrace.run.wire import Answer, AppUsage, estimate_tokens
 
 from .fixtures import execute
 from .world import SUCCESS, call, opened
@@ -63,9 +61,8 @@ async def say(
     """A whole round: the message, and its answer."""
     found = await service.resolve("u", 1, entry, "t", message=message)
     async with service.database.transaction() as connection:
-        await service.keep_answer(
-            connection, found, log_id, told, sent=found.cloud_session_id, with_history=bool(found.history)
-        )
+        sent_tokens = tokens_of(found.history)
+        await service.keep_answer(connection, found, log_id, told, sent=found.cloud_session_id, sent_tokens=sent_tokens)
     return found
 
 
@@ -199,7 +196,7 @@ def test_keeping_an_answer_twice_keeps_it_once(database_url: str) -> None:
         ids = []
         for _ in range(2):
             async with database.transaction() as connection:
-                ids.append(await service.keep_answer(connection, found, 5, answer(), sent=None, with_history=False))
+                ids.append(await service.keep_answer(connection, found, 5, answer(), sent=None))
         assert ids[0] == ids[1]
         assert await database.one("SELECT count(*) FROM biz.ai_messages") == (2,)
         row = await database.one("SELECT cloud_rounds, local_history FROM biz.ai_conversations")
@@ -217,7 +214,7 @@ def test_an_answer_settled_again_is_the_same_message(database_url: str) -> None:
         log_id = await opened(logs, request, process=uuid.uuid4())
         for row in ("own", "another"):
             heard: list[int | None] = []
-            writes = [service.keeping(found, answer(), sent=None, with_history=False, told=heard.append)]
+            writes = [service.keeping(found, answer(), sent=None, told=heard.append)]
             for _ in range(3):
                 async with database.pool.connection() as connection:
                     holder = await logs.settle(connection, log_id, request, SUCCESS, None, writes=writes)
@@ -239,8 +236,8 @@ def test_an_answer_settled_again_is_the_same_message(database_url: str) -> None:
         "UPDATE biz.ai_conversations SET local_history = true",
     ],
 )
-def test_a_session_that_is_not_certain_is_replaced_by_history_for_good(database_url: str, loss: str) -> None:
-    """Idle for 55 minutes, 48 rounds old or lost: the history is sent, then and in every later turn."""
+def test_a_session_that_is_not_certain_is_replaced_once(database_url: str, loss: str) -> None:
+    """Idle for 55 minutes, 48 rounds old or lost: the history is sent, and its answer opens a new session."""
 
     async def body(database: Database, service: ConversationService) -> None:
         await say(service, "一", answer("二"), 1)
@@ -249,8 +246,29 @@ def test_a_session_that_is_not_certain_is_replaced_by_history_for_good(database_
         assert second.cloud_session_id is None
         assert [said["content"] for said in second.history] == ["一", "二"]
         third = await service.resolve("u", 1, "task", "t")
-        assert third.cloud_session_id is None
-        assert [said["content"] for said in third.history] == ["一", "二", "三", "四"]
+        assert (third.cloud_session_id, third.history) == ("cloud-2", ())
+
+    run(database_url, body)
+
+
+@pytest.mark.parametrize(("input_tokens", "session"), [(2000, "cloud-2"), (60, None)])
+def test_a_session_that_lost_its_history_is_not_used_again(
+    database_url: str, input_tokens: int, session: str | None
+) -> None:
+    """The tokens of the first answer in a session that was opened with a history show whether it holds it; if not,
+    the history is sent each time from then on."""
+
+    async def body(database: Database, service: ConversationService) -> None:
+        await say(service, "一" * 1000, answer("二" * 1000), 1)
+        await database.execute("UPDATE biz.ai_conversations SET cloud_rounds = 48")
+        await say(service, "三", answer("四", session_id="cloud-2"), 2)
+        usage = replace(answer().usage, input_tokens=input_tokens)
+        await say(service, "五", replace(answer("六", session_id="cloud-2"), usage=usage), 3)
+        told = answer("八", session_id="cloud-2" if session else "cloud-3")
+        fourth = await say(service, "七", replace(told, usage=usage), 4)
+        assert fourth.cloud_session_id == session
+        assert (len(fourth.history) == 6) == (session is None)
+        assert (await service.resolve("u", 1, "task", "t")).cloud_session_id == session
 
     run(database_url, body)
 
@@ -271,17 +289,19 @@ def test_just_inside_the_limits_the_session_is_used(database_url: str) -> None:
 
 
 def test_two_first_turns_at_once_leave_the_cloud(database_url: str) -> None:
-    """When two turns have begun a cloud session each, neither knows all, so the history is sent from then on."""
+    """When two turns have begun a cloud session each, neither knows all, so the history is sent once, to a new one."""
 
     async def body(database: Database, service: ConversationService) -> None:
         turns = [await service.resolve("u", 1, "task", "t", message=text) for text in ("一", "三")]
         for log_id, (turn, told) in enumerate(zip(turns, ("二", "四"), strict=True), 1):
             async with database.transaction() as connection:
                 told_answer = answer(told, session_id=f"cloud-{log_id}")
-                await service.keep_answer(connection, turn, log_id, told_answer, sent=None, with_history=False)
+                await service.keep_answer(connection, turn, log_id, told_answer, sent=None)
         now = await service.resolve("u", 1, "task", "t")
         assert now.cloud_session_id is None
         assert [said["content"] for said in now.history] == ["一", "二", "三", "四"]
+        await say(service, "五", answer("六", session_id="cloud-3"), 3)
+        assert (await service.resolve("u", 1, "task", "t")).cloud_session_id == "cloud-3"
 
     run(database_url, body)
 
@@ -294,7 +314,7 @@ def test_an_answer_that_never_began_leaves_the_question_unanswered(database_url:
         await say(service, "丢失", answer("", session_id=None, finish_reason=""), 2)
         again = await service.resolve("u", 1, "task", "t")
         assert again.cloud_session_id == "cloud-1"
-        assert [said["content"] for said in await service.history(again)] == ["一", "二"]
+        assert [said["content"] for said in (await service.reloaded(again)).history] == ["一", "二"]
 
     run(database_url, body)
 
@@ -320,18 +340,24 @@ messages = st.lists(
 ).map(lambda rows: [StoredMessage(*row, number) for number, row in enumerate(rows, 1)])
 
 
-@given(messages)
-def test_history_is_bounded_and_alternates(stored: list[StoredMessage]) -> None:
-    """Whatever is stored: whole rounds, questions before answers, at most 20 of them and 12,000 characters."""
-    history = as_history(stored)
-    assert [said["role"] for said in history] == ["user", "assistant"] * (len(history) // 2)
-    assert len(history) <= 2 * HISTORY_ROUNDS
-    assert sum(len(said["content"]) for said in history) <= HISTORY_CHARS
+@given(messages, st.integers(0, 20_000))
+def test_history_fits_and_alternates(stored: list[StoredMessage], tokens: int) -> None:
+    """Whatever is stored: whole rounds, questions before answers, within the tokens; what does not fit is older."""
+    rounds = rounds_of(stored)
+    older, recent = split(rounds, tokens)
+    sent = as_messages(None, recent)
+    assert [said["role"] for said in sent] == ["user", "assistant"] * (len(sent) // 2)
+    assert tokens_of(sent) <= tokens
+    if len(older) + len(recent) == len(rounds) and list(recent) == list(rounds[len(older) :]):
+        # No more of them would fit.
+        assert not older or tokens_of(as_messages(None, rounds[len(older) - 1 :])) > tokens
+    else:
+        assert len(recent) <= 1
 
 
 @given(st.lists(st.tuples(st.text(max_size=200), st.text(max_size=200)), max_size=30), st.randoms())
-def test_history_is_the_last_rounds_in_their_order(rounds: list[tuple[str, str]], random: Random) -> None:
-    """Answered rounds come back in order, the newest included, however their messages were mixed when written."""
+def test_history_is_all_rounds_in_their_order(rounds: list[tuple[str, str]], random: Random) -> None:
+    """Answered rounds come back in order, from the first to the newest, however their messages were mixed."""
     stored = []
     for log_id, (asked, told) in enumerate(rounds, 1):
         stored += [
@@ -339,19 +365,31 @@ def test_history_is_the_last_rounds_in_their_order(rounds: list[tuple[str, str]]
             StoredMessage("assistant", told, log_id, 2 * log_id + 1),
         ]
     random.shuffle(stored)
-    expected = [text for asked, told in rounds[-HISTORY_ROUNDS:] for text in (asked, told)]
-    assert [said["content"] for said in as_history(stored)] == expected
+    expected = [text for asked, told in rounds for text in (asked, told)]
+    assert [said["content"] for said in as_messages(None, rounds_of(stored))] == expected
 
 
-@given(
-    st.sampled_from([None, "a", "b"]), st.sampled_from([None, "a", "b"]), st.booleans(), st.sampled_from(["stop", ""])
-)
+said_rounds = st.lists(st.tuples(st.text(max_size=400), st.text(max_size=400)), max_size=60)
+
+
+@given(st.lists(said_rounds, max_size=4), st.integers(50, 2000))
+def test_a_summary_is_bounded_and_keeps_the_beginning(parts: list[list[tuple[str, str]]], tokens: int) -> None:
+    """Grown part by part it stays within its tokens, and its first line stays the first, as long as it fits at all."""
+    summary: str | None = None
+    for part in parts:
+        before = summary
+        rounds = [Round(asked=asked, told=told, first_id=1, last_id=2) for asked, told in part]
+        summary = summarise(summary, rounds, tokens)
+        assert estimate_tokens(summary) <= tokens + 2
+        if before and not before.startswith("- …\n") and before != "- …":
+            assert summary.splitlines()[0] == before.splitlines()[0]
+
+
+@given(st.sampled_from([None, "a", "b"]), st.sampled_from([None, "a", "b"]), st.sampled_from(["stop", ""]))
 def test_only_a_whole_answer_in_the_same_session_keeps_the_cloud(
-    sent: str | None, returned: str | None, with_history: bool, finish_reason: str
+    sent: str | None, returned: str | None, finish_reason: str
 ) -> None:
-    """The cloud is relied on exactly when the answer is complete, began without history and stayed in its session."""
-    kept = cloud_session_after(
-        sent, answer(session_id=returned, finish_reason=finish_reason), with_history=with_history
-    )
-    is_reliable = finish_reason == "stop" and not with_history and sent in (None, returned)
+    """The cloud is relied on exactly when the answer is complete and stayed in its session."""
+    kept = cloud_session_after(sent, answer(session_id=returned, finish_reason=finish_reason))
+    is_reliable = finish_reason == "stop" and sent in (None, returned)
     assert kept == (returned if is_reliable else None)

@@ -21,7 +21,7 @@ from agenttrace.run.dispatch import AIDispatcher, fire_event, use_dispatcher
 from agenttrace.run.jobs import TriggerEvent
 from agenttrace.run.queue import JobUnfinishedError
 from agenttrace.run.simulator import Simulator, faults
-from run.crew import APP_IDS, Crew, new_member, open_crew
+from run.crew import APP_IDS, Crew, facts_of, new_member, open_crew
 
 Test = Callable[[Crew], Awaitable[None]]
 ENTRIES = "SELECT count(*) FROM agenttrace_queue.procrastinate_jobs"
@@ -527,3 +527,42 @@ def test_what_an_earlier_worker_did_not_write_to_the_trace_is_written_by_the_nex
         assert lines[-1]["type"] == "session.end"
 
     with_crew(database_url, check, logs=tmp_path)
+
+
+# ── results of events without a member, and of workers that died ──
+
+
+def test_events_without_a_member_share_no_result(database_url: str) -> None:
+    """Two customers without a number: neither finds, nor replaces, what the applications said about the other."""
+
+    async def check(crew: Crew) -> None:
+        first = await crew.run(consumption(member_id=None))
+        second = await crew.run(consumption(member_id=None, is_forced=True))
+        rows = await crew.database.all("SELECT target_id, status FROM biz.ai_cache WHERE cache_type = 'app3_clue'")
+        assert sorted(rows) == [(f"job:{first.id}", "valid"), (f"job:{second.id}", "valid")]
+        # A third one whose first step fails gets nothing from the others.
+        crew.simulator.always(APP_IDS["app3"], faults.status(400))
+        await crew.run(consumption(member_id=None, is_forced=True))
+        asked = [facts_of(call.body) for call in crew.simulator.calls if call.app_id == APP_IDS["app8"]][-1]
+        assert (asked["inputs"], asked["missing_inputs"]) == ({}, ["app3", "app6"])
+
+    with_crew(database_url, check)
+
+
+def test_a_takeover_frees_what_the_dead_worker_was_generating(database_url: str) -> None:
+    """Whoever takes the job over finds no row of the dead worker that says somebody is at it."""
+
+    async def check(crew: Crew) -> None:
+        accepted = await crew.dispatcher.accept(consumption())
+        job = await crew.dispatcher._claim(accepted.job_id)
+        assert job is not None
+        where = ("app3_clue", job.site_id, str(job.member_id))
+        dead = await crew.cache.begin_generating(*where, f"job_{job.id}")
+        other = await crew.cache.begin_generating("app3_clue", job.site_id, "other", "job_999")
+        assert await crew.dispatcher._claim(accepted.job_id) is not None
+        left = "SELECT id FROM biz.ai_cache WHERE status = 'generating'"
+        assert await crew.database.all(left) == [(other,)]
+        assert dead != other
+        assert await crew.cache.begin_generating(*where, f"job_{job.id}") is not None
+
+    with_crew(database_url, check)

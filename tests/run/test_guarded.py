@@ -31,7 +31,7 @@ from agenttrace.run.errors import (
 from agenttrace.run.guarded import HUNG_UP, EffectError, GuardedClient
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker, CircuitState
-from agenttrace.run.guards.budget import BudgetStatus, BudgetTracker, TokenEstimator
+from agenttrace.run.guards.budget import BudgetStatus, BudgetTracker
 from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Fault, Simulator, faults
 from agenttrace.run.sql_call import SqlCall
@@ -64,7 +64,7 @@ class World:
         self.run_logs = AIRunLogService(database)
         self.admissions = Admissions(database, process_id=uuid.uuid4(), daily_limit=100_000)
         self.trace = TraceLog(logs)
-        self.calls = GuardedClient(client, self.admissions, self.breaker, self.run_logs, self.trace, TokenEstimator())
+        self.calls = GuardedClient(client, self.admissions, self.breaker, self.run_logs, self.trace)
 
     async def row(self) -> dict[str, Any]:
         (row,) = await self.database.rows("SELECT * FROM biz.ai_run_logs")
@@ -163,7 +163,9 @@ def test_a_call_is_settled_with_its_answer_and_what_belongs_to_it(database_url: 
             assert (budget.daily_reserved, budget.daily_failed) == (0, 0)
             assert await _notes(world) == [(log_id, {"text": answer.text, "data": data})]
             assert world.simulator.calls[0].body["input"]["biz_params"] == {"a": "b"}
-            assert world.calls.estimator.estimate("app3_clue", "") == answer.tokens_used
+            assert await world.database.all("SELECT app_type, largest FROM biz.ai_app_sizes") == [
+                ("app3_clue", answer.tokens_used)
+            ]
             ends = [line for line in world.lines() if line["type"] == "step.end"]
             assert [(line["status"], line["usage"]["input_tokens"]) for line in ends] == [
                 ("ok", answer.usage.input_tokens)
@@ -625,5 +627,80 @@ def test_a_write_that_fails_does_not_hide_why_a_stream_ended(
                     pass
             rows = await world.database.all("SELECT status, tokens_estimated FROM biz.ai_run_logs ORDER BY id")
             assert rows == [("failed", False), ("success", True)]
+
+    asyncio.run(run())
+
+
+# ── many callers, large answers ──
+
+
+def test_fifty_callers_with_huge_answers_pass_the_budget_by_one_error(database_url: str, tmp_path: Path) -> None:
+    """The application answers 20,000 tokens where 700 are expected; fifty callers in three processes, so to speak,
+    with a budget of 20,000: the first one teaches the others, and they are refused."""
+
+    async def run() -> None:
+        async with (
+            Simulator(latency=0.05) as simulator,
+            DashScopeClient("sim-key", base_url=simulator.base_url, sleep=_no_wait) as client,
+            Database(database_url, size=6) as one,
+            Database(database_url, size=6) as two,
+            Database(database_url, size=6) as three,
+        ):
+            simulator.answer(CLUE, {"clues": ["x" * 80_000]})
+            clients = []
+            for database in (one, two, three):
+                world = World(database, simulator, client, tmp_path)
+                world.admissions = Admissions(database, process_id=uuid.uuid4(), daily_limit=20_000)
+                clients.append(GuardedClient(client, world.admissions, world.breaker, world.run_logs, TraceLog(None)))
+            calls = (
+                clients[number % 3].call(_request(estimate=700, ceiling=20_000, patience=30.0)) for number in range(50)
+            )
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            answers = [result for result in results if isinstance(result, tuple)]
+            assert {type(result) for result in results} == {tuple, BudgetExceededError}
+            assert len(answers) == len(simulator.calls) == 1
+            error = answers[0][0].tokens_used - 700
+            status = await BudgetTracker(one, daily_limit=20_000).check_budget()
+            assert 20_000 <= status.daily_used <= 20_000 + error
+            refused = await one.all("SELECT count(*) FROM biz.ai_run_logs WHERE status = 'budget_exceeded'")
+            assert refused == [(49,)]
+
+    asyncio.run(run())
+
+
+def test_who_waits_for_a_turn_can_be_cancelled(database_url: str, tmp_path: Path) -> None:
+    """A call that waits behind another ends at once when its caller is cancelled, and leaves nothing behind."""
+
+    async def run() -> None:
+        async with _world(database_url, tmp_path) as world:
+            world.simulator.script(CLUE, faults.hang())
+            first = asyncio.create_task(world.calls.call(_request(ceiling=90_000)))
+            await _until(lambda: len(world.simulator.calls) == 1)
+            second = asyncio.create_task(world.calls.call(_request(ceiling=90_000, patience=600.0)))
+            await asyncio.sleep(0.1)
+            assert not second.done()
+            second.cancel()
+            await asyncio.wait([second])
+            first.cancel()
+            await asyncio.wait([first])
+            assert second.cancelled()
+            assert len(world.simulator.calls) == 1
+            assert (await world.row())["error_message"] == "cancelled"
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_is_no_json_is_asked_for_again_only_within_the_budget(database_url: str, tmp_path: Path) -> None:
+    """Each bad answer is billed; once another one does not fit, the call fails with what it has cost."""
+
+    async def run() -> None:
+        async with _world(database_url, tmp_path) as world:
+            world.admissions = Admissions(world.database, process_id=uuid.uuid4(), daily_limit=3100)
+            world.simulator.always(CLUE, faults.bad_json())
+            world.calls._admissions = world.admissions
+            with pytest.raises(DashScopeError) as failure:
+                await world.calls.call(_request())
+            assert "daily_exceeded" in str(failure.value.__notes__)
+            assert len(world.simulator.calls) < 4
 
     asyncio.run(run())

@@ -145,7 +145,7 @@ def test_a_fresh_database_gets_the_newest_revision(empty_url: str) -> None:
     assert execute(empty_url, "SELECT version_num FROM biz.agenttrace_revision") == [(HEAD,)]
     script = ScriptDirectory(str(run_database._MIGRATIONS))
     assert script.get_current_head() == HEAD
-    assert [found.revision for found in script.walk_revisions()] == ["0003", "0002", "0001"]
+    assert [found.revision for found in script.walk_revisions()] == ["0006", "0005", "0004", "0003", "0002", "0001"]
     assert execute(empty_url, "SELECT to_regclass('agenttrace_queue.procrastinate_jobs') IS NOT NULL") == [(True,)]
 
 
@@ -437,7 +437,9 @@ def test_an_upgrade_from_the_second_revision_loses_nothing(empty_url: str, modul
     before = content(empty_url)
     migrate(empty_url)
     after = content(empty_url)
-    assert {table: after[table] for table in before} == before
+    for table, rows in before.items():
+        assert len(after[table]) == len(rows)
+        assert contains(after[table], rows)
     assert shape(empty_url) == shape(module_database_url)
     days = execute(
         empty_url,

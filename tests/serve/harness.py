@@ -124,6 +124,7 @@ def make_settings(home: Path, url: str, **changes: Any) -> Settings:
         jwt=JwtSettings(**changes.get("jwt", {"secret": SECRET})),
         run=RunSettings(**changes.get("run", {})),
         serve=ServeSettings(port=0, **changes.get("serve", {})),
+        **{name: changes[name] for name in ("apps", "events") if name in changes},
     )
 
 

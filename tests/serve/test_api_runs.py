@@ -312,6 +312,30 @@ def test_jobs_are_cancelled_and_run_again(home: Path, database_url: str) -> None
     run_with(home, database_url, body)
 
 
+def test_an_event_is_started(home: Path, database_url: str) -> None:
+    """It becomes a job like one that a program reports; the same again is a duplicate; each is in the audit log."""
+
+    async def body(stack: Stack) -> None:
+        event = {"event_type": "consumption", "site_id": 3, "member_id": 9, "payload": {"coach_id": 8}}
+        started = (await change(stack, "/jobs", event)).json()
+        job = await get(stack, f"/jobs/{started['job_id']}")
+        assert (job["event_type"], job["site_id"], job["member_id"]) == ("consumption", 3, 9)
+        assert (job["payload"], job["is_forced"], job["schedule"]) == ({"coach_id": 8}, False, None)
+        again = (await change(stack, "/jobs", event)).json()
+        assert (again["status"], again["duplicate_of"]) == ("skipped_duplicate", started["job_id"])
+        forced = (await change(stack, "/jobs", event | {"is_forced": True})).json()
+        assert forced["status"] == "pending"
+        unknown = is_problem(await change(stack, "/jobs", event | {"event_type": "nothing"}), 422)
+        is_problem(await change(stack, "/jobs", {"event_type": "consumption"}), 422)
+        ids = [one["job_id"] for one in (started, again, forced)]
+        assert await audit(stack) == [
+            *(("job.start", f"consumption of store 3: job {number}", "done") for number in ids),
+            ("job.start", "nothing of store 3", unknown),
+        ]
+
+    run_with(home, database_url, body)
+
+
 # ── traces ──
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from agenttrace.cli import asking, opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
-from agenttrace.views.run import app_fields, event_fields, known_id, load_catalog
+from agenttrace.views.run import app_fields, event_fields, known_id, load_catalog, schedule_fields
 
 if TYPE_CHECKING:
     from agenttrace.run.calls import RateRule
@@ -25,7 +26,8 @@ EPILOG = """
   agenttrace apps --json | jq -r '.missing[]'
 
 The ids come from the variables DASHSCOPE_APP_ID_…; more applications, events and chains can be defined in
-agenttrace.toml under \\[apps.NAME] and \\[events.NAME]. Needs no database and no server.
+agenttrace.toml under \\[apps.NAME] and \\[events.NAME], times for events under \\[schedules.NAME]. Needs no database
+and no server.
 """
 
 _HOUR, _MINUTE = 3600, 60
@@ -39,6 +41,7 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
             {
                 "apps": [app_fields(app) for app in catalog.apps.values()],
                 "events": [event_fields(name, lanes, catalog) for name, lanes in catalog.events.items()],
+                "schedules": _schedules(catalog),
                 "dimensions": catalog.dimensions,
                 "missing": missing,
             }
@@ -48,6 +51,9 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
     output.say()
     _show_events(catalog)
     output.say()
+    if catalog.schedules:
+        _show_schedules(catalog)
+        output.say()
     if advice:
         output.say(f"Nothing can be called yet. {advice[:1].upper()}{advice[1:]}.", "yellow")
     else:
@@ -113,6 +119,35 @@ def _show_events(catalog: Catalog) -> None:
     ]
     print_table((Column("event"), Column("starts", least=20)), rows)
     output.note(f"Time dimensions: {', '.join(catalog.dimensions)}")
+
+
+def _schedules(catalog: Catalog) -> list[dict[str, Any]]:
+    zone, now = opening.settings().run.timezone, datetime.now(UTC)
+    return [schedule_fields(schedule, zone, now) for schedule in catalog.schedules.values()]
+
+
+def _show_schedules(catalog: Catalog) -> None:
+    columns = (
+        Column("schedule"),
+        Column("event", least=10),
+        Column("at", least=5),
+        Column("days", optional=1),
+        Column("stores", least=6, optional=2),
+        Column("next"),
+    )
+    rows: list[list[Any]] = [
+        [
+            output.styled(one_line(found["schedule"]), "cyan"),
+            found["event"],
+            ", ".join(found["at"]),
+            "every day" if len(found["days"]) == 7 else ", ".join(found["days"]),
+            ", ".join(map(str, found["sites"])),
+            found["next"],
+        ]
+        for found in _schedules(catalog)
+    ]
+    print_table(columns, rows)
+    output.note(f"Times are those of {opening.settings().run.timezone}; next is in UTC.")
 
 
 def _chain_text(lanes: Sequence[Lane], catalog: Catalog) -> str:

@@ -25,14 +25,17 @@ EPILOG = """
 
   agenttrace budget --json | jq .day.left
 
-A call reserves what it will probably use before it is made, and settles what it did use afterwards. What calls used
-that failed in the end is billed all the same, so it counts. A call is refused when its estimate does not fit into what
-is left. Change the limits in agenttrace.toml under \\[run]: daily_tokens, monthly_tokens.
+A call reserves what its application's largest answer of the last two days took, and settles what it did use
+afterwards. What calls used that failed in the end is billed all the same, so it counts. A call is refused when its
+reservation does not fit into what is left. While what calls under way may take at most does not fit, calls pass one at
+a time, so the limit is passed by the error of one call at most. Change the limits in agenttrace.toml under \\[run]:
+daily_tokens, monthly_tokens, max_call_tokens.
 """
 
 _WIDTH, _INDENT = 40, 11
 _STYLES = {"used": "green", "failed": "red", "reserved": "yellow"}
 _LABELS = {"used": "used", "failed": "burnt by failed calls", "reserved": "reserved", "left": "left"}
+_AT_MOST = "calls under way may take at most"
 
 
 def budget(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
@@ -68,6 +71,8 @@ def _show(period: dict[str, Any]) -> None:
         )
     )
     parts = [f"{label} {figures.count(period[name])}" for name, label in _LABELS.items()]
+    if period["ceiling"]:
+        parts.append(f"{_AT_MOST} {figures.count(period['ceiling'])}")
     output.say(" " * _INDENT + "   ".join(parts))
 
 

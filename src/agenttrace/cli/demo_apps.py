@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SITE, _MEMBER, _COACH = 7, 4711, 5
 _HOUR = 3600
 #: Short, so that a breaker heals while somebody watches, and a budget runs out.
-_RECOVERY_SECONDS, _DAILY_TOKENS = 2.0, 30_000
+_RECOVERY_SECONDS, _DAILY_TOKENS, _MAX_CALL_TOKENS = 2.0, 30_000, 600
 _TRIGGERS: tuple[tuple[str, int | None, dict[str, Any] | None], ...] = (
     ("consumption", _MEMBER, {"amount": 268, "items": ["台费", "饮料"]}),
     ("consumption", _MEMBER + 1, {"amount": 530, "coach_id": _COACH}),
@@ -69,6 +69,8 @@ def settings_for_apps(*, port: int = 0, daily_tokens: int = _DAILY_TOKENS) -> Se
             "jwt.secret": "a secret of the demo alone, gone with its home",
             "run.recovery_seconds": _RECOVERY_SECONDS,
             "run.daily_tokens": daily_tokens,
+            # The simulator's answers are short, so calls may run side by side until the end.
+            "run.max_call_tokens": _MAX_CALL_TOKENS,
         }
     )
 

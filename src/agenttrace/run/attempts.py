@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
-from agenttrace.run.errors import CircuitOpenError, DashScopeApiError, DashScopeError, DashScopeJsonParseError
+from agenttrace.run.errors import (
+    BudgetExceededError,
+    CircuitOpenError,
+    DashScopeApiError,
+    DashScopeError,
+    DashScopeJsonParseError,
+)
 from agenttrace.run.wire import Answer, AppUsage, Reply, encode_request, estimate_tokens
 
 #: Below this many characters a key or a prompt is no secret, only a word that messages may hold by chance.
@@ -28,8 +34,11 @@ class Gate(Protocol):
     Each attempt is answered for exactly once, also when it is cancelled.
     """
 
-    async def before_retry(self, app_id: str) -> None:
-        """May the application be called again? Raises CircuitOpenError or CallClosedError if not."""
+    async def before_retry(self, app_id: str, billed: int = 0) -> None:
+        """May the application be called again, after an attempt that took so many tokens?
+
+        Raises CircuitOpenError, BudgetExceededError or CallClosedError if not.
+        """
 
     def succeeded(self, app_id: str) -> Coroutine[Any, Any, None] | None:
         """The application has answered; None: nobody has to be told."""
@@ -185,8 +194,8 @@ class Call:
         if self._gate is None:
             return True
         try:
-            await self._gate.before_retry(self.app_id)
-        except (CircuitOpenError, CallClosedError) as refusal:
+            await self._gate.before_retry(self.app_id, failure.tokens_used - self._burnt)
+        except (CircuitOpenError, BudgetExceededError, CallClosedError) as refusal:
             failure.add_note(f"not tried again: {refusal}")
         except Exception:
             # What the application said, and has billed, says more than that its gate is out of order.

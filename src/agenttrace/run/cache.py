@@ -39,6 +39,11 @@ class CacheRule:
     end_of_day: bool = False
 
 
+def job_name(job_id: int) -> str:
+    """How a job is named as the one that made a result."""
+    return f"job_{job_id}"
+
+
 def expires_at(rule: CacheRule, written_at: datetime, zone: str = "Asia/Shanghai") -> datetime | None:
     """When a result that was written at that time stops being valid."""
     if rule.end_of_day:
@@ -58,10 +63,19 @@ DELETE FROM biz.ai_cache WHERE id = %s AND status = 'generating'
 RETURNING set_config('synchronous_commit', 'off', true)
 """
 
+_FREE = b"DELETE FROM biz.ai_cache WHERE status = 'generating' AND triggered_by = %s"
+
 _GET = """
 SELECT * FROM biz.ai_cache
 WHERE cache_type = %s AND site_id = %s AND target_id = %s AND status = 'valid'
     AND (expires_at IS NULL OR expires_at > coalesce(%s::timestamptz, now()))
+"""
+
+_VALID = """
+SELECT * FROM biz.ai_cache
+WHERE cache_type = %(type)s AND site_id = %(site)s AND target_id = coalesce(%(target)s, target_id) AND status = 'valid'
+    AND (expires_at IS NULL OR expires_at > coalesce(%(now)s::timestamptz, now())) AND id < %(before)s
+ORDER BY id DESC LIMIT %(limit)s
 """
 
 _EXPIRE = """
@@ -149,6 +163,10 @@ class AICacheService:
         """Give the work on a target back without a result."""
         await self.database.execute(_ABANDON, [Int8(generating_id)])
 
+    async def free_job(self, connection: AsyncConnection[Any], job_id: int) -> int:
+        """Give back what an earlier worker of a job was at when it died, in the caller's transaction; how much."""
+        return (await connection.execute(_FREE, [job_name(job_id)])).rowcount
+
     async def invalidate(
         self,
         id: int | None = None,  # noqa: A002 - the column's name
@@ -169,6 +187,26 @@ class AICacheService:
         return await self.database.execute(sql, wanted)
 
     # ── reading ──
+
+    async def valid(
+        self,
+        cache_type: str,
+        site_id: int,
+        target_id: str | None = None,
+        *,
+        limit: int = 100,
+        before_id: int | None = None,
+    ) -> Rows:
+        """The results of a store that are valid now, newest first, with everything about them."""
+        values = {
+            "type": cache_type,
+            "site": Int8(site_id),
+            "target": target_id,
+            "now": self._now(),
+            "before": Int8(before_id or 2**63 - 1),
+            "limit": limit,
+        }
+        return await self.database.rows(_VALID, values)
 
     async def get(self, cache_type: str, site_id: int, target_id: str) -> Row | None:
         """The valid result of a target that has not run out, with everything about it; there is never more than one."""

@@ -32,8 +32,14 @@ class CallRequest:
     site_id: int
     prompt: str
     rate: RateRule
-    #: Tokens that the call is expected to use, all in all; reserved until it is settled.
+    #: Tokens that the call is expected to use, all in all, until calls of the application have shown better.
     estimate: int
+    #: The part of the estimate that is the prompt.
+    prompt_tokens: int = 0
+    #: The most that the call may take beside its prompt, as far as is known.
+    ceiling: int = 0
+    #: Seconds that it may wait for its turn while little is left of the budget.
+    patience: float = 0.0
     member_id: int | None = None
     user_id: str | None = None
     conversation_id: int | None = None

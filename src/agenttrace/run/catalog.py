@@ -5,16 +5,19 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import time
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
 from agenttrace.run.cache import CacheRule
 from agenttrace.run.calls import RateRule
 from agenttrace.run.config import REQUIRED, AIConfig
+from agenttrace.run.schedules import WEEKDAYS, Schedule, Weekday
+from agenttrace.run.wire import estimate_tokens
 
 DIMENSIONS = (
     "today",
@@ -26,6 +29,10 @@ DIMENSIONS = (
     "this_quarter",
     "last_quarter",
 )
+#: More than the Qwen models answer unless told otherwise; DashScope takes no limit for an application with the call.
+MAX_TOKENS = 20_000
+#: What every current Qwen model takes in.
+CONTEXT_TOKENS = 30_000
 #: What the columns of the run store hold.
 _NAME_LIMIT, _CHAIN_LIMIT, _STEP_LIMIT = 30, 100, 60
 _DEFAULTS = Path(__file__).with_name("catalog.toml")
@@ -43,6 +50,14 @@ class UnknownEventError(Exception):
     def __init__(self, event_type: str, known: Sequence[str]) -> None:
         super().__init__(f"unknown event type {event_type!r}; known are {', '.join(known)}")
         self.event_type = event_type
+
+
+class Sizes(TypedDict):
+    """The part of a call's request that says how large it may become."""
+
+    prompt_tokens: int
+    estimate: int
+    ceiling: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +80,19 @@ class App:
     prompt: str
     #: Tokens that a call is expected to use beside its prompt, until calls have shown better.
     expected_tokens: int
+    #: The most tokens that one call can take beside its prompt.
+    max_tokens: int
+    #: Tokens that its model takes in; three quarters of them are for the history of a chat.
+    context_tokens: int
     stream: bool
     #: Whether its results are written to ``member_retention_clue``.
     clues: bool
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def tokens_of(self, prompt: str) -> Sizes:
+        """What a call with this prompt will take: the prompt, all of it, and at most beside the prompt."""
+        asked = estimate_tokens(prompt)
+        return {"prompt_tokens": asked, "estimate": asked + self.expected_tokens, "ceiling": self.max_tokens}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +143,9 @@ class Lane:
         return self.condition is None or payload.get(self.condition) is not None
 
 
+_Tokens = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+
+
 class _Cache(msgspec.Struct, forbid_unknown_fields=True):
     type: str
     keep: int | Literal["day", "forever"]
@@ -138,7 +165,10 @@ class _App(msgspec.Struct, forbid_unknown_fields=True):
     cache: _Cache | None = None
     inputs: tuple[str, ...] = ()
     prompt: str = ""
-    tokens: int = 2000
+    tokens: _Tokens = 2000
+    #: None: what ``run.max_call_tokens`` says.
+    max_tokens: _Tokens | None = None
+    context_tokens: Annotated[int, msgspec.Meta(ge=4_000, le=10_000_000)] = CONTEXT_TOKENS
     stream: bool = False
     clues: bool = False
     parameters: dict[str, Any] = {}
@@ -148,15 +178,34 @@ class _Event(msgspec.Struct, forbid_unknown_fields=True):
     lanes: tuple[str, ...]
 
 
+_Clock = Annotated[str, msgspec.Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+_Site = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+
+
+class _Schedule(msgspec.Struct, forbid_unknown_fields=True):
+    event: str
+    at: _Clock | tuple[_Clock, ...]
+    sites: Annotated[tuple[_Site, ...], msgspec.Meta(min_length=1)]
+    days: tuple[Weekday, ...] = WEEKDAYS
+    member: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    payload: dict[str, Any] = {}
+    forced: bool = False
+
+
 class Catalog:
     """All applications and events."""
 
     def __init__(
-        self, apps: Mapping[str, App], events: Mapping[str, Sequence[Lane]], dimensions: Sequence[str] = DIMENSIONS
+        self,
+        apps: Mapping[str, App],
+        events: Mapping[str, Sequence[Lane]],
+        dimensions: Sequence[str] = DIMENSIONS,
+        schedules: Mapping[str, Schedule] = MappingProxyType({}),
     ) -> None:
         self.apps = MappingProxyType(dict(apps))
         self.events: Mapping[str, tuple[Lane, ...]] = MappingProxyType({k: tuple(v) for k, v in events.items()})
         self.dimensions = tuple(dimensions)
+        self.schedules = MappingProxyType(dict(schedules))
         _check(self)
 
     def chain(self, event_type: str, payload: Mapping[str, Any] | None = None) -> Chain:
@@ -180,8 +229,9 @@ class Catalog:
         dimensions: Sequence[str] = DIMENSIONS,
         user_limit: int = 10,
         store_limit: int = 100,
+        max_tokens: int = MAX_TOKENS,
     ) -> Catalog:
-        """The default catalog with the ``apps`` and ``events`` of ``table`` added, or put in place of its own."""
+        """The default catalog, with what ``table`` has (``apps``, ``events``, ``schedules``) added or in its place."""
         defaults = tomllib.loads(_DEFAULTS.read_text(encoding="utf-8"))
         apps, events = ({**defaults[name], **((table or {}).get(name) or {})} for name in ("apps", "events"))
         rates = {
@@ -189,10 +239,33 @@ class Catalog:
             "store": RateRule(scope="store", limit=store_limit, seconds=3600),
         }
         return cls(
-            {key: _app(key, _read(f"apps.{key}", value, _App), rates, config) for key, value in apps.items()},
+            {
+                key: _app(key, _read(f"apps.{key}", value, _App), rates, config, max_tokens)
+                for key, value in apps.items()
+            },
             {key: _event(key, _read(f"events.{key}", value, _Event)) for key, value in events.items()},
             dimensions,
+            {
+                key: _schedule(key, _read(f"schedules.{key}", value, _Schedule))
+                for key, value in ((table or {}).get("schedules") or {}).items()
+            },
         )
+
+
+def _schedule(key: str, given: _Schedule) -> Schedule:
+    times = (given.at,) if isinstance(given.at, str) else given.at
+    if not times or not given.days:
+        raise CatalogError(f"[schedules.{key}]: at and days name no time")
+    return Schedule(
+        name=key,
+        event_type=given.event,
+        times=tuple(sorted({time.fromisoformat(text) for text in times})),
+        sites=tuple(dict.fromkeys(given.sites)),
+        weekdays=frozenset(map(WEEKDAYS.index, given.days)),
+        member_id=given.member,
+        payload=_plain(given.payload),
+        is_forced=given.forced,
+    )
 
 
 def _read(place: str, value: object, kind: type[T]) -> T:
@@ -202,7 +275,9 @@ def _read(place: str, value: object, kind: type[T]) -> T:
         raise CatalogError(f"[{place}]: {error}") from None
 
 
-def _app(key: str, given: _App, rates: Mapping[str, RateRule], config: AIConfig | None) -> App:
+def _app(
+    key: str, given: _App, rates: Mapping[str, RateRule], config: AIConfig | None, max_tokens: int = MAX_TOKENS
+) -> App:
     return App(
         key=key,
         app_type=given.type,
@@ -214,6 +289,8 @@ def _app(key: str, given: _App, rates: Mapping[str, RateRule], config: AIConfig 
         inputs=given.inputs,
         prompt=given.prompt,
         expected_tokens=given.tokens,
+        max_tokens=given.max_tokens or max_tokens,
+        context_tokens=given.context_tokens,
         stream=given.stream,
         clues=given.clues,
         parameters=_plain(given.parameters),
@@ -270,6 +347,11 @@ def _check(catalog: Catalog) -> None:
         _check_app(app, catalog)
     for name, lanes in catalog.events.items():
         _check_event(name, lanes, catalog)
+    for schedule in catalog.schedules.values():
+        if schedule.event_type not in catalog.events:
+            raise CatalogError(f"[schedules.{schedule.name}]: {schedule.event_type!r} is no event")
+        if len(schedule.name) > _STEP_LIMIT:
+            raise CatalogError(f"[schedules.{schedule.name}]: the name is longer than {_STEP_LIMIT} characters")
 
 
 def _check_app(app: App, catalog: Catalog) -> None:

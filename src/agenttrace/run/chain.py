@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agenttrace.run.cache import AICacheService
+from agenttrace.run.cache import AICacheService, job_name
 from agenttrace.run.calls import CallRequest
 from agenttrace.run.catalog import App, Catalog, Chain, Step
 from agenttrace.run.database import AWAY
@@ -27,6 +27,8 @@ from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.sql_call import SqlCall
 
 _TARGET_LIMIT = 100
+#: Seconds that a step waits for its turn at a budget that is nearly spent: longer than the calls before it take.
+CHAIN_PATIENCE = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,11 +166,12 @@ class ChainRun:
         request = CallRequest(
             app_id=app.app_id,
             app_type=app.app_type,
-            trigger_type="forced" if job.is_forced else "event",
+            trigger_type=job.trigger_type,
             site_id=job.site_id,
             prompt=prompt,
             rate=app.rate,
-            estimate=self._tools.calls.estimator.estimate(app.app_type, prompt, app.expected_tokens),
+            **app.tokens_of(prompt),
+            patience=CHAIN_PATIENCE,
             member_id=job.member_id,
             session_id=job.session_id,
             job_id=job.id,
@@ -213,7 +216,7 @@ class ChainRun:
         if app.cache is None:
             return None
         cache, where = self._tools.cache, (app.cache.cache_type, self.job.site_id, target)
-        return await cache.database.patiently(lambda: cache.begin_generating(*where, f"job_{self.job.id}"))
+        return await cache.database.patiently(lambda: cache.begin_generating(*where, job_name(self.job.id)))
 
     async def _abandon(self, generating: int | None) -> None:
         if generating is not None:
@@ -226,7 +229,7 @@ class ChainRun:
         job, cache, calls = self.job, self._tools.cache, []
         if app.cache is not None:
             where, expires = (app.cache.cache_type, job.site_id, target), cache.expiry(app.cache)
-            calls.append(cache.storing(*where, result, expires, f"job_{job.id}", generating))
+            calls.append(cache.storing(*where, result, expires, job_name(job.id), generating))
         if app.clues and job.member_id is not None:
             clues = result.get("clues")
             clues = clues if isinstance(clues, list) else [result]
@@ -237,11 +240,14 @@ class ChainRun:
 
 def target_of(app: App, step: Step, job: Job) -> str:
     """Whose result it is: what the cache keeps it under."""
-    member = "-" if job.member_id is None else str(job.member_id)
     if app.target == "dimension":
         return step.dimension or "-"
     if app.target == "site":
         return "-"
+    if job.member_id is None:
+        # Whoever it was, the next one without a number is somebody else.
+        return f"job:{job.id}"
+    member = str(job.member_id)
     if app.target == "member:coach" and job.coach_id is not None:
         return f"{member}:{job.coach_id}"[:_TARGET_LIMIT]
     return member

@@ -26,8 +26,9 @@ from agenttrace.run.errors import (
     RateLimitExceededError,
 )
 from agenttrace.run.guarded import HUNG_UP, GuardedClient, GuardedStream
+from agenttrace.run.history import SHARE, SUMMARY_TOKENS, Message, as_messages, split, summarise, tokens_of
 from agenttrace.run.sql_call import SqlCall
-from agenttrace.run.wire import Answer
+from agenttrace.run.wire import Answer, estimate_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +38,11 @@ OUTBOX_SIZE = 64
 #: What arrives within this time is passed on together, after a first piece that never waits: twenty times a second is
 #: more than anybody reads, and each write to the listener costs as much as making the piece.
 PACE = 0.05
+#: Seconds that a message waits for its turn at a budget that is nearly spent.
+CHAT_PATIENCE = 30.0
 STOPPING = "the server is stopping"
 SESSION_LOST = "the cloud has lost the session; asked again with the history"
+_BUSY = "AI 服务繁忙，请稍后再试"
 _FRIENDLY = "AI 服务出了点问题，请稍后再试"
 #: What the user is told; the first that fits.
 _TOLD: tuple[tuple[type[Exception], str, str], ...] = (
@@ -69,6 +73,8 @@ _STOPPED = ChatEvent(kind="error", data={"code": "stopping", "message": _FRIENDL
 
 def error_event(error: Exception) -> ChatEvent:
     """How an error is put to the user: never in its own words."""
+    if isinstance(error, BudgetExceededError) and error.is_busy:
+        return ChatEvent(kind="error", data={"code": "budget_busy", "message": _BUSY})
     for kind, code, text in _TOLD:
         if isinstance(error, kind):
             return ChatEvent(kind="error", data={"code": code, "message": text})
@@ -233,9 +239,8 @@ class _Ask:
     conversation: Conversation
     rate: RateRule
     cloud_session: str | None
-    history: Sequence[dict[str, str]]
-    #: The local history was to be sent, though it may be empty.
-    with_history: bool
+    #: What is sent of the conversation where there is no session.
+    history: Sequence[Message] = ()
     #: What arrives now is nothing to keep.
     is_void: bool = False
     #: The message that the answer became.
@@ -294,10 +299,9 @@ class ChatService:
             conversation=conversation,
             rate=self._app.rate,
             cloud_session=conversation.cloud_session_id,
-            history=conversation.history,
-            with_history=bool(conversation.history),
         )
         try:
+            ask.history = await self._fitting(conversation, message)
             stream = await self._open(ask)
         except Exception:
             # What was refused is not part of the conversation: the user will say it again.
@@ -308,8 +312,8 @@ class ChatService:
 
     async def reopen(self, ask: _Ask) -> GuardedStream:
         """The same question once more, with the local history in place of the cloud's session."""
-        ask.history = await self._conversations.history(ask.conversation)
-        ask.cloud_session, ask.with_history, ask.is_void = None, True, False
+        ask.history = await self._fitting(await self._conversations.reloaded(ask.conversation), ask.message)
+        ask.cloud_session, ask.is_void = None, False
         # It is still the same turn: the place that it has in the user's window is enough.
         ask.rate = replace(ask.rate, limit=ask.rate.limit + 1)
         return await self._open(ask)
@@ -332,6 +336,19 @@ class ChatService:
         turn.finished.add_done_callback(lambda _: self._turns.discard(turn))
         return turn
 
+    async def _fitting(self, conversation: Conversation, message: str) -> tuple[Message, ...]:
+        """What was said, as far as the model takes it: the last rounds whole, and a summary of all before them."""
+        room = int(self._app.context_tokens * SHARE) - estimate_tokens(message)
+        summary, rounds = conversation.summary, conversation.rounds
+        older, recent = split(rounds, room - estimate_tokens(summary or ""))
+        if older:
+            # Room for the longest summary, so that what is cut now is not cut again next time.
+            older, recent = split(rounds, room - SUMMARY_TOKENS)
+            summary = summarise(summary, older)
+            until = min([max(spoken.last_id for spoken in older), *(spoken.first_id - 1 for spoken in recent)])
+            await self._conversations.keep_summary(conversation, summary, until)
+        return as_messages(summary, recent)
+
     async def _open(self, ask: _Ask) -> GuardedStream:
         app, conversation = self._app, ask.conversation
         request = CallRequest(
@@ -341,13 +358,14 @@ class ChatService:
             site_id=ask.site_id,
             prompt=ask.message,
             rate=ask.rate,
-            estimate=self._calls.estimator.estimate(app.app_type, ask.sent_text(), app.expected_tokens),
+            **app.tokens_of(ask.sent_text()),
+            patience=CHAT_PATIENCE,
             member_id=ask.member_id,
             user_id=ask.user_id,
             conversation_id=conversation.id,
             session_id=conversation.session_id,
         )
-        sent, with_history = ask.cloud_session, ask.with_history
+        sent, sent_tokens = ask.cloud_session, tokens_of(ask.history)
 
         def told(answer_id: int | None) -> None:
             ask.answer_id = answer_id
@@ -355,7 +373,7 @@ class ChatService:
         def keep(answer: Answer, _: object) -> list[SqlCall]:
             if ask.is_void:
                 return []
-            return [self._conversations.keeping(conversation, answer, sent=sent, with_history=with_history, told=told)]
+            return [self._conversations.keeping(conversation, answer, sent=sent, sent_tokens=sent_tokens, told=told)]
 
         return await self._calls.open_stream(
             request,

@@ -38,6 +38,8 @@ __all__ = ["DEFAULT_BASE_URL", "AppStream", "DashScopeClient", "Gate", "counts_a
 
 DEFAULT_BASE_URL = "https://dashscope.aliyuncs.com/api/v1"
 CONNECT_TIMEOUT = 5.0
+#: What an attempt ends with that has sent nothing: the application is not there, or this process stood still.
+NOT_CONNECTED = "no connection in time"
 #: How long the end of a stream is waited for once its answer is complete, so that the connection can be used again.
 LINGER = 1.0
 _TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
@@ -359,6 +361,8 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
 
 def _no_answer(error: BaseException) -> DashScopeApiError:
     # Only the kind of error: its text may hold more than should be seen.
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return DashScopeTimeoutError(NOT_CONNECTED)
     if isinstance(error, TimeoutError):
         return DashScopeTimeoutError("no answer in time")
     return DashScopeApiError(f"the connection failed ({type(error).__name__})")

@@ -1,26 +1,30 @@
 """Conversations: which one a message belongs to, what was said in it, and which of the cloud's sessions knows it.
 
 The cloud keeps the context of a conversation for one hour and 50 rounds, under an id of its own. Ours is for ever. So
-the cloud's session is used while it is certain to be there, and the history kept here is sent once it is not; from
-then on for the rest of the conversation, because nobody says what a session holds that was begun with a history.
+the cloud's session is used while it is certain to be there, and the history kept here is sent once it is not. The
+answer to that opens a new session of the cloud, which goes on from there. Nobody says that such a session holds the
+history it was opened with; where the tokens of the next answer show that it does not, the history is sent each time.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg import AsyncClientCursor, AsyncConnection
 from psycopg.types.numeric import Int4, Int8
 
 from agenttrace.run.database import Database
+from agenttrace.run.history import Message, Round, StoredMessage, as_messages, rounds_of
 from agenttrace.run.sql_call import SqlCall, tell, values_of
 from agenttrace.run.storable import storable_text
 from agenttrace.run.wire import Answer
+
+logger = logging.getLogger(__name__)
 
 ENTRIES = ("general", "task", "customer", "coach")
 #: How long after its last message a conversation is still taken up again.
@@ -28,9 +32,10 @@ REUSE_WINDOW = timedelta(days=3)
 #: A session of the cloud is left in time: it ends after an hour, or 50 rounds.
 CLOUD_IDLE = timedelta(minutes=55)
 CLOUD_ROUNDS = 48
-#: What is sent of the local history at most.
-HISTORY_ROUNDS = 20
-HISTORY_CHARS = 12_000
+#: Messages that are read of a conversation at most, beside its summary.
+MESSAGES_LIMIT = 2_000
+#: A session that was opened with less history than this is not judged by its tokens.
+_JUDGED_TOKENS = 300
 
 _FOR_EVER = timedelta(days=36_500)
 _SESSION_ID = re.compile(r"conv_([1-9]\d*)_\d+", re.ASCII)
@@ -39,8 +44,15 @@ _TITLE_CHARS = 50
 _RESOLVE = f"SELECT * FROM biz.ai_conversation_resolve({', '.join(['%s'] * 11)})"
 
 _HISTORY = """
-SELECT role, content, run_log_id, id FROM biz.ai_messages
-WHERE conversation_id = %s AND id < %s ORDER BY id DESC LIMIT %s
+SELECT c.summary, m.role, m.content, m.run_log_id, m.id
+FROM biz.ai_conversations AS c LEFT JOIN biz.ai_messages AS m
+    ON m.conversation_id = c.id AND m.id > c.summary_until AND m.id < %s
+WHERE c.id = %s ORDER BY m.id DESC LIMIT %s
+"""
+
+#: Of two turns that summarise at the same time, the one that has seen more counts.
+_SUMMARISE = """
+UPDATE biz.ai_conversations SET summary = %s, summary_until = %s WHERE id = %s AND summary_until < %s
 """
 
 # The lock first, in a statement of its own: a message of somebody else that is just being written is then seen.
@@ -54,16 +66,6 @@ DELETE FROM biz.ai_conversations WHERE %(new)s AND id = %(id)s
 
 class ConversationNotFoundError(Exception):
     """There is no such conversation, or it is somebody else's; which of the two is not told."""
-
-
-class StoredMessage(NamedTuple):
-    """A message as it is kept."""
-
-    role: str
-    content: str
-    #: The call that the message belongs to; None for one that was never answered, or is from before there were logs.
-    run_log_id: int | None
-    id: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,8 +83,18 @@ class Conversation:
     message_id: int | None
     #: The session to go on with; None: there is none, or it is not to be relied on.
     cloud_session_id: str | None
-    #: What is to be sent where there is no session: earlier rounds, oldest first.
-    history: tuple[dict[str, str], ...]
+    #: The session that the conversation had, whether it is to be relied on or not.
+    known_session_id: str | None = None
+    #: About how many tokens of history the session to go on with was opened with.
+    cloud_tokens: int = 0
+    #: Where there is no session: what was said, oldest first, and a summary of what was said before.
+    rounds: tuple[Round, ...] = ()
+    summary: str | None = None
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """All of it, as messages."""
+        return as_messages(self.summary, self.rounds)
 
 
 def make_session_id(conversation_id: int, created_timestamp: int) -> str:
@@ -109,32 +121,10 @@ def should_reuse(entry: str, age: timedelta | None) -> bool:
     return window is not None and age is not None and age <= window
 
 
-def as_history(messages: Iterable[StoredMessage]) -> tuple[dict[str, str], ...]:
-    """The last rounds of a conversation for the application, within bounds; what was never answered is left out."""
-    # Two turns at the same time mix their messages; the number of the call sorts them again.
-    ordered = sorted(messages, key=lambda message: (message.run_log_id or 0, message.id))
-    rounds = [
-        (asked.content, told.content)
-        for asked, told in pairwise(ordered)
-        if (asked.role, told.role) == ("user", "assistant")
-    ]
-    history: list[dict[str, str]] = []
-    left = HISTORY_CHARS
-    for asked, told in reversed(rounds[-HISTORY_ROUNDS:]):
-        if not history:
-            # The last round is what the next message most likely is about: rather a part of it than nothing.
-            asked, told = asked[: HISTORY_CHARS // 2], told[: HISTORY_CHARS // 2]
-        left -= len(asked) + len(told)
-        if left < 0:
-            break
-        history[:0] = ({"role": "user", "content": asked}, {"role": "assistant", "content": told})
-    return tuple(history)
-
-
-def cloud_session_after(sent: str | None, answer: Answer, *, with_history: bool) -> str | None:
+def cloud_session_after(sent: str | None, answer: Answer) -> str | None:
     """The session that knows all of the conversation after this answer; None: only the local history does."""
     # What the cloud keeps of an answer that was cut off, nobody says.
-    if with_history or not answer.finish_reason or (sent is not None and answer.session_id != sent):
+    if not answer.finish_reason or (sent is not None and answer.session_id != sent):
         return None
     return answer.session_id
 
@@ -144,6 +134,8 @@ class ConversationService:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        #: Until an answer shows otherwise, a session holds the history that it was opened with.
+        self._sessions_hold_history = True
 
     async def resolve(
         self,
@@ -167,7 +159,7 @@ class ConversationService:
             said,
             CLOUD_IDLE,
             Int4(CLOUD_ROUNDS),
-            Int8(2 * HISTORY_ROUNDS),
+            Int8(MESSAGES_LIMIT),
         )
         row = await self.database.one(_RESOLVE, values)
         if row is None or row[0] is None:
@@ -180,14 +172,23 @@ class ConversationService:
             message_id=row[4],
             entry=row[5],
             target_id=row[6],
-            history=as_history(StoredMessage(*fields) for fields in row[7] or ()),
+            rounds=rounds_of(StoredMessage(*fields) for fields in row[7] or ()),
+            summary=row[8],
+            known_session_id=row[9],
+            cloud_tokens=row[10] or 0,
         )
 
-    async def history(self, conversation: Conversation) -> tuple[dict[str, str], ...]:
-        """What was said before the message that the conversation was resolved for."""
+    async def reloaded(self, conversation: Conversation) -> Conversation:
+        """The same with what was said before its message, for one whose session turned out to be lost."""
         before = conversation.message_id or 2**62
-        rows = await self.database.all(_HISTORY, [Int8(conversation.id), Int8(before), 2 * HISTORY_ROUNDS])
-        return as_history(StoredMessage(*row) for row in rows)
+        rows = await self.database.all(_HISTORY, [Int8(before), Int8(conversation.id), MESSAGES_LIMIT])
+        rounds = rounds_of(StoredMessage(*row[1:]) for row in rows if row[4] is not None)
+        return replace(conversation, rounds=rounds, summary=rows[0][0] if rows else None)
+
+    async def keep_summary(self, conversation: Conversation, summary: str, until: int) -> None:
+        """Keep a summary of all messages up to one."""
+        values = [storable_text(summary), Int8(until), Int8(conversation.id), Int8(until)]
+        await self.database.execute(_SUMMARISE, values)
 
     async def keep_answer(
         self,
@@ -197,14 +198,14 @@ class ConversationService:
         answer: Answer,
         *,
         sent: str | None,
-        with_history: bool,
+        sent_tokens: int = 0,
     ) -> int | None:
         """Write the answer, or what there is of it, in the caller's transaction; the id of its message.
 
-        ``sent`` is the cloud's session that was asked for, ``with_history`` whether the local history went along.
+        ``sent`` is the cloud's session that was asked for; if none was, ``sent_tokens`` of history were sent instead.
         """
         found: list[int | None] = []
-        call = self.keeping(conversation, answer, sent=sent, with_history=with_history, told=found.append)
+        call = self.keeping(conversation, answer, sent=sent, sent_tokens=sent_tokens, told=found.append)
         row = await (await connection.execute(call.statement, values_of(call) | {"settled": Int8(log_id)})).fetchone()
         tell(row or (), [call])
         return found[0]
@@ -215,7 +216,7 @@ class ConversationService:
         answer: Answer,
         *,
         sent: str | None,
-        with_history: bool,
+        sent_tokens: int = 0,
         told: Callable[[int | None], None],
     ) -> SqlCall:
         """The same as a part of the statement that settles the call; ``told`` hears the id of the message."""
@@ -225,10 +226,25 @@ class ConversationService:
             Int8(conversation.message_id or 0),
             storable_text(answer.text) if is_answer else None,
             Int4(answer.tokens_used),
-            cloud_session_after(sent, answer, with_history=with_history) if is_answer else None,
-            sent,
+            self._session_after(conversation, answer, sent, sent_tokens) if is_answer else None,
+            conversation.known_session_id,
+            sent is None,
+            Int4(sent_tokens),
         )
         return SqlCall(function="ai_conversation_answer", arguments=arguments, takes_row=True, told=told)
+
+    def _session_after(
+        self, conversation: Conversation, answer: Answer, sent: str | None, sent_tokens: int
+    ) -> str | None:
+        if sent is None:
+            holds = self._sessions_hold_history or not sent_tokens
+            return cloud_session_after(sent, answer) if holds else None
+        opened_with, usage = conversation.cloud_tokens, answer.usage
+        if opened_with >= _JUDGED_TOKENS and not usage.estimated and usage.input_tokens < opened_with / 2:
+            logger.warning("the cloud does not keep the history that a session was opened with; it is sent each time")
+            self._sessions_hold_history = False
+            return None
+        return cloud_session_after(sent, answer)
 
     async def withdraw(self, conversation: Conversation) -> None:
         """Take back a message that was refused, and the conversation where it was made for it."""

@@ -80,6 +80,7 @@ class AIDispatcher:
         if calls is not None:
             self._tools = Tools(catalog=catalog, calls=calls, cache=cache, clues=clues, run_logs=run_logs)
         self._run_logs = run_logs
+        self._cache = cache
         self._queue = queue
         self._trace = trace or TraceLog(None)
         self._step_concurrency = step_concurrency
@@ -112,6 +113,11 @@ class AIDispatcher:
                 raise _CommitUnknownError(error) from None
             raise
         return accepted
+
+    async def accept_in(self, connection: AsyncConnection[Any], event: TriggerEvent) -> Accepted:
+        """The same as a part of the caller's transaction."""
+        chain = self.catalog.chain(event.event_type, event.payload).text
+        return await self._write(connection, event, chain, self._clock() if self._clock else None)
 
     async def _write(
         self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str, now: datetime | None
@@ -182,6 +188,7 @@ class AIDispatcher:
             job = await self.store.claim(connection, job_id)
             if job is not None and job.claim > 1:
                 await self._run_logs.close_open_of_job(connection, job_id)
+                await self._cache.free_job(connection, job_id)
             return job
 
     async def _outcome(self, job: Job, stopping: Callable[[], bool]) -> tuple[str, str | None]:

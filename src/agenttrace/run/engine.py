@@ -25,13 +25,14 @@ from agenttrace.run.dispatch import AIDispatcher, use_dispatcher
 from agenttrace.run.guarded import GuardedClient
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
-from agenttrace.run.guards.budget import BudgetTracker, TokenEstimator
+from agenttrace.run.guards.budget import BudgetTracker
 from agenttrace.run.guards.rate_limit import RateLimiter
 from agenttrace.run.postgres import EmbeddedPostgres, PostgresError
 from agenttrace.run.presence import BEAT_SECONDS, Presence
 from agenttrace.run.queue import Queue
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.schedules import Scheduler
 from agenttrace.run.sweeper import Sweeper
 from agenttrace.run.trace_log import TraceLog
 
@@ -90,7 +91,7 @@ async def open_engine(
         stack.callback(use_dispatcher, None)
         if sweep:
             await stack.enter_async_context(engine.presence)
-            stack.push_async_callback(ended, asyncio.create_task(_sweeping(engine.sweeper, embedded)))
+            stack.push_async_callback(ended, asyncio.create_task(_sweeping(engine, embedded)))
         yield engine
 
 
@@ -113,10 +114,11 @@ async def _assembled(
     config, missing = _config(environ)
     catalog = Catalog.load(
         config,
-        {"apps": settings.apps, "events": settings.events},
+        {"apps": settings.apps, "events": settings.events, "schedules": settings.schedules},
         dimensions=run.dimensions,
         user_limit=run.user_calls_per_minute,
         store_limit=run.store_calls_per_hour,
+        max_tokens=run.max_call_tokens,
     )
     # Several signs within the time after which somebody is taken for dead.
     presence = Presence(database, role, every=min(BEAT_SECONDS, run.lost_after_seconds / 4))
@@ -152,7 +154,7 @@ async def _assembled(
             recovery_timeout=run.recovery_seconds,
             probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
         )
-        calls = GuardedClient(client, admissions, breaker, run_logs, trace, TokenEstimator())
+        calls = GuardedClient(client, admissions, breaker, run_logs, trace)
     queue = await stack.enter_async_context(Queue(database))
     return Engine(
         settings=settings,
@@ -202,11 +204,15 @@ def _config(environ: Mapping[str, str]) -> tuple[AIConfig | None, tuple[str, ...
         return None, error.missing
 
 
-async def _sweeping(sweeper: Sweeper, embedded: EmbeddedPostgres | None) -> None:
+async def _sweeping(engine: Engine, embedded: EmbeddedPostgres | None) -> None:
+    scheduler = Scheduler(
+        engine.database, engine.catalog.schedules.values(), engine.dispatcher, zone=engine.settings.run.timezone
+    )
     while True:
         await asyncio.sleep(_SWEEP_SECONDS)
         try:
-            await sweeper.sweep()
+            await scheduler.fire_due()
+            await engine.sweeper.sweep()
         except Exception as error:
             # The database may be away for a while; what was left lying is still there afterwards.
             logger.warning("sweeping failed: %s", type(error).__name__)

@@ -87,11 +87,16 @@ class RateLimitExceededError(DashScopeError):
 
 
 class BudgetExceededError(DashScopeError):
-    """The tokens of the day or the month are spent."""
+    """The tokens of the day or the month are spent, or held by calls under way for too long."""
 
     status = "budget_exceeded"
 
     def __init__(self, message: str, *, reason: str = "daily_exceeded") -> None:
         super().__init__(message)
-        #: ``daily_exceeded`` or ``monthly_exceeded``.
+        #: ``daily_exceeded`` or ``monthly_exceeded``; ``daily_busy`` or ``monthly_busy`` if only its turn did not come.
         self.reason = reason
+
+    @property
+    def is_busy(self) -> bool:
+        """Something is left; other calls hold it."""
+        return self.reason.endswith("_busy")

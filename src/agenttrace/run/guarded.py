@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from agenttrace.run.calls import CallRequest
 from agenttrace.run.client import AppStream, DashScopeClient
 from agenttrace.run.errors import DashScopeError
-from agenttrace.run.guards.admission import Admissions
+from agenttrace.run.guards.admission import Admission, Admissions, TurnWaitError
 from agenttrace.run.guards.breaker import CircuitBreaker
-from agenttrace.run.guards.budget import TokenEstimator
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.settlement import Data, EffectError, Settlement, Writes, undisturbed
 from agenttrace.run.trace_log import TraceLog
@@ -42,9 +42,7 @@ class GuardedClient:
         breaker: CircuitBreaker,
         run_logs: AIRunLogService,
         trace: TraceLog,
-        estimator: TokenEstimator,
     ) -> None:
-        self.estimator = estimator
         self._client = client
         self._admissions = admissions
         self._breaker = breaker
@@ -74,7 +72,7 @@ class GuardedClient:
                 biz_params=biz_params,
                 messages=messages,
                 parameters=parameters,
-                gate=self._breaker.gate(request.key),
+                gate=self._breaker.gate(request.key, self._admissions.admit_again),
             )
         except DashScopeError as error:
             await settlement.write(settlement.failed(error))
@@ -108,24 +106,42 @@ class GuardedClient:
             biz_params=biz_params,
             messages=messages,
             parameters=parameters,
-            gate=self._breaker.gate(request.key),
+            gate=self._breaker.gate(request.key, self._admissions.admit_again),
         )
         return GuardedStream(settlement, stream, writes)
 
     async def _admit(self, request: CallRequest) -> Settlement:
-        task, cancelled = await undisturbed(self._admissions.admit(request))
         try:
-            admission = task.result()
+            admission, cancelled = await self._turn(request)
         except DashScopeError as refusal:
             self._trace.refused(request, refusal.status, str(refusal))
             raise
         self._trace.begin(admission.request, admission.log_id)
-        settlement = Settlement(self._admissions, self._breaker, self._run_logs, self._trace, self.estimator, admission)
+        settlement = Settlement(self._admissions, self._breaker, self._run_logs, self._trace, admission)
         if cancelled is not None:
             await self._breaker.release(request.app_id, admission.request.key)
             await settlement.write(settlement.unbilled(_reason(cancelled, CANCELLED)))
             raise cancelled
         return settlement
+
+    async def _turn(self, request: CallRequest) -> tuple[Admission, BaseException | None]:
+        """The admission, asked for again and again while it is not the call's turn; and what cancelled the caller."""
+        loop = asyncio.get_running_loop()
+        until, asked = loop.time() + request.patience, False
+        # Those who wait for less time ask more often: a user goes before a chain.
+        pauses = (min(request.patience / 600, 0.05), min(request.patience / 60, 1.0))
+        pause = pauses[0]
+        while True:
+            waits = loop.time() < until
+            task, cancelled = await undisturbed(self._admissions.admit(request, waits=waits, asked=asked))
+            try:
+                return task.result(), cancelled
+            except TurnWaitError:
+                if cancelled is not None:
+                    raise cancelled from None
+            asked = True
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads those who wait
+            pause = min(pause * 2, pauses[1])
 
 
 class GuardedStream:

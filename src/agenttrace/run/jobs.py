@@ -15,15 +15,15 @@ from agenttrace.run.storable import storable_json, storable_text
 from agenttrace.run.tables import rendered, run_logs, trigger_jobs
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
-    finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested"""
+    finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule"""
 
 _NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 
 _INSERT = """
 INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, member_id, payload, is_forced, app_chain,
-                                 rerun_of, created_at, event_date)
+                                 rerun_of, schedule, created_at, event_date)
     SELECT %(site_id)s, %(event_type)s, %(connector_type)s, %(member_id)s, %(payload)s, %(is_forced)s, %(app_chain)s,
-           %(rerun_of)s, t.now, (t.now AT TIME ZONE %(zone)s)::date
+           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date
         FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
     ON CONFLICT (event_type, member_id, site_id, event_date) WHERE NOT is_forced AND status <> 'skipped_duplicate'
         DO NOTHING
@@ -39,9 +39,9 @@ SELECT id FROM biz.ai_trigger_jobs
 
 _INSERT_DUPLICATE = """
 INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, member_id, payload, is_forced, app_chain,
-                                 rerun_of, created_at, event_date, status, finished_at, error_message)
+                                 rerun_of, schedule, created_at, event_date, status, finished_at, error_message)
     SELECT %(site_id)s, %(event_type)s, %(connector_type)s, %(member_id)s, %(payload)s, %(is_forced)s, %(app_chain)s,
-           %(rerun_of)s, t.now, (t.now AT TIME ZONE %(zone)s)::date, 'skipped_duplicate', t.now, %(error)s
+           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date, 'skipped_duplicate', t.now, %(error)s
         FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
     RETURNING id
 """
@@ -98,6 +98,8 @@ class TriggerEvent:
     is_forced: bool = False
     #: The job that this one repeats.
     rerun_of: int | None = None
+    #: The schedule that it comes from; None: something has really happened.
+    schedule: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,15 @@ class Job:
     claim: int
     rerun_of: int | None
     cancel_requested: bool
+    #: The schedule that it is from.
+    schedule: str | None = None
+
+    @property
+    def trigger_type(self) -> str:
+        """What its calls are, in the words of the run log."""
+        if self.schedule is not None:
+            return "scheduled"
+        return "forced" if self.is_forced else "event"
 
     @property
     def session_id(self) -> str:
@@ -288,6 +299,7 @@ class Jobs:
             "is_forced": event.is_forced,
             "app_chain": chain,
             "rerun_of": event.rerun_of,
+            "schedule": event.schedule,
             "now": now,
             "zone": self._zone,
         }

@@ -99,13 +99,14 @@ _SETTLE_ANEW = b"""
 INSERT INTO biz.ai_run_logs (
     site_id, app_type, trigger_type, member_id, request_prompt, response_text, tokens_used, latency_ms, status,
     error_message, session_id, created_at, finished_at, call_key, process_id, user_id, conversation_id, trigger_job_id,
-    step, tokens_estimated, input_tokens, output_tokens, model, request_id, attempts)
+    step, tokens_estimated, input_tokens, output_tokens, model, request_id, attempts, tokens_prompt)
 VALUES (
     %(site_id)s, %(app_type)s, %(trigger_type)s, %(member_id)s, %(request_prompt)s, %(response_text)s, %(tokens_used)s,
     %(latency_ms)s, %(status)s, %(error_message)s, %(session_id)s,
     coalesce(%(created_at)s, clock_timestamp() - make_interval(secs => %(latency_ms)s / 1000.0)), clock_timestamp(),
     %(call_key)s, %(process_id)s, %(user_id)s, %(conversation_id)s, %(trigger_job_id)s, %(step)s,
-    %(tokens_estimated)s, %(input_tokens)s, %(output_tokens)s, %(model)s, %(request_id)s, %(attempts)s)
+    %(tokens_estimated)s, %(input_tokens)s, %(output_tokens)s, %(model)s, %(request_id)s, %(attempts)s,
+    %(tokens_prompt)s)
 ON CONFLICT (call_key) DO NOTHING
 RETURNING id, CASE WHEN %(heals)s THEN biz.ai_breaker_heal(%(app_id)s, %(probe_key)s, %(now)s) END
 """
@@ -361,4 +362,5 @@ def _requested_values(request: CallRequest) -> Row:
         "conversation_id": request.conversation_id,
         "trigger_job_id": request.job_id,
         "step": request.step,
+        "tokens_prompt": request.prompt_tokens,
     }

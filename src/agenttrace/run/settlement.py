@@ -13,7 +13,6 @@ from agenttrace.run.database import AWAY
 from agenttrace.run.errors import DashScopeApiError, DashScopeError
 from agenttrace.run.guards.admission import Admission, Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
-from agenttrace.run.guards.budget import TokenEstimator
 from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.sql_call import SqlCall
 from agenttrace.run.trace_log import TraceLog
@@ -48,17 +47,16 @@ class Settlement:
         breaker: CircuitBreaker,
         run_logs: AIRunLogService,
         trace: TraceLog,
-        estimator: TokenEstimator,
         admission: Admission,
     ) -> None:
         self.log_id = admission.log_id
         self.request = admission.request
+        self._reserved = admission.reserved
         self._database = admissions.database
         self._process_id = admissions.process_id
         self._breaker = breaker
         self._run_logs = run_logs
         self._trace = trace
-        self._estimator = estimator
         self._started = time.monotonic()
         #: The breaker hears of it with the settling, whatever becomes of the answer.
         self._answered = False
@@ -68,7 +66,6 @@ class Settlement:
     def succeeded(self, answer: Answer) -> CallOutcome:
         """The call has brought an answer."""
         self._answered = True
-        self._estimator.learn(self.request.app_type, answer.tokens_used)
         return self._outcome("success", answer)
 
     def failed(self, error: DashScopeError, answer: Answer | None = None) -> CallOutcome:
@@ -87,7 +84,7 @@ class Settlement:
             status="failed",
             latency_ms=self._latency(),
             error_message=reason,
-            tokens_used=self.request.estimate,
+            tokens_used=self._reserved,
             tokens_estimated=True,
         )
 

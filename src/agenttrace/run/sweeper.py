@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 #: Seconds without a call or a sign of life after which a rate window or a process is forgotten.
 IDLE_WINDOW_SECONDS = 3_600.0
 GONE_PROCESS_SECONDS = 86_400.0
+#: What the admission no longer looks at, and a few days more.
+_FORGET_SIZES = "DELETE FROM biz.ai_app_sizes WHERE day < now()::date - 14"
 _LOCK = 0x61675377  # any number that is ours: who sweeps holds it
 #: The longest that others wait for a process that was frozen while it swept.
 _SWEEP_SECONDS = 60
@@ -46,6 +48,7 @@ class SweepReport:
     trimmed: int = 0
     idle_windows: int = 0
     gone_processes: int = 0
+    old_sizes: int = 0
     old_logs: int = 0
 
 
@@ -103,5 +106,6 @@ class Sweeper:
             trimmed=await self._cache.trim(self._cache_rows),
             idle_windows=await self._limiter.forget_idle(IDLE_WINDOW_SECONDS),
             gone_processes=await forget_gone(self._database, GONE_PROCESS_SECONDS),
+            old_sizes=await self._database.execute(_FORGET_SIZES),
             old_logs=await self._run_logs.forget_old(self._log_days) if self._log_days else 0,
         )

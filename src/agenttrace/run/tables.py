@@ -77,6 +77,9 @@ conversations = Table(
     _count("cloud_rounds"),
     _moment("cloud_used_at", given=False),
     _flag("local_history"),
+    Column("summary", Text),
+    Column("summary_until", BigInteger, nullable=False, server_default=text("0")),
+    _count("cloud_tokens"),
     CheckConstraint("entry IN ('general', 'task', 'customer', 'coach')", name="ai_conversations_entry_check"),
     Index("idx_ai_conversations_reuse", "user_id", "site_id", "entry", "target_id", text("last_message_at DESC")),
     Index("idx_ai_conversations_session", "session_id", unique=True),
@@ -198,6 +201,8 @@ run_logs = Table(
     Column("model", String(100)),
     Column("request_id", String(100)),
     _count("attempts"),
+    _count("tokens_prompt"),
+    _count("tokens_ceiling"),
     CheckConstraint("trigger_type IN ('user', 'scheduled', 'event', 'forced')", name="ck_ai_run_logs_trigger_type"),
     CheckConstraint("char_length(request_prompt) <= 2000", name="ck_ai_run_logs_prompt"),
     CheckConstraint(
@@ -245,6 +250,7 @@ trigger_jobs = Table(
     _count("claim"),
     Column("rerun_of", BigInteger),
     _flag("cancel_requested"),
+    Column("schedule", String(60)),
     CheckConstraint(
         "status IN ('pending', 'running', 'completed', 'failed', 'skipped_duplicate', 'budget_exceeded', 'cancelled')",
         name="ck_ai_trigger_jobs_status",
@@ -262,6 +268,13 @@ trigger_jobs = Table(
     ),
     Index("idx_ai_trigger_jobs_status", "status"),
     Index("idx_ai_trigger_jobs_created", "created_at"),
+)
+
+schedules = Table(
+    "ai_schedules",
+    metadata,
+    Column("name", String(60), primary_key=True),
+    Column("last_due", DateTime(timezone=True), nullable=False),
 )
 
 processes = Table(
@@ -313,7 +326,16 @@ budget_days = Table(
     _tokens("used"),
     _tokens("failed"),
     _tokens("reserved"),
+    _tokens("ceiling"),
     postgresql_with={"fillfactor": 50},
+)
+
+app_sizes = Table(
+    "ai_app_sizes",
+    metadata,
+    Column("app_type", String(30), primary_key=True),
+    Column("day", Date, primary_key=True),
+    Column("largest", Integer, nullable=False),
 )
 
 business_zone = Table(

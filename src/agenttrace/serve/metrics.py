@@ -73,7 +73,7 @@ class SharedGauges:
     async def _read(self, engine: Engine) -> None:
         status = await engine.budget.check_budget()
         for period in ("daily", "monthly"):
-            for kind in ("used", "failed", "reserved", "limit"):
+            for kind in ("used", "failed", "reserved", "ceiling", "limit"):
                 self._budget.labels(period, kind).set(getattr(status, f"{period}_{kind}"))
         for breaker in await engine.breaker.states():
             for state in ("closed", "open", "half_open"):

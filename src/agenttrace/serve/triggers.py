@@ -1,4 +1,4 @@
-"""``/api/internal/ai``: events come in, jobs can be looked at, cancelled and run again; for internal programs only."""
+"""``/api/internal/ai``: events come in, jobs and results can be looked at; for internal programs only."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class JobAnswer(BaseModel):
     event_date: date
     rerun_of: int | None
     cancel_requested: bool
+    schedule: str | None = Field(description="The schedule that it comes from, if it comes from one.")
 
 
 class StepAnswer(BaseModel):
@@ -111,6 +112,68 @@ class CancelAnswer(BaseModel):
 
     trigger_job_id: int
     status: str
+
+
+class ResultAnswer(BaseModel):
+    """A result that is valid now."""
+
+    id: int
+    cache_type: str = Field(examples=["app7_customer_analysis"])
+    site_id: int
+    target_id: str = Field(description="The member, `member:coach` or time dimension.", examples=["20317", "20317:8"])
+    result: dict[str, Any]
+    triggered_by: str | None
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class ResultsAnswer(BaseModel):
+    """A page of valid results, the newest first."""
+
+    results: list[ResultAnswer]
+    next_before: int | None = Field(description="Give it as `before` to see older ones; null: there are none.")
+
+
+class ResultFilters(BaseModel):
+    """Which results are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cache_type: str = Field(min_length=1, max_length=30, pattern=r"^[^\x00]*$")
+    site_id: int = Field(ge=0, le=_BIGGEST)
+    target_id: str | None = Field(default=None, min_length=1, max_length=100, pattern=r"^[^\x00]*$")
+    limit: int = Field(default=50, ge=1, le=500)
+    before: int | None = Field(default=None, ge=0, le=_BIGGEST, description="Only results with a smaller number.")
+
+
+class ClueAnswer(BaseModel):
+    """What is known about a member on a day."""
+
+    clue_date: date
+    summary: str
+    clues: list[Any]
+    source: str
+    trigger_job_id: int | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class CluesAnswer(BaseModel):
+    """The retention clues of a member, the newest day first."""
+
+    site_id: int
+    member_id: int
+    clues: list[ClueAnswer]
+
+
+class ClueFilters(BaseModel):
+    """Whose clues are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    site_id: int = Field(ge=0, le=_BIGGEST)
+    member_id: int = Field(ge=0, le=_BIGGEST)
+    limit: int = Field(default=30, ge=1, le=366, description="Days, at most.")
 
 
 class JobFilters(BaseModel):
@@ -225,6 +288,34 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
         metrics.triggers.labels(event_type, accepted.status).inc()
         return _accepted(accepted)
 
+    @router.get(
+        "/cache",
+        summary="Results that are valid now",
+        description="Of one kind and store; with `target_id` that of one member, member and coach, or time dimension.",
+        response_model=ResultsAnswer,
+        responses=documented(401, 422, 503),
+        openapi_extra=INTERNAL_ONLY,
+    )
+    async def results(filters: Annotated[ResultFilters, Query()]) -> Response:
+        limit, whose = filters.limit, (filters.cache_type, filters.site_id, filters.target_id)
+        found = await engine.cache.valid(*whose, limit=limit + 1, before_id=filters.before)
+        shown = [{**row, "result": row["result_json"]} for row in found[:limit]]
+        following = found[limit - 1]["id"] if len(found) > limit else None
+        return _json({"results": [_only(ResultAnswer, row) for row in shown], "next_before": following})
+
+    @router.get(
+        "/clues",
+        summary="The retention clues of a member",
+        response_model=CluesAnswer,
+        responses=documented(401, 422, 503),
+        openapi_extra=INTERNAL_ONLY,
+    )
+    async def clues(filters: Annotated[ClueFilters, Query()]) -> Response:
+        site_id, member_id = filters.site_id, filters.member_id
+        rows = await engine.clues.of_member(site_id, member_id, filters.limit)
+        found = [_only(ClueAnswer, row) for row in rows]
+        return _json({"site_id": site_id, "member_id": member_id, "clues": found})
+
     return router
 
 
@@ -250,7 +341,11 @@ def _with_steps(view: JobView) -> dict[str, Any]:
 
 
 def _shown(job: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: job[name] for name in JobAnswer.model_fields}
+    return _only(JobAnswer, job)
+
+
+def _only(kind: type[BaseModel], row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in kind.model_fields}
 
 
 def _next(found: list[Any], limit: int) -> int | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agenttrace.run.guards.breaker import BreakerView
     from agenttrace.run.guards.budget import BudgetStatus
     from agenttrace.run.jobs import Job
+    from agenttrace.run.schedules import Schedule
 
 
 def time_field(moment: datetime | None) -> str | None:
@@ -58,6 +59,7 @@ def budget_fields(status: BudgetStatus, now: datetime) -> dict[str, Any]:
             status.daily_used,
             status.daily_failed,
             status.daily_reserved,
+            status.daily_ceiling,
         ),
         "month": _period(
             now.strftime("%Y-%m"),
@@ -65,13 +67,21 @@ def budget_fields(status: BudgetStatus, now: datetime) -> dict[str, Any]:
             status.monthly_used,
             status.monthly_failed,
             status.monthly_reserved,
+            status.monthly_ceiling,
         ),
     }
 
 
-def _period(period: str, limit: int, used: int, failed: int, reserved: int) -> dict[str, Any]:
-    left = max(0, limit - used - failed - reserved)
-    return {"period": period, "limit": limit, "used": used, "failed": failed, "reserved": reserved, "left": left}
+def _period(period: str, limit: int, used: int, failed: int, reserved: int, ceiling: int) -> dict[str, Any]:
+    return {
+        "period": period,
+        "limit": limit,
+        "used": used,
+        "failed": failed,
+        "reserved": reserved,
+        "ceiling": ceiling,
+        "left": max(0, limit - used - failed - reserved),
+    }
 
 
 # -- breakers -----------------------------------------------------------------------------------------------------
@@ -157,10 +167,11 @@ def load_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
         missing, advice = error.missing, str(error)
     catalog = Catalog.load(
         config,
-        {"apps": settings.apps, "events": settings.events},
+        {"apps": settings.apps, "events": settings.events, "schedules": settings.schedules},
         dimensions=settings.run.dimensions,
         user_limit=settings.run.user_calls_per_minute,
         store_limit=settings.run.store_calls_per_hour,
+        max_tokens=settings.run.max_call_tokens,
     )
     return catalog, missing, advice
 
@@ -185,6 +196,8 @@ def app_fields(app: App) -> dict[str, Any]:
         },
         "inputs": app.inputs,
         "expected_tokens": app.expected_tokens,
+        "max_tokens": app.max_tokens,
+        "context_tokens": app.context_tokens,
         "stream": app.stream,
     }
 
@@ -201,6 +214,24 @@ def known_id(app: App) -> str | None:
     """The application's id at DashScope, as far as one is set."""
     # The catalog has no ids at all while one of them is missing; here each is looked at by itself.
     return app.app_id or os.environ.get(variable_of(app) or "", "").strip() or None
+
+
+def schedule_fields(schedule: Schedule, zone: str, now: datetime) -> dict[str, Any]:
+    """A schedule for JSON, with its next time."""
+    from agenttrace.run.schedules import WEEKDAYS
+
+    return {
+        "schedule": schedule.name,
+        "event": schedule.event_type,
+        "at": [f"{at:%H:%M}" for at in schedule.times],
+        "days": [WEEKDAYS[day] for day in sorted(schedule.weekdays)],
+        "timezone": zone,
+        "sites": schedule.sites,
+        "member_id": schedule.member_id,
+        "payload": schedule.payload,
+        "forced": schedule.is_forced,
+        "next": time_field(schedule.next_due(now, zone)),
+    }
 
 
 def event_fields(name: str, lanes: Sequence[Lane], catalog: Catalog) -> dict[str, Any]:

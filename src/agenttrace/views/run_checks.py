@@ -30,7 +30,7 @@ def applications(settings: Settings, config: AIConfig | None = None) -> Iterator
             return
         yield Check("applications", "warn", str(error), "Set them; agenttrace apps shows what belongs where.")
     try:
-        tables = {"apps": settings.apps, "events": settings.events}
+        tables = {"apps": settings.apps, "events": settings.events, "schedules": settings.schedules}
         catalog = Catalog.load(config, tables, dimensions=settings.run.dimensions)
     except CatalogError as error:
         yield Check("applications", "fail", f"agenttrace.toml: {error}", "Correct that table.")

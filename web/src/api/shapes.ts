@@ -374,6 +374,7 @@ export interface BudgetPeriod {
   used: number;
   failed: number;
   reserved: number;
+  ceiling: number;
   left: number;
 }
 
@@ -418,6 +419,7 @@ export interface RunRow {
   member_id: number | null;
   tokens_used: number | null;
   tokens_reserved: number;
+  tokens_ceiling: number;
   tokens_estimated: boolean;
   input_tokens: number | null;
   output_tokens: number | null;
@@ -474,6 +476,7 @@ export interface JobRow {
   event_date: string;
   rerun_of: number | null;
   cancel_requested: boolean;
+  schedule: string | null;
   session_id: string;
   session_key: string;
 }
@@ -519,6 +522,7 @@ export interface JobDetail extends JobRow {
 export interface JobAccepted {
   job_id: number;
   status: string;
+  duplicate_of: number | null;
 }
 
 /** A cached result, without its body. */

@@ -36,14 +36,13 @@ from agenttrace.record.acts import (
     TurnEnd,
 )
 from agenttrace.record.agents.contract import Content, Source, Unusable
-from agenttrace.record.agents.lenient import count, time_of, value_of
+from agenttrace.record.agents.lenient import count, microseconds, time_at, time_of, value_of
 from agenttrace.record.agents.qwen_lines import (
     ORIGINS,
     ApiCall,
     Counts,
     Record,
     Result,
-    microseconds,
     microseconds_of,
     parts_of,
     read_call,
@@ -51,7 +50,6 @@ from agenttrace.record.agents.qwen_lines import (
     said,
     text_at,
     texts_of,
-    time_at,
     unusable,
 )
 

@@ -1,8 +1,8 @@
 """The one admission of a call: breaker, rate limit and budget in one round trip, before anything is sent.
 
-``biz.ai_admit`` (migration 0003) does it in one transaction and leaves a row in the run log, whatever the answer is:
+``biz.ai_admit`` (migration 0004) does it in one transaction and leaves a row in the run log, whatever the answer is:
 a running call with its reservation, or the refusal. It knows the call by its key, so that it may be asked again when
-the connection broke and nobody knows what it said.
+the connection broke and nobody knows what it said. Only a call that has to wait for its turn leaves no row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from agenttrace.run.storable import storable_text
 
 Clock = Callable[[], datetime]
 
-_ADMIT = f"SELECT verdict, log_id, retry_after, message FROM biz.ai_admit({', '.join(['%s'] * 24)})"
+_ADMIT = f"SELECT verdict, log_id, retry_after, message, reserved FROM biz.ai_admit({', '.join(['%s'] * 28)})"
+_ADMIT_AGAIN = "SELECT biz.ai_admit_again(%s, %s, %s, %s, %s)"
 _LARGEST = 2**31 - 1
 #: An answer that took longer is asked for again: a process that was frozen would act on one of the past.
 STALE_SECONDS = 1.0
@@ -38,12 +39,18 @@ class JobCancelledError(Exception):
     """Somebody asked for the job to be cancelled: no further step is begun."""
 
 
+class TurnWaitError(Exception):
+    """The call has to wait: what is left of the budget is less than the calls under way and this one may take."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Admission:
     """A call that may be made, and the row of the run log that has to be settled after it."""
 
     log_id: int
     request: CallRequest
+    #: The tokens that are held for it.
+    reserved: int
 
 
 class Admissions:
@@ -72,20 +79,34 @@ class Admissions:
         #: None: the database's own clock, the one that all processes share.
         self._clock = clock
 
-    async def admit(self, request: CallRequest) -> Admission:
-        """Let the call through, or raise why not; a refusal is a row of the run log already."""
-        params = self._params(request)
-        asked = time.monotonic()
+    async def admit(self, request: CallRequest, *, waits: bool = False, asked: bool = False) -> Admission:
+        """Let the call through, or raise why not; a refusal is a row of the run log already.
+
+        ``waits``: a call whose turn has not come raises TurnWaitError instead of being refused; it is to be asked for
+        again, and then ``asked``, so that it counts once for the rate.
+        """
+        params = self._params(request, waits, asked)
+        began = time.monotonic()
         answer = await self.database.patiently(lambda: self._ask(params))
-        if time.monotonic() - asked > STALE_SECONDS:
+        if time.monotonic() - began > STALE_SECONDS:
             answer = await self.database.patiently(lambda: self._ask(params))
-        verdict, log_id, retry_after, message = answer
+        verdict, log_id, retry_after, message, reserved = answer
         if verdict == "admitted":
-            return Admission(log_id=log_id, request=request)
+            return Admission(log_id=log_id, request=request, reserved=reserved)
+        if verdict == "waiting":
+            raise TurnWaitError(message)
         if verdict in ("success", "failed", "timeout"):
             # Admitted before, and closed as lost while the database was away: this is another call now.
-            return await self.admit(replace(request, key=uuid.uuid4()))
+            return await self.admit(replace(request, key=uuid.uuid4()), waits=waits, asked=asked)
         raise _refusal(verdict, message or verdict, retry_after, request)
+
+    async def admit_again(self, key: uuid.UUID, billed: int) -> None:
+        """Let a call be tried again after an attempt that was billed; raises BudgetExceededError if it does not fit."""
+        row = await self.database.one(
+            _ADMIT_AGAIN, (key, _tokens(billed), *self._limits[2:], self._clock() if self._clock else None)
+        )
+        if row is not None and row[0] is not None:
+            raise _budget_refusal(row[0])
 
     async def _ask(self, params: tuple[Any, ...]) -> tuple[Any, ...]:
         try:
@@ -96,7 +117,7 @@ class Admissions:
         assert row is not None
         return row
 
-    def _params(self, request: CallRequest) -> tuple[Any, ...]:
+    def _params(self, request: CallRequest, waits: bool, asked: bool) -> tuple[Any, ...]:
         # Numbers of one size whatever their value: for each combination of sizes psycopg would prepare a statement.
         return (
             request.key,
@@ -113,7 +134,11 @@ class Admissions:
             _int8(request.job_id),
             request.step,
             None if request.claim is None else Int4(request.claim),
-            Int4(min(max(request.estimate, 0), _LARGEST)),
+            _tokens(request.prompt_tokens),
+            _tokens(request.estimate),
+            _tokens(request.ceiling),
+            waits,
+            asked,
             request.rate.scope,
             request.rate_key,
             Int4(request.rate.limit),
@@ -127,13 +152,21 @@ def _int8(value: int | None) -> Int8 | None:
     return None if value is None else Int8(value)
 
 
+def _tokens(value: int) -> Int4:
+    return Int4(min(max(value, 0), _LARGEST))
+
+
+def _budget_refusal(message: str) -> BudgetExceededError:
+    return BudgetExceededError(message, reason=message.partition(":")[0])
+
+
 def _refusal(verdict: str, message: str, retry_after: float, request: CallRequest) -> Exception:
     if verdict == "circuit_open":
         return CircuitOpenError(message, retry_after=retry_after)
     if verdict == "rate_limited":
         return RateLimitExceededError(message, retry_after=retry_after)
     if verdict == "budget_exceeded":
-        return BudgetExceededError(message, reason=message.partition(":")[0])
+        return _budget_refusal(message)
     if verdict == "cancelled":
         return JobCancelledError(f"job {request.job_id} was cancelled")
     return StepSupersededError(f"job {request.job_id} is not this worker's any more")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,6 +17,8 @@ from agenttrace.run.database import Database, patient
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
 
 Clock = Callable[[], datetime]
+#: Admits another attempt of a call (its key) after one that took so many tokens, or raises why not.
+Budget = Callable[[uuid.UUID, int], Awaitable[None]]
 
 _STATES = """
 SELECT app_id, CASE WHEN due THEN 'half_open' ELSE state END, failure_count, last_failure_at, changed_at,
@@ -149,9 +151,9 @@ class CircuitBreaker:
             for app_id, state, failures, last_failure_at, changed_at, retry_after, held in rows
         ]
 
-    def gate(self, key: uuid.UUID) -> Gate:
-        """What the client asks and tells around each attempt of one call."""
-        return _BreakerGate(self, key)
+    def gate(self, key: uuid.UUID, budget: Budget | None = None) -> Gate:
+        """What the client asks and tells around each attempt of a call; ``budget`` admits another one after a bill."""
+        return _BreakerGate(self, key, budget)
 
     def now(self) -> datetime | None:
         """The time for what changes it; None: the database's own."""
@@ -161,13 +163,16 @@ class CircuitBreaker:
 class _BreakerGate:
     """The breaker as one call sees it; the call's key says whether it is the probe."""
 
-    def __init__(self, breaker: CircuitBreaker, key: uuid.UUID) -> None:
+    def __init__(self, breaker: CircuitBreaker, key: uuid.UUID, budget: Budget | None) -> None:
         self._breaker = breaker
         self._key = key
+        self._budget = budget
 
-    async def before_retry(self, app_id: str) -> None:
+    async def before_retry(self, app_id: str, billed: int = 0) -> None:
         if await self._breaker.database.one(_CLOSED, [self._key]) is not None:
             raise CallClosedError("it was taken for lost meanwhile, and somebody else may have made it")
+        if billed and self._budget is not None:
+            await self._budget(self._key, billed)
         state, retry_after = await self._breaker.ask(app_id, self._key)
         if state is CircuitState.OPEN:
             raise CircuitOpenError(

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from agenttrace.run.catalog import Catalog, UnknownEventError
 from agenttrace.run.dispatch import Accepted, AIDispatcher
-from agenttrace.run.jobs import Job, JobView
+from agenttrace.run.jobs import Job, JobView, TriggerEvent
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
@@ -16,10 +16,11 @@ from agenttrace.serve.api.chain import chain_steps
 from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of
 from agenttrace.serve.api.running import engine_of
 from agenttrace.serve.api.shapes import JobAccepted, JobDetail, JobList, JobRow
+from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.serve.triggers import JobStatus
+from agenttrace.serve.triggers import JobStatus, TriggerRequest
 from agenttrace.views.run import job_fields, session_key_of
 
 
@@ -56,6 +57,21 @@ def jobs_router(context: Context) -> APIRouter:
         page, following = page_of(found, limit, lambda job: job.id)
         return answer(request, JobList(items=[job_row(job) for job in page], next=following))
 
+    @router.post(
+        "/jobs",
+        summary="Start an event",
+        description="As a program would report it; the same event of the same day runs once unless it is forced.",
+        responses=shaped(JobAccepted) | documented(400, 401, 403, 413, 422, 503),
+        dependencies=[Depends(admin)],
+        openapi_extra=documented_body(TriggerRequest, {"event_type": "consumption", "site_id": 1, "member_id": 20317}),
+    )
+    async def start_event(request: Request) -> Response:
+        body = await read_body(request, TriggerRequest)
+        async with audited(request, "job.start", f"{body.event_type} of store {body.site_id}") as change:
+            accepted = await _started(engine_of(context).dispatcher, body, context.metrics)
+            change.target += f": job {accepted.job_id}"
+            return answer(request, _accepted(accepted))
+
     @router.get(
         "/jobs/{job_id}",
         summary="A job with its chain, prompts and answers",
@@ -89,9 +105,13 @@ def jobs_router(context: Context) -> APIRouter:
     async def rerun_job(request: Request, job_id: Id) -> Response:
         async with audited(request, "job.rerun", str(job_id)):
             accepted = await _repeated(engine_of(context).dispatcher, job_id, context.metrics)
-            return answer(request, JobAccepted(job_id=accepted.job_id, status=accepted.status))
+            return answer(request, _accepted(accepted))
 
     return router
+
+
+def _accepted(accepted: Accepted) -> JobAccepted:
+    return JobAccepted(job_id=accepted.job_id, status=accepted.status, duplicate_of=accepted.duplicate_of)
 
 
 def job_row(job: Job) -> JobRow:
@@ -124,6 +144,15 @@ async def _cancelled(dispatcher: AIDispatcher, job_id: int) -> Job:
     if not is_cancelled:
         raise ProblemError(409, f"Job {job_id} is over: {job.status}.")
     return job
+
+
+async def _started(dispatcher: AIDispatcher, body: TriggerRequest, metrics: Metrics) -> Accepted:
+    try:
+        accepted = await dispatcher.accept(TriggerEvent(**body.model_dump()))
+    except UnknownEventError as error:
+        raise ProblemError(422, f"event_type: {error}") from None
+    metrics.triggers.labels(body.event_type, accepted.status).inc()
+    return accepted
 
 
 async def _repeated(dispatcher: AIDispatcher, job_id: int, metrics: Metrics) -> Accepted:

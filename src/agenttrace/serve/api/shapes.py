@@ -493,6 +493,8 @@ class BudgetPeriod(Shape):
     used: int
     failed: int
     reserved: int
+    #: What the calls under way may take at most.
+    ceiling: int
     left: int
 
 
@@ -541,6 +543,8 @@ class RunRow(Shape):
     member_id: int | None
     tokens_used: int | None
     tokens_reserved: int
+    #: The most that it may take while it is under way.
+    tokens_ceiling: int
     tokens_estimated: bool
     input_tokens: int | None
     output_tokens: int | None
@@ -603,6 +607,8 @@ class JobRow(Shape):
     event_date: str
     rerun_of: int | None
     cancel_requested: bool
+    #: The schedule that it comes from.
+    schedule: str | None
     session_id: str
     session_key: str
 
@@ -655,6 +661,8 @@ class JobAccepted(Shape):
 
     job_id: int
     status: str
+    #: The job that does the same already, if one does.
+    duplicate_of: int | None
 
 
 class CacheRow(Shape):

@@ -56,6 +56,7 @@ function Reservations({ rows }: { rows: RunRow[] }) {
       cell: (row) => (row.trigger_job_id ? <Link href={`/runs/jobs/${row.trigger_job_id}`}>{row.trigger_job_id}</Link> : "–"),
     },
     { name: "reserved", title: t.reserved, end: true, cell: (row) => `~${f.count(row.tokens_reserved)}` },
+    { name: "ceiling", title: t.ceiling, end: true, cell: (row) => f.count(row.tokens_ceiling) },
     { name: "began", title: t.began, cell: (row) => <Time at={row.created_at} as="ago" /> },
   ];
   return <Table label={t.reservations} columns={columns} rows={rows} rowKey={(row) => row.id} />;

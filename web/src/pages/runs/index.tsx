@@ -8,6 +8,7 @@ import { CallList } from "./call-list";
 import { CallPage } from "./call-page";
 import { JobList } from "./job-list";
 import { JobPage } from "./job-page";
+import { StartEvent } from "./start-event";
 import { text } from "./text";
 import { MissingSettings } from "./unavailable";
 
@@ -29,7 +30,7 @@ function Lists() {
     // What only one of the lists can be filtered by does not go with us.
     params.change({ tab: next === "jobs" ? null : next, status: null, event: null, job: null }, { push: true });
   return (
-    <Page title={t.title} note={t.note}>
+    <Page title={t.title} note={t.note} actions={<StartEvent catalog={catalog} />}>
       {catalog && <MissingSettings names={catalog.missing} />}
       <Tabs id="runs" label={t.tabs} choices={TABS.map((value) => ({ value, label: t[value] }))} value={tab} onChange={open} />
       <div {...panelProps("runs", tab)}>

@@ -32,6 +32,7 @@ export function JobFacts({ job }: { job: JobDetail }) {
             [t.detail.waited, job.started_at ? f.between(job.created_at, job.started_at) : undefined],
             [t.took, job.started_at ? <Elapsed key="took" start={job.started_at} end={job.finished_at} /> : undefined],
             [t.detail.trace, <TraceLink key="trace" session={job.started_at ? job.session_key : null} open={!isOver(job.status)} />],
+            [t.detail.schedule, job.schedule === null ? undefined : <Text key="schedule">{job.schedule}</Text>],
             [t.detail.rerunOf, job.rerun_of === null ? undefined : <JobLinks key="of" ids={[job.rerun_of]} />],
             [t.detail.duplicateOf, first === null ? undefined : <JobLinks key="first" ids={[first]} />],
             [t.detail.repeatedBy, repeats.length > 0 ? <JobLinks key="by" ids={repeats} /> : undefined],

@@ -45,6 +45,7 @@ function Rows({ rows }: { rows: JobRow[] }) {
           </Link>
           <Text>{row.event_type}</Text>
           {row.rerun_of !== null ? <Badge>{t.rerun}</Badge> : row.is_forced && <Badge>{t.forced}</Badge>}
+          {row.schedule !== null && <Badge>{t.scheduled}</Badge>}
           <ErrorOnCard>{row.error_message}</ErrorOnCard>
         </span>
       ),
