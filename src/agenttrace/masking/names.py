@@ -18,7 +18,7 @@ class Meaning(NamedTuple):
 #: What a name ends in, if it is that of a secret; upper, lower and title case are all found.
 WORDS = (
     *("password", "passWord", "passwd", "passphrase", "passcode", "pwd", "_pass", "-pass"),
-    *("secret", "credential", "credentials", "key", "token"),
+    *("secret", "credential", "credentials", "key", "token", "auth", "cookie", "pat"),
 )
 #: The same in Chinese.
 CHINESE = {
@@ -26,6 +26,8 @@ CHINESE = {
     **dict.fromkeys(("密钥", "秘钥", "令牌"), Meaning("secret", Doubt.SECRET)),
 }
 
+#: Words that depend on the word before, and what they are called in a marker.
+_KINDS = {"key": "key", "token": "token", "auth": "authorization", "cookie": "cookie", "pat": "token"}
 _PASSWORD = Meaning("password", Doubt.PASSWORD)
 _SECRET = Meaning("secret", Doubt.SECRET)
 _CREDENTIAL = Meaning("credential", Doubt.SECRET)
@@ -60,7 +62,7 @@ _GLUED = re.compile(
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ENDING = re.compile(
     r"(?:passw(?:or)?d|passphrase|passcode|pwd|(?<=[a-zA-Z0-9][_-])pass|(?<=[a-z0-9])Pass|secret|credentials?"
-    r"|authorization|cookie|key|token)$",
+    r"|authorization|cookie|key|token|(?<![A-Za-z])auth|(?<=[a-z])Auth|(?<![A-Za-z])pat|(?<=[a-z])Pat)$",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"[_-]?[0-9]{1,2}$")
@@ -75,21 +77,21 @@ def meaning(before: str, word: str) -> Meaning | None:
         return _AUTHORIZATION
     if lowered.startswith("credential"):
         return _CREDENTIAL
-    if lowered not in ("key", "token"):
+    if lowered not in _KINDS:
         return _PASSWORD
     doubt = _doubt(before, word)
-    return Meaning(lowered, doubt) if doubt else None
+    return Meaning(_KINDS[lowered], doubt) if doubt else None
 
 
 def _doubt(before: str, word: str) -> Doubt | None:
     """Of a key or a token: it depends on the word before."""
-    bare = Doubt.KEY if word.lower() == "key" else Doubt.TOKEN
+    bare = _bare(word)
     if not before or not (before[-1].isalnum() or before[-1] in "_-. "):
         return bare
     if before[-1].isalpha() and (before[-1].islower() == word[0].islower()):
-        if _GLUED.search(before.lower()):
+        if word.lower() in ("key", "token") and _GLUED.search(before.lower()):
             return Doubt.SECRET
-        return None if bare is Doubt.KEY else Doubt.TOKEN
+        return Doubt.TOKEN if word.lower() == "token" else None
     parts = _PARTS.findall(before)
     last = parts[-1].lower() if parts else ""
     if last in _NEVER:
@@ -97,7 +99,14 @@ def _doubt(before: str, word: str) -> Doubt | None:
     if last in _SURE:
         return Doubt.SECRET
     # Words apart from each other are a name only where they are known to be: "the key" is just a key.
-    return bare if before[-1] == " " else Doubt.TOKEN
+    return bare if before[-1] == " " or bare is Doubt.TOKEN else Doubt.UNSURE
+
+
+def _bare(word: str) -> Doubt:
+    """How much doubt is left where nothing is known of the word before; ``pat`` is mostly a pattern."""
+    if word.lower() == "key":
+        return Doubt.KEY
+    return Doubt.UNSURE if word in ("pat", "Pat") else Doubt.TOKEN
 
 
 def of_field(name: str) -> Meaning | None:

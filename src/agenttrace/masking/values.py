@@ -11,6 +11,8 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
+from agenttrace.masking.words import is_wordlike
+
 #: Longer ones are judged by their beginning.
 _ENOUGH = 512
 
@@ -22,10 +24,12 @@ class Doubt(Enum):
     PASSWORD = 1
     #: ``api_key``, ``client_secret``, ``access_token``.
     SECRET = 2
-    #: ``token``, ``deploy_key``: often secrets, often not.
+    #: ``token``, ``auth``, ``cookie``: secrets, unless the value is a word.
     TOKEN = 3
+    #: ``layout_key``, ``parse_token``: names with a word before them that says nothing.
+    UNSURE = 4
     #: ``key``, which is mostly that of a dictionary.
-    KEY = 4
+    KEY = 5
 
 
 class Place(NamedTuple):
@@ -51,19 +55,21 @@ token key apikey credential credentials authorization bearer basic jwt auth user
 _WORDS = frozenset(_WORDS_TEXT.split())
 _PLACEHOLDER = re.compile(
     r"""
-    [$][A-Za-z_{(].*                              # $TOKEN, ${TOKEN}, ${{ secrets.X }}, $(cat file)
+    [$][A-Za-z_][A-Za-z0-9_]*+(?:[^A-Za-z0-9].*)? | [$][{(].*  # $TOKEN, ${TOKEN}, ${{ secrets.X }}, $(cat file)
     | %[A-Za-z_][A-Za-z0-9_]*% | %[sdrv] | %\(.*  # %TOKEN%, %s, %(token)s
     | [#]\{.* | @[A-Za-z_]+@ | [:&*][A-Za-z_]+    # #{token}, @TOKEN@, :token, &token
     | <.*> | \{.*\} | \[.*\] | \(.*\) | [<{\[(][A-Za-z_ ]*   # <your key>, {token}, [REDACTED], also cut off
-    | [xX*.\u2022\u2026_?#=-]+                     # xxx, ***, ...
+    | [xX*.\u2022\u2026_?#=-]+ | (?P<same>.)(?P=same)+  # xxx, ***, ..., 00000000
     | .{0,12}(?:x{4}|X{4}|[*]{3}|[.]{3}|\u2026|\u2022{3}).{0,12}    # sk-xxxx, abc...xyz
     | (?:data|sha1|sha224|sha256|sha384|sha512|md5|arn|urn|file|env|vault|op):.*
     | [a-zA-Z][a-zA-Z0-9+.-]*+://.*               # addresses have rules of their own
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: Something that is put in when a program runs: f"{prefix}-{key}", "Bearer ${TOKEN}". A marker is one as well.
-_TEMPLATE = re.compile(r"\$\{|\$\(|\{\{|\{[A-Za-z_][A-Za-z0-9_.()\[\]]*+\}|%\([a-z_]++\)s|%s|<[a-z_ -]++>|\[masked:")
+#: Something that is put in when a program runs: f"{prefix}-{key}", "Bearer ${TOKEN}", also cut off.
+_TEMPLATE = re.compile(
+    r"\$\{[^{}]*+\}?|\$\([^()]*+\)?|\{\{[^{}]*+(?:\}\})?|\{[A-Za-z_][A-Za-z0-9_.()\[\]]*+\}|%\([a-z_]++\)s|%s|<[a-z_ -]++>"
+)
 _PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\]++[\w.@+ -]++)++[/\\]*+")
 _FILE = re.compile(r"[\w./@-]+\.(?:pem|key|crt|cer|p12|pfx|json|ya?ml|toml|txt|env|ini|cfg|conf|py|js|ts|go|rs|md|sh)")
 #: self.token, settings.api_key, process.env.TOKEN: names joined by dots.
@@ -100,46 +106,55 @@ def is_secret(value: str, doubt: Doubt, place: Place) -> bool:
     value = value[:_ENOUGH]
     if doubt is Doubt.PASSWORD:
         told = _is_phrase(value) if place.quoted and _SPACE.search(value) else _is_password(value, place)
-    elif _NUMBER.fullmatch(value):
-        told = False
-    elif place.environment and doubt is Doubt.SECRET:
-        told = True
-    elif doubt is Doubt.KEY and not place.query:
-        told = any(
-            len(chunk) >= 16 and not _HEX.fullmatch(chunk) and _is_odd(chunk, strict=True)
-            for chunk in _CHUNK.findall(value)
-        )
     else:
-        told = looks_random(value, strict=doubt is not Doubt.SECRET and not place.query)
-    if not told or (doubt is not Doubt.PASSWORD and _SPACE.search(value)):
-        return False
-    return not is_placeholder(value) and (place.quoted or not _is_program(value))
+        told = not _SPACE.search(value) and not _NUMBER.fullmatch(value) and _is_made_up(value, doubt, place)
+    return told and not is_placeholder(value) and (place.quoted or not _is_program(value))
 
 
 def _least(doubt: Doubt, place: Place) -> int:
     """How long a secret is at least."""
     if doubt is Doubt.PASSWORD:
         return 3 if place.quoted else 4
-    if doubt is Doubt.SECRET and not place.loose:
-        return 6 if place.environment else 8
-    return 8 if place.query or (place.environment and doubt is Doubt.TOKEN) else 16
+    if doubt is Doubt.SECRET and place.environment:
+        return 6
+    sure = doubt in (Doubt.SECRET, Doubt.TOKEN) and not place.loose
+    return 8 if sure or place.query else 16
+
+
+def _is_made_up(value: str, doubt: Doubt, place: Place) -> bool:
+    """Of a key or a token: where its name says enough, whatever is no word; elsewhere only what looks random."""
+    if doubt is Doubt.KEY and not place.query:
+        return any(
+            len(chunk) >= 16 and not _HEX.fullmatch(chunk) and _is_odd(chunk, strict=True)
+            for chunk in _CHUNK.findall(value)
+        )
+    if place.environment and doubt is Doubt.SECRET:
+        return True
+    if doubt in (Doubt.UNSURE, Doubt.KEY) or place.loose:
+        return looks_random(value, strict=doubt is not Doubt.SECRET and not place.query)
+    return not is_wordlike(value)
 
 
 def is_whole_secret(value: str, doubt: Doubt) -> bool:
     """The same for the field of a record, where it is certain what belongs to the name."""
     if not value.strip() or is_placeholder(value[:_ENOUGH]):
         return False
-    if doubt is Doubt.TOKEN:
+    if doubt in (Doubt.TOKEN, Doubt.UNSURE):
         # A word is a token, too, and names are keys.
-        plain = _NUMBER.fullmatch(value) or _SPACE.search(value) or not re.search(r"[0-9]", value)
-        return len(value) >= 6 and (not plain or looks_random(value))
+        if len(value) < 6 or _SPACE.search(value) or _NUMBER.fullmatch(value) or _TECHNICAL.fullmatch(value):
+            return False
+        word = is_wordlike(value) if doubt is Doubt.TOKEN else not looks_random(value)
+        return not word or bool(re.search(r"[0-9]", value))
     return doubt is not Doubt.KEY or is_secret(value, doubt, Place(quoted=True))
 
 
 def is_placeholder(value: str) -> bool:
     """Whether a value only stands for one, or is none: ``$TOKEN``, ``<your key>``, ``xxx``, ``None``, a path."""
-    if value.lower().rstrip("?!") in _WORDS or _PLACEHOLDER.fullmatch(value) or _TEMPLATE.search(value):
+    if value.lower().rstrip("?!") in _WORDS or _PLACEHOLDER.fullmatch(value) or "[masked:" in value:
         return True
+    if _TEMPLATE.search(value):
+        rest = _TEMPLATE.sub("", value)
+        return len(rest) < 8 or is_wordlike(rest)
     if _PATH.fullmatch(value) or _FILE.fullmatch(value):
         return not looks_random(value, strict=True)
     return bool(_PLEASE.search(value)) and not looks_random(value)
@@ -184,7 +199,13 @@ def _turns(shape: str) -> int:
 
 
 def _is_program(value: str) -> bool:
-    return bool(_CALL.match(value)) or (bool(_DOTTED.fullmatch(value)) and not looks_random(value, strict=True))
+    call = _CALL.match(value)
+    if call:
+        name = call.group()[:-1]
+        return is_wordlike(name) if len(name) >= 8 else name.islower() or name.isupper() or name.istitle()
+    if not _DOTTED.fullmatch(value):
+        return False
+    return is_wordlike(value) or not looks_random(value, strict=True)
 
 
 def _is_password(value: str, place: Place) -> bool:
@@ -196,8 +217,8 @@ def _is_password(value: str, place: Place) -> bool:
         return True
     if value.replace("_", "").isalpha():
         # A word: chosen by somebody where it stands in quotation marks, elsewhere part of a sentence.
-        return place.quoted and value.isascii() and value.islower()
-    return place.quoted or (bool(_STRONG.search(value)) and not _NUMBER.fullmatch(value))
+        return value.isascii() and ((place.quoted and value.islower()) or not is_wordlike(value))
+    return place.quoted or (bool(_STRONG.search(value)) and not _NUMBER.fullmatch(value)) or not is_wordlike(value)
 
 
 def _is_phrase(value: str) -> bool:
