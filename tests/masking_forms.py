@@ -133,7 +133,7 @@ FORMS = (
 
 #: Forms whose name is that of a program.
 COMMANDS = (
-    Form("curl -u", lambda name, value: f"curl -u me:{_shell(value)} https://h/"),
+    Form("curl -u", lambda name, value: f"curl -u {_shell('me:' + value)} https://h/"),
     Form("curl -b", lambda name, value: f"curl -b 'session={value}' https://h/", ";,"),
     Form("curl --cookie", lambda name, value: f'curl -s --cookie "sid={value}; lang=en" https://h/', ";,"),
     Form("mysql -p", lambda name, value: f"mysql -u root -p{_shell(value)} shop"),

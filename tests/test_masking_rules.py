@@ -188,7 +188,7 @@ def test_what_is_no_private_key_stays(text: str) -> None:
         ("send Bearer {} with it", made_up(40), "bearer-token"),
         ("Basic {} was sent", base64.b64encode(b"admin:hunter2").decode(), "basic-auth"),
         ("//registry.example.com/:_auth={}", base64.b64encode(b"me:word").decode(), "basic-auth"),
-        ('{{"auths": {{"r.example.com": {{"auth": "{}"}}}}}}', base64.b64encode(b"me:word").decode(), "basic-auth"),
+        ('{{"auths": {{"r.example.com": {{"auth": "{}"}}}}}}', base64.b64encode(b"me:word").decode(), "authorization"),
         ("Cookie: {}", f"session={made_up(32)}; theme=dark", "cookie"),
         ('"Cookie": "{}"', f"sid={made_up(32)}", "cookie"),
         ("Set-Cookie: sid={}; Path=/; HttpOnly", made_up(32), "cookie"),

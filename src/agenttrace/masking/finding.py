@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from ahocorasick_rs import AhoCorasick, Implementation
 
 from agenttrace.masking import addresses, assignments, commands, forms, headers, vendors
+from agenttrace.masking.colours import is_coloured, without_colours
 from agenttrace.masking.rule import MARKER, Found, Rule
 
 #: Where two rules find the same secret, the first names it.
@@ -66,9 +67,24 @@ class Markers:
 
 def secrets(text: str) -> list[Found]:
     """What the rules find; of secrets that begin at the same place the longest, then the best known, comes first."""
-    hits = _hits(text)
-    if not hits:
+    if len(text) < _SHORTEST:
         return []
+    hits = _hits(text)
+    if not is_coloured(text, written=bool(hits)):
+        return _looked_at(text, hits) if hits else []
+    plain = without_colours(text)
+    # What begins behind a colour may be in the middle of a word without it, so both are looked at.
+    found = _looked_at(plain.text, _hits(plain.text))
+    uncoloured = [Found(*plain.origin(start, end), kind) for start, end, kind in found]
+    return sorted([*_looked_at(text, hits), *uncoloured], key=lambda each: (each.start, -each.end))
+
+
+def has_anchor(text: str) -> bool:
+    """Whether there is anything to look at."""
+    return any(True for _ in _hits(text))
+
+
+def _looked_at(text: str, hits: Iterable[tuple[int, int, int]]) -> list[Found]:
     markers = Markers(text)
     found: list[tuple[int, int, int, Found]] = []
     last: dict[int, Found] = {}
@@ -87,8 +103,6 @@ def secrets(text: str) -> list[Found]:
 
 def _hits(text: str) -> Iterable[tuple[int, int, int]]:
     """Where anchors stand: the number of each, and its place."""
-    if len(text) < _SHORTEST:
-        return ()
     return _hits_of_part(text) if len(text) <= _PART_CHARS else _hits_of_parts(text)
 
 

@@ -6,6 +6,7 @@ import re
 
 from agenttrace.masking.rule import LEFT, Found, Rule
 from agenttrace.masking.values import Doubt, Place, is_basic, is_placeholder, is_secret, looks_random
+from agenttrace.masking.words import is_wordlike
 
 _CREDENTIALS = r"[A-Za-z0-9._~+/=:|%-]"
 #: ``Authorization: Bearer abc``, ``"Authorization": "Basic abc"``, ``headers["Authorization"] = 'token abc'``.
@@ -68,7 +69,10 @@ def _value(text: str, found: re.Match[str], kind: str) -> Found:
 
 def _look_cookie(text: str, start: int, end: int) -> Found | None:
     found = _COOKIE.match(text, end)
-    if found is None or not looks_random(found["value"]) or is_placeholder(found["value"]):
+    if found is None:
+        return None
+    value = found["value"]
+    if len(value) < 8 or (is_wordlike(value) and not looks_random(value)) or is_placeholder(value):
         return None
     further = _FURTHER_COOKIES.match(text, found.end())
     end = further.end() if further else found.end()

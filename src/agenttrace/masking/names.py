@@ -65,6 +65,22 @@ _ENDING = re.compile(
     r"|authorization|cookie|key|token|(?<![A-Za-z])auth|(?<=[a-z])Auth|(?<![A-Za-z])pat|(?<=[a-z])Pat)$",
     re.IGNORECASE,
 )
+#: Fields whose fields are all secrets, whatever they are called.
+_CONTAINER = re.compile(
+    r"(?:passwords|passphrases|secrets|cookies|credentials|api_?keys|(?:access|refresh)_?tokens|private_?keys"
+    r"|stringdata|cookie_?jar)$",
+    re.IGNORECASE,
+)
+#: The last words of the names of fields that say something about a secret, and are none.
+_DESCRIPTION_TEXT = """
+type kind name id ids user username login email mail host hostname port url uri domain path file filename region zone
+project account tenant description title format pattern version provider scope scopes expires expiry expiration at on
+date time created updated method mode algorithm alg required optional enabled default properties enum ref label realm
+issuer audience backend source secure only site status state size length count public role namespace environment
+"""
+_DESCRIPTION = frozenset(_DESCRIPTION_TEXT.split())
+#: A name is at most this long.
+LONGEST = 64
 _NUMBERED = re.compile(r"[_-]?[0-9]{1,2}$")
 
 
@@ -111,7 +127,7 @@ def _bare(word: str) -> Doubt:
 
 def of_field(name: str) -> Meaning | None:
     """What a field of this name holds; None if no secret."""
-    name = _NUMBERED.sub("", name.strip())
+    name = _NUMBERED.sub("", name.strip()[-LONGEST:])
     found = _ENDING.search(name)
     if found is None:
         return None
@@ -119,3 +135,24 @@ def of_field(name: str) -> Meaning | None:
     if word.lower() == "cookie":
         return Meaning("cookie", Doubt.SECRET)
     return meaning(name[: found.start()], word)
+
+
+def of_container(name: object, meaning: Meaning | None) -> Meaning | None:
+    """What everything in a field of this name is, if the field holds fields of its own; None if that depends."""
+    if not isinstance(name, str):
+        return None
+    if meaning and meaning.kind in ("password", "secret", "credential", "cookie"):
+        return meaning
+    found = _CONTAINER.search(name)
+    if found is None:
+        return None
+    word = found.group().lower()
+    if word.startswith("cookie"):
+        return Meaning("cookie", Doubt.TOKEN)  # the theme and the language are cookies, too
+    return _PASSWORD if word.startswith("pass") else _SECRET
+
+
+def describes(name: str) -> bool:
+    """Whether a field among secrets only tells something about them: ``username``, ``expires_at``."""
+    parts = _PARTS.findall(name)
+    return bool(parts) and parts[-1].lower() in _DESCRIPTION

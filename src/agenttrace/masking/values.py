@@ -76,7 +76,11 @@ _FILE = re.compile(r"[\w./@-]+\.(?:pem|key|crt|cer|p12|pfx|json|ya?ml|toml|txt|e
 _DOTTED = re.compile(r"[A-Za-z_$][\w$]*+(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*+)++")
 #: get_token(), config["token"], Optional[str], also cut off at a space.
 _CALL = re.compile(r"[A-Za-z_$][\w$.]*+[(\[]|(?:self|this|cls|os|process|settings|config|args|options|env)\.[A-Za-z_]")
-_NUMBER = re.compile(r"0x[0-9A-Fa-f]{1,16}|[-+]?[0-9][0-9_.,:/%-]*+(?:[eE][-+]?[0-9]+|[a-zA-Z%]{0,3})")
+_NUMBER = re.compile(
+    r"0x[0-9A-Fa-f]{1,16}|[-+]?[0-9][0-9_.,:/%-]*+(?:[eE][-+]?[0-9]{1,3}|[munk]?s|min|h|[KMGTkm]i?[Bb]?|px|em|[fFLUu%])?"
+)
+#: Signs of a regular expression: classes, groups, escapes.
+_REGULAR = re.compile(r"\\[WwDdSsbB.()\[\]-]|\(\?|\[\^|\[[^\]]*(?:a-z|A-Z|0-9)|\]\{[0-9]|[\])][*+?]|\.[*+]\??[$)]")
 _TECHNICAL = re.compile(
     r"(?:sha|md|base|utf|oauth|argon|pbkdf|bcrypt|aes|rsa|http|rfc|step|section|option|ipv|v)-?[0-9]+\.?[0-9]*", re.I
 )
@@ -160,6 +164,11 @@ def is_placeholder(value: str) -> bool:
     return bool(_PLEASE.search(value)) and not looks_random(value)
 
 
+def is_regular(value: str) -> bool:
+    """Whether it is a regular expression, which names such as ``IPV4_PAT`` and ``token`` hold as well."""
+    return _REGULAR.search(value) is not None
+
+
 def looks_random(value: str, *, strict: bool = False) -> bool:
     """Whether nobody would have made this up: digits and letters in no order, or one long row of letters."""
     if any(_is_odd(chunk, strict=strict) for chunk in _CHUNK.findall(value)):
@@ -168,6 +177,14 @@ def looks_random(value: str, *, strict: bool = False) -> bool:
     if not strict and len(value) >= 16 and len(_SYMBOL.findall(value)) >= 4:
         return True
     return "0" in shape and _turns(shape) >= max(5, len(value) // 5)
+
+
+def is_garbled(value: str) -> bool:
+    """Whether letters, capitals, digits and signs change so often that no program would be written like this."""
+    if len(value) < 8 or _CALL.match(value):
+        return False
+    kinds = (any(map(str.islower, value)), any(map(str.isupper, value)), any(map(str.isdigit, value)))
+    return sum(kinds) + bool(_SYMBOL.search(value)) >= 3 and 7 * len(_PIECE.findall(value)) >= 2 * len(value)
 
 
 def _is_odd(chunk: str, *, strict: bool) -> bool:
@@ -215,10 +232,12 @@ def _is_password(value: str, place: Place) -> bool:
         return looks_random(value)
     if value.isdigit() or place.environment:
         return True
+    if _NUMBER.fullmatch(value):
+        return place.quoted
     if value.replace("_", "").isalpha():
         # A word: chosen by somebody where it stands in quotation marks, elsewhere part of a sentence.
         return value.isascii() and ((place.quoted and value.islower()) or not is_wordlike(value))
-    return place.quoted or (bool(_STRONG.search(value)) and not _NUMBER.fullmatch(value)) or not is_wordlike(value)
+    return place.quoted or bool(_STRONG.search(value)) or not is_wordlike(value)
 
 
 def _is_phrase(value: str) -> bool:

@@ -1,0 +1,151 @@
+"""Records: fields that are named like secrets, pairs of a name and a value, arguments of a command.
+
+Here it is certain what belongs to a name, so the name decides; only placeholders, and words behind vague names, stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from agenttrace.masking import names
+from agenttrace.masking.finding import secrets
+from agenttrace.masking.names import Meaning
+from agenttrace.masking.rule import MARKER, marker
+from agenttrace.masking.values import Doubt, is_whole_secret
+
+#: Masks a text.
+Leaf: TypeAlias = Callable[[str], str]
+#: ``Bearer [masked:authorization]`` tells more than a marker alone.
+_SCHEME = re.compile(rf"[A-Za-z]{{2,12}} {MARKER.pattern}")
+_NAME_FIELDS = ("name", "key", "header")
+
+
+class Fields(list[tuple[str, object]]):
+    """An object of JSON as it was written: in its order, with names that occur twice."""
+
+
+class _Open(NamedTuple):
+    """A container that is still to be masked, and what it becomes."""
+
+    given: Iterable[object]
+    masked: dict[object, object] | list[object] | Fields
+    #: What the name of the field says in which it is, for a list of values.
+    meaning: Meaning | None
+    #: The same where it holds for everything inside: ``secrets``, ``cookies``.
+    inside: Meaning | None
+
+
+def masked(value: object, leaf: Leaf) -> object:
+    """The value without secrets; it keeps its shape, and its numbers."""
+    top: list[object] = []
+    # A stack of our own: what was received may be nested deeper than Python's.
+    todo = [_Open([value], top, None, None)]
+    while todo:
+        here = todo.pop()
+        if isinstance(here.masked, Fields | dict):
+            _mask_fields(here, leaf, todo)
+        else:
+            _mask_items(here, leaf, todo)
+    return top[0]
+
+
+def _mask_fields(here: _Open, leaf: Leaf, todo: list[_Open]) -> None:
+    items = list(here.given.items() if isinstance(here.given, dict) else here.given)  # type: ignore[call-overload]
+    # {"name": "API_KEY", "value": "..."} is a field as well.
+    lowered = {key.lower(): value for key, value in items if isinstance(key, str)}
+    paired = next((lowered[name] for name in _NAME_FIELDS if name in lowered), None) if "value" in lowered else None
+    for key, value in items:
+        is_value = paired is not None and isinstance(key, str) and key.lower() == "value"
+        name = paired if is_value else key
+        meaning = names.of_field(name) if isinstance(name, str) else None
+        inside = here.inside if is_value or paired is None else None
+        if inside and meaning is None and isinstance(key, str) and names.describes(key):
+            inside = None
+        new = _mask_one(value, meaning or inside, names.of_container(name, meaning) or here.inside, leaf, todo)
+        if isinstance(here.masked, Fields):
+            here.masked.append((leaf(key), new))
+        elif isinstance(here.masked, dict):
+            here.masked[_free(leaf(key), here.masked) if isinstance(key, str) else key] = new
+
+
+def _free(name: str, taken: dict[object, object]) -> str:
+    """The name of a field without secrets in it; two names stay two."""
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name} {number}", number + 1
+    return free
+
+
+def _mask_items(here: _Open, leaf: Leaf, todo: list[_Open]) -> None:
+    items = list(here.given)
+    assert isinstance(here.masked, list)
+    said = dict(_told_by_neighbours(items))
+    for number, item in enumerate(_across(items)):
+        meaning = said.get(number, here.meaning)
+        here.masked.append(_mask_one(item, meaning, here.inside, leaf, todo))
+
+
+def _mask_one(
+    value: object, meaning: Meaning | None, inside: Meaning | None, leaf: Leaf, todo: list[_Open]
+) -> object:
+    if isinstance(value, str):
+        return _mask_named(value, meaning, leaf) if meaning else leaf(value)
+    if isinstance(value, dict | Fields):
+        fields: dict[object, object] | Fields = Fields() if isinstance(value, Fields) else {}
+        todo.append(_Open(value, fields, None, inside))
+        return fields
+    if isinstance(value, list | tuple):
+        items: list[object] = []
+        todo.append(_Open(value, items, meaning, inside))
+        return items
+    return value
+
+
+def _mask_named(value: str, meaning: Meaning, leaf: Leaf) -> str:
+    """The value of a field that is named like a secret."""
+    new = leaf(value)
+    if MARKER.fullmatch(new) or not is_whole_secret(value, meaning.doubt):
+        return new
+    if _SCHEME.fullmatch(new):
+        return new.replace(marker("bearer-token"), marker(meaning.kind))
+    return marker(meaning.kind)
+
+
+def _told_by_neighbours(items: Sequence[object]) -> Iterator[tuple[int, Meaning]]:
+    """What the item before says: ``["--password", "x"]``, ``["x-api-key", "..."]``."""
+    for number, (name, value) in enumerate(zip(items, items[1:], strict=False), 1):
+        if not isinstance(name, str) or not isinstance(value, str) or len(name) > names.LONGEST:
+            continue
+        option = name.startswith("-")
+        if (not option and len(items) != 2) or (option and value.startswith("-")):
+            continue
+        meaning = names.of_field(name.lstrip("-"))
+        if meaning and meaning.doubt in (Doubt.PASSWORD, Doubt.SECRET, Doubt.TOKEN):
+            yield number, meaning if option else meaning._replace(doubt=Doubt.TOKEN)
+
+
+def _across(items: Sequence[object]) -> Sequence[object]:
+    """The items without secrets that only show beside each other: a command's arguments, the lines of a key."""
+    texts = [(number, item) for number, item in enumerate(items) if isinstance(item, str)]
+    if len(texts) < 2:
+        return items
+    found = secrets(" ".join(item for _, item in texts))
+    if not found:
+        return items
+    new, at, places = list(items), 0, iter(found)
+    place = next(places, None)
+    for number, item in texts:
+        pieces, done = [], 0
+        while place and place.start < at + len(item):
+            start, end = max(place.start - at, done), min(place.end - at, len(item))
+            if start < end:
+                pieces += [item[done:start], marker(place.kind)]
+                done = end
+            if place.end > at + len(item):
+                break
+            place = next(places, None)
+        new[number] = "".join([*pieces, item[done:]])
+        at += len(item) + 1
+    return new
