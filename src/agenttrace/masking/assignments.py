@@ -51,13 +51,17 @@ _IN_QUOTES = {
 _BARE = re.compile(r"(?:[!#$%*+\-./0-9:=?@A-Z^_a-z~\u00c0-\u024f]|\\(?![nrtu\"'\\/]))++")
 _IN_QUERY = re.compile(r"[!$%*+\-./0-9:=?@A-Z^_a-z~]++")
 _TO_THE_SPACE = re.compile(
-    r"(?:[^\s\"'`\\<>;&,\u2000-\U0010ffff]|[;&,](?![A-Za-z_ ]{1,30}+=)|<(?![/A-Za-z])|>(?!\s)|\\(?![nrtu\"'\\/]))++"
+    r"(?:[^\s\"'`\\<>;&,\u2000-\U0010ffff]|[;&,](?![A-Za-z_ ]{1,30}+=)|<(?!/|[a-z]{1,10}+[ />])|>(?!\s)|\\(?![nrtu\"'\\/]))++"
 )
 #: The same on a line of its own, where nothing else can follow.
 _TO_THE_END = re.compile(
-    r"(?:[^\s\"'`\\<;&\u2000-\U0010ffff]|[;&](?![A-Za-z_ ]{3,30}+=)|<(?!/)|\\(?![nrtu\"'\\/]))++"
+    r"(?:[^\s\"'`\\<;&\u2000-\U0010ffff]|;(?![A-Za-z_ ]{3,30}+=)|&(?![a-z_]{3,30}+=)|<(?!/)|\\(?![nrtu\"'\\/]))++"
 )
+_THE_LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
 _ALONE = re.compile(r"(?:[^\s\"'`\\]|\\(?![nrtu\"'\\/])){1,256}+(?<!:)[ \t]*+(?:[#;][^\r\n]*+)?(?=[\r\n]|\Z|\\[nr]|[\"'])")
+_FOLLOWED = re.compile(r"\S{1,256}+(?<![,;(]) [a-z_]{2,20}+=\S")
+#: The same in ``Server=h;Password=...;Database=d``.
+_TO_THE_SEMICOLON = re.compile(r"(?:[^\s\"'`\\;\u2000-\U0010ffff]|\\(?![nrtu\"'\\/]))++")
 #: What a value may go on with that looks like a piece of program.
 _GOING_ON = tuple(",;&()[]{}<>|#")
 _IN_XML = re.compile(r"[^<>\s]++(?=</)")
@@ -122,7 +126,8 @@ def _judged(text: str, name: _Name, between: re.Match[str]) -> Found | None:
         return None
     told = text[value.start : min(value.end, value.start + _JUDGED_CHARS)]
     if name.meaning.kind == "cookie" and _COOKIE.match(told):
-        return None  # for the rule of headers
+        if len(told.partition("=")[2]) >= 8 or not is_garbled(told):
+            return None  # for the rule of headers
     if is_regular(told) and (text[value.start - 2] in "rR" or text[name.end - 3 : name.end].lower() == "pat"):
         return None
     if _repeats(told, text[name.start : name.end]) or (between["close"] and not value.quoted and told.isdigit()):
@@ -192,7 +197,7 @@ def _is_continued(text: str, name: _Name, between: re.Match[str]) -> bool:
     if between["sign"] != ":" or before is None or between.end() - between.end("break") <= len(before):
         return False
     # A field of its own, or a piece of program, is no value.
-    return bool(between["block"]) or _ALONE.match(text, between.end()) is not None
+    return bool(between["block"] or _ALONE.match(text, between.end()) or _OPENING.match(text, between.end()))
 
 
 def _value(text: str, name: _Name, between: re.Match[str], place: Place) -> _Value | None:
@@ -212,10 +217,11 @@ def _value(text: str, name: _Name, between: re.Match[str], place: Place) -> _Val
 
 def _block(text: str, name: _Name, between: re.Match[str]) -> _Value | None:
     """The lines of YAML behind ``name: |``; all of them are one value, which is judged by the first."""
-    first = _TO_THE_END.match(text, between.end(), between.end() + _JUDGED_CHARS)
+    escaped = "\\" in between["break"]
+    first = (_TO_THE_END if escaped else _THE_LINE).match(text, between.end(), between.end() + _JUDGED_CHARS)
     if first is None:
         return None
-    if "\\" in between["break"]:
+    if escaped:
         return _Value(first.start(), first.end(), quoted=True)
     return _Value(first.start(), first.end(), quoted=True, rest=_lines(len(indent(text, name.start) or "") + 1))
 
@@ -243,6 +249,8 @@ def _quoted(text: str, opening: re.Match[str]) -> _Value:
 
 
 def _bare(text: str, at: int, place: Place, *, wide: re.Pattern[str] | None) -> _Value | None:
+    if text.startswith(("(", "[", "{", "<"), at):
+        return None
     pattern = _IN_QUERY if place.query else wide or _BARE
     found = pattern.match(text, at, at + _JUDGED_CHARS)
     if found is None:
@@ -272,9 +280,10 @@ def _wide(text: str, name: _Name, between: re.Match[str], place: Place) -> re.Pa
     before = text[name.start - 1 : name.start]
     if before in ('"', "'") and not between["close"] and between["sign"]:
         return _TO_THE_END  # 'X-Api-Key: ...', "--token=..."
-    if place.environment or (before == ";" and between["sign"] == "="):
-        return _TO_THE_SPACE
-    return None
+    if before == ";" and between["sign"] == "=":
+        return _TO_THE_SEMICOLON
+    followed = between["sign"] == "=" and _FOLLOWED.match(text, between.end())  # user=me password=... dbname=d
+    return _TO_THE_SPACE if place.environment or followed else None
 
 
 def _cases(words: tuple[str, ...]) -> tuple[str, ...]:

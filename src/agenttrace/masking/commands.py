@@ -17,7 +17,7 @@ _GAP = r"(?:[^\r\n|;&\\]|\\\r?\n|\\[\"']){0,200}?"
 _ARGUMENT = re.compile(
     r"""
       (?P<mark>\\{0,7}+["']) (?P<quoted>(?:(?!(?P=mark))[^\r\n]){1,256}+)
-    | (?P<bare>(?:[^\s"'\\,;|]|\\(?![nrtu"'\\/])|[,;](?=\S)){1,256}+)
+    | (?P<bare>(?:[^\s"'`\\,;|]|\\(?![nrtu"'\\/])|[,;](?=\S)){1,256}+)
     """,
     re.VERBOSE,
 )
@@ -28,7 +28,7 @@ _CALLER = re.compile(r"\b(?:curl|wget|https?|xh)(?:\.exe)?[ \t\"',]")
 _FAR = 400
 _WORD = re.compile(LEFT)
 _AFTER_OPTION = re.compile(rf"{_NEXT}|=|(?=[^\s\"'=,-])")
-_GLUED = re.compile(rf"(?:dump|admin|import|sh)?(?:\.exe)?{_NEXT}{_GAP}(?<=[ \t\"'])-p(?![0-9]+:)(?=[^\s,]{{3}})(?![\"'],)")
+_GLUED = re.compile(rf"(?:dump|admin|import|sh)?(?:\.exe)?{_NEXT}{_GAP}(?<=[ \t\"'])-p(?![0-9]+:)(?=\S{{3}})(?![\"'],)")
 _IDENTIFIED = re.compile(r"[ \t]{1,4}\\{0,7}[\"'](?P<word>[^\s\"'\\]{1,128})")
 _PASS = re.compile(r"(?P<word>[^\s\"'\\]{1,128})")
 _PAIR = re.compile(r"[ \t]*[\"'][^\"'\r\n]{1,128}[\"'][ \t]*,[ \t]*[\"'](?P<word>[^\"'\r\n]{1,128})[\"']")
@@ -87,9 +87,9 @@ def _look_user(text: str, start: int, end: int) -> Found | None:
 
 def _look_cookies(text: str, start: int, end: int) -> Found | None:
     """``curl -b 'session=...'``; without ``=`` it is the name of a file."""
-    argument = _of_caller(text, start, end)
+    argument = _of_caller(text, start, end if text.startswith("--", start) else start + 2)
     found = argument and _COOKIES.match(text, argument.start, argument.end)
-    if argument is None or not found or is_wordlike(found["word"]) or is_placeholder(found["word"]):
+    if argument is None or not found or is_wordlike(found["word"], certain=True) or is_placeholder(found["word"]):
         return None
     return Found(*argument, "cookie")
 

@@ -19,6 +19,7 @@ from agenttrace.masking.values import Doubt, is_whole_secret
 Leaf: TypeAlias = Callable[[str], str]
 #: ``Bearer [masked:authorization]`` tells more than a marker alone.
 _SCHEME = re.compile(rf"[A-Za-z]{{2,12}} {MARKER.pattern}")
+_SPACE = re.compile(r"\s|://")
 _NAME_FIELDS = ("name", "key", "header")
 
 
@@ -82,9 +83,11 @@ def _mask_items(here: _Open, leaf: Leaf, todo: list[_Open]) -> None:
     items = list(here.given)
     assert isinstance(here.masked, list)
     said = dict(_told_by_neighbours(items))
-    for number, item in enumerate(_across(items)):
-        meaning = said.get(number, here.meaning)
-        here.masked.append(_mask_one(item, meaning, here.inside, leaf, todo))
+    for number, item in enumerate(_across([_without_option(item) for item in items])):
+        if number in said:
+            here.masked.append(_mask_one(items[number], said[number], here.inside, leaf, todo))
+        else:
+            here.masked.append(_mask_one(item, here.meaning, here.inside, leaf, todo))
 
 
 def _mask_one(
@@ -126,6 +129,17 @@ def _told_by_neighbours(items: Sequence[object]) -> Iterator[tuple[int, Meaning]
             yield number, meaning if option else meaning._replace(doubt=Doubt.TOKEN)
 
 
+def _without_option(item: object) -> object:
+    """``--password=x`` without what it is given."""
+    if not isinstance(item, str) or not item.startswith("-") or "=" not in item[: names.LONGEST]:
+        return item
+    name, _, value = item.partition("=")
+    meaning = names.of_field(name.lstrip("-"))
+    if meaning is None or meaning.doubt is Doubt.KEY or not is_whole_secret(value, meaning.doubt):
+        return item
+    return f"{name}={marker(meaning.kind)}"
+
+
 def _across(items: Sequence[object]) -> Sequence[object]:
     """The items without secrets that only show beside each other: a command's arguments, the lines of a key."""
     texts = [(number, item) for number, item in enumerate(items) if isinstance(item, str)]
@@ -140,6 +154,8 @@ def _across(items: Sequence[object]) -> Sequence[object]:
         pieces, done = [], 0
         while place and place.start < at + len(item):
             start, end = max(place.start - at, done), min(place.end - at, len(item))
+            if place.kind == "password" and not _SPACE.search(item):
+                end = len(item)  # one argument, whatever signs are in it
             if start < end:
                 pieces += [item[done:start], marker(place.kind)]
                 done = end

@@ -22,7 +22,7 @@ _SCHEME = re.compile(rf"[ \t]{{1,8}}+(?P<value>{_CREDENTIALS}{{6,128}}+)")
 _REST = re.compile(rf"{_CREDENTIALS}*+")
 _COOKIE = re.compile(
     r"""
-    \\{0,7}+["'`]?+ \]?+ [ \t]{0,8}+ (?:[:=,]|(?<=[ \t]))[ \t]{0,8}+ (?:\\{0,7}+["'`])?+
+    \\{0,7}+["'`]?+ \]?+ [ \t]{0,8}+ (?:(?P<sign>[:=,])|(?<=[ \t]))[ \t]{0,8}+ (?:\\{0,7}+["'`])?+
     (?P<first>[\w.-]{1,64}+=(?P<value>[^\s;,"'`\\]{4,128}+))
     """,
     re.VERBOSE,
@@ -72,7 +72,8 @@ def _look_cookie(text: str, start: int, end: int) -> Found | None:
     if found is None:
         return None
     value = found["value"]
-    if len(value) < 8 or (is_wordlike(value) and not looks_random(value)) or is_placeholder(value):
+    made_up = looks_random(value) or (found["sign"] != "," and len(value) >= 8 and not is_wordlike(value, certain=True))
+    if not made_up or is_placeholder(value):
         return None
     further = _FURTHER_COOKIES.match(text, found.end())
     end = further.end() if further else found.end()

@@ -66,26 +66,42 @@ _PLACEHOLDER = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: Something that is put in when a program runs: f"{prefix}-{key}", "Bearer ${TOKEN}", also cut off.
+#: Something that is put in when a program runs: f"{prefix}-{key}", "Bearer ${TOKEN}".
 _TEMPLATE = re.compile(
-    r"\$\{[^{}]*+\}?|\$\([^()]*+\)?|\{\{[^{}]*+(?:\}\})?|\{[A-Za-z_][A-Za-z0-9_.()\[\]]*+\}|%\([a-z_]++\)s|%s|<[a-z_ -]++>"
+    r"""
+      \$\{[A-Za-z_][\w.:?/+ -]*+\} | \$\([a-z][^()]*+\) | \{\{[^{}]*+\}\}   # ${TOKEN}, $(cat file), {{ token }}
+    | (?:^|(?<=\s))(?:\$[({]|\{\{).*                                # the same, cut off
+    | \{[A-Z_0-9.]++\} | \{[a-z_][a-z0-9_.()\[\]]*+\} | \{[A-Za-z_][A-Za-z0-9_.()\[\]]{3,}+\}
+    | %\([a-z_]++\)s | %s(?![A-Za-z0-9]) | <[a-z_ -]++>
+    """,
+    re.VERBOSE | re.DOTALL,
 )
 _PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\]++[\w.@+ -]++)++[/\\]*+")
 _FILE = re.compile(r"[\w./@-]+\.(?:pem|key|crt|cer|p12|pfx|json|ya?ml|toml|txt|env|ini|cfg|conf|py|js|ts|go|rs|md|sh)")
 #: self.token, settings.api_key, process.env.TOKEN: names joined by dots.
 _DOTTED = re.compile(r"[A-Za-z_$][\w$]*+(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*+)++")
+_JOINT = re.compile(r"\.|->|::|\?\.")
+#: SandboxProxySecret: what has such a word in it is the name of a type.
+_NAMED = re.compile(r"(?:Key|Token|Secret|Password|Credential|Auth|Cookie)s?(?![a-z])")
 #: get_token(), config["token"], Optional[str], also cut off at a space.
 _CALL = re.compile(r"[A-Za-z_$][\w$.]*+[(\[]|(?:self|this|cls|os|process|settings|config|args|options|env)\.[A-Za-z_]")
 _NUMBER = re.compile(
-    r"0x[0-9A-Fa-f]{1,16}|[-+]?[0-9][0-9_.,:/%-]*+(?:[eE][-+]?[0-9]{1,3}|[munk]?s|min|h|[KMGTkm]i?[Bb]?|px|em|[fFLUu%])?"
+    r"""
+      0x[0-9A-Fa-f]{1,16}
+    | [-+]?(?:[0-9]{1,4}|[0-9]*\.[0-9]+)[eE][-+]?[0-9]{1,3}
+    | [-+]?[0-9][0-9_.,:/%-]*+(?:[munk]?s|min|h|[KMGTkm]i?[Bb]?|px|em|%)?
+    """,
+    re.VERBOSE,
 )
 #: Signs of a regular expression: classes, groups, escapes.
 _REGULAR = re.compile(r"\\[WwDdSsbB.()\[\]-]|\(\?|\[\^|\[[^\]]*(?:a-z|A-Z|0-9)|\]\{[0-9]|[\])][*+?]|\.[*+]\??[$)]")
 _TECHNICAL = re.compile(
-    r"(?:sha|md|base|utf|oauth|argon|pbkdf|bcrypt|aes|rsa|http|rfc|step|section|option|ipv|v)-?[0-9]+\.?[0-9]*", re.I
+    r"(?:[a-z]+-)*(?:sha|md|base|utf|oauth|argon|pbkdf|bcrypt|aes|rsa|http|rfc|step|section|option|ipv|v)-?[0-9]+\.?[0-9]*"
+    r"(?:-[a-z]+)*",
+    re.I,
 )
 _PLEASE = re.compile(
-    r"your|example|placeholder|change.?me|replace|insert|dummy|fake|redacted|todo|xxx|[-_ ]here$|^enter"
+    r"your|example|placeholder|change.?me|replace|insert|dummy|fake|redacted|todo|(?<![a-z0-9])x{3,}(?![a-z0-9])|[-_ ]here$|^enter"
     r"|^(?:[a-z]+[-_ ])*(?:password|passwd|passphrase|secret|token|key)s?(?:[-_ ][a-z0-9]+)*$",
     re.I,
 )
@@ -111,7 +127,7 @@ def is_secret(value: str, doubt: Doubt, place: Place) -> bool:
     if doubt is Doubt.PASSWORD:
         told = _is_phrase(value) if place.quoted and _SPACE.search(value) else _is_password(value, place)
     else:
-        told = not _SPACE.search(value) and not _NUMBER.fullmatch(value) and _is_made_up(value, doubt, place)
+        told = not _SPACE.search(value) and not _is_number(value, doubt) and _is_made_up(value, doubt, place)
     return told and not is_placeholder(value) and (place.quoted or not _is_program(value))
 
 
@@ -125,6 +141,13 @@ def _least(doubt: Doubt, place: Place) -> int:
     return 8 if sure or place.query else 16
 
 
+def _is_number(value: str, doubt: Doubt) -> bool:
+    """Whether it counts or measures something, or names an algorithm; eight digits behind ``client_secret`` do not."""
+    if doubt is Doubt.SECRET and value.isdigit():
+        return False
+    return bool(_NUMBER.fullmatch(value) or _TECHNICAL.fullmatch(value))
+
+
 def _is_made_up(value: str, doubt: Doubt, place: Place) -> bool:
     """Of a key or a token: where its name says enough, whatever is no word; elsewhere only what looks random."""
     if doubt is Doubt.KEY and not place.query:
@@ -136,7 +159,7 @@ def _is_made_up(value: str, doubt: Doubt, place: Place) -> bool:
         return True
     if doubt in (Doubt.UNSURE, Doubt.KEY) or place.loose:
         return looks_random(value, strict=doubt is not Doubt.SECRET and not place.query)
-    return not is_wordlike(value)
+    return not is_wordlike(value, certain=doubt is Doubt.SECRET)
 
 
 def is_whole_secret(value: str, doubt: Doubt) -> bool:
@@ -181,7 +204,7 @@ def looks_random(value: str, *, strict: bool = False) -> bool:
 
 def is_garbled(value: str) -> bool:
     """Whether letters, capitals, digits and signs change so often that no program would be written like this."""
-    if len(value) < 8 or _CALL.match(value):
+    if len(value) < 8:
         return False
     kinds = (any(map(str.islower, value)), any(map(str.isupper, value)), any(map(str.isdigit, value)))
     return sum(kinds) + bool(_SYMBOL.search(value)) >= 3 and 7 * len(_PIECE.findall(value)) >= 2 * len(value)
@@ -217,12 +240,20 @@ def _turns(shape: str) -> int:
 
 def _is_program(value: str) -> bool:
     call = _CALL.match(value)
-    if call:
-        name = call.group()[:-1]
-        return is_wordlike(name) if len(name) >= 8 else name.islower() or name.isupper() or name.istitle()
-    if not _DOTTED.fullmatch(value):
-        return False
-    return is_wordlike(value) or not looks_random(value, strict=True)
+    name = call.group().rstrip("([") if call else value
+    if call and len(name) < 3:
+        return not is_garbled(value)
+    if not call and not _DOTTED.fullmatch(name):
+        return _NAMED.search(name) is not None and name.isalnum()
+    return all(map(_is_identifier, _JOINT.split(name)))
+
+
+def _is_identifier(name: str) -> bool:
+    """``snake_case``, ``NAME``, ``apiKey``: words, and no capitals in the middle of them."""
+    if name.islower() or name.isupper() or name.istitle():
+        return len(name) < 8 or not looks_random(name, strict=True)
+    pieces = _PIECE.findall(name)
+    return (sum(map(len, pieces)) >= 3 * len(pieces) and is_wordlike(name)) or _NAMED.search(name) is not None
 
 
 def _is_password(value: str, place: Place) -> bool:
@@ -236,7 +267,8 @@ def _is_password(value: str, place: Place) -> bool:
         return place.quoted
     if value.replace("_", "").isalpha():
         # A word: chosen by somebody where it stands in quotation marks, elsewhere part of a sentence.
-        return value.isascii() and ((place.quoted and value.islower()) or not is_wordlike(value))
+        chosen = place.query or (place.quoted and (value.islower() or (value.isupper() and "_" not in value)))
+        return value.isascii() and (chosen or not is_wordlike(value))
     return place.quoted or bool(_STRONG.search(value)) or not is_wordlike(value)
 
 

@@ -43,25 +43,28 @@ _SCORE = {
     for row, digits in enumerate(_FOLLOWS)
     for column, digit in enumerate(digits)
 }
-#: What a word has at least, on average: 98 of 100 words do, one of 25 rows of eight random letters, one of 250 of 16.
+#: What a word has at least, on average: 97 of 100 words do, one of 25 rows of eight random letters, one of 250 of 16.
 _LEAST = 5.4
+#: The same where the name is that of a secret: nine of ten words do, one of 100 rows of eight random letters.
+_LEAST_CERTAIN = 5.8
 #: Less is not judged: too many words are abbreviations.
 _SHORTEST = 8
 #: Longer values are judged by their beginning.
 _ENOUGH = 96
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_NUMBERED = re.compile(r"(?<=[a-z_-][a-z_-][a-z_-])[0-9]{1,2}$")
 _SYMBOL = re.compile(r"[@!#$%^&*+=?~]")
 
 
-def is_wordlike(value: str) -> bool:
-    """Whether words, or names made of words, are all there is, with a few digits at most."""
-    value = value[:_ENOUGH]
+def is_wordlike(value: str, *, certain: bool = False) -> bool:
+    """Whether words, or names made of words, are all there is; ``certain``: the name says that it is a secret."""
+    value = _NUMBERED.sub("", value[:_ENOUGH].strip("_-. "))
     pieces = _PIECE.findall(value)
     letters = [piece.lower() for piece in pieces if piece.isalpha()]
     count = sum(map(len, letters))
     if len(value) < _SHORTEST and count == len(value):
         return True
-    if count < 3 * len(pieces) or 3 * count < 2 * len(value) or 6 * len(_SYMBOL.findall(value)) > len(value):
+    if count < (3.5 if len(pieces) > 2 else 3) * len(pieces) or 3 * count < 2 * len(value) or 6 * len(_SYMBOL.findall(value)) > len(value):
         return False
     pairs = [piece[at : at + 2] for piece in letters for at in range(len(piece) - 1)]
-    return sum(map(_SCORE.__getitem__, pairs)) >= _LEAST * len(pairs)
+    return sum(map(_SCORE.__getitem__, pairs)) >= (_LEAST_CERTAIN if certain else _LEAST) * len(pairs)
