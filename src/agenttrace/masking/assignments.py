@@ -126,7 +126,8 @@ def _judged(text: str, name: _Name, between: re.Match[str]) -> Found | None:
         return None
     told = text[value.start : min(value.end, value.start + _JUDGED_CHARS)]
     if name.meaning.kind == "cookie" and _COOKIE.match(told):
-        if len(told.partition("=")[2]) >= 8 or not is_garbled(told):
+        rest = told.partition("=")[2]
+        if len(rest) >= 8 or rest.isalpha() or not is_garbled(told):
             return None  # for the rule of headers
     if is_regular(told) and (text[value.start - 2] in "rR" or text[name.end - 3 : name.end].lower() == "pat"):
         return None

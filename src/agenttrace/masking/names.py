@@ -61,8 +61,8 @@ _GLUED = re.compile(
 )
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ENDING = re.compile(
-    r"(?:passw(?:or)?d|passphrase|passcode|pwd|(?<=[a-zA-Z0-9][_-])pass|(?<=[a-z0-9])Pass|secret|credentials?"
-    r"|authorization|cookie|key|token|(?<![A-Za-z])auth|(?<=[a-z])Auth|(?<![A-Za-z])pat|(?<=[a-z])Pat)$",
+    r"(?:passw(?:or)?d|passphrase|passcode|pwd|(?<=[a-zA-Z0-9][_-])pass|(?-i:(?<=[a-z0-9])Pass)|secret|credentials?"
+    r"|authorization|cookie|key|token|(?<![A-Za-z])(?:auth|pat)|(?-i:(?<=[a-z])(?:Auth|Pat)))$",
     re.IGNORECASE,
 )
 #: Fields whose fields are all secrets, whatever they are called.

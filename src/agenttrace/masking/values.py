@@ -159,7 +159,7 @@ def _is_made_up(value: str, doubt: Doubt, place: Place) -> bool:
         return True
     if doubt in (Doubt.UNSURE, Doubt.KEY) or place.loose:
         return looks_random(value, strict=doubt is not Doubt.SECRET and not place.query)
-    return not is_wordlike(value, certain=doubt is Doubt.SECRET)
+    return not is_wordlike(value, certain=doubt is Doubt.SECRET and place.quoted)
 
 
 def is_whole_secret(value: str, doubt: Doubt) -> bool:

@@ -44,15 +44,22 @@ _SCORE = {
     for column, digit in enumerate(digits)
 }
 #: What a word has at least, on average: 97 of 100 words do, one of 25 rows of eight random letters, one of 250 of 16.
-_LEAST = 5.4
+_LEAST = 5.6
 #: The same where the name is that of a secret: nine of ten words do, one of 100 rows of eight random letters.
-_LEAST_CERTAIN = 5.8
+_LEAST_CERTAIN = 6.2
 #: Less is not judged: too many words are abbreviations.
 _SHORTEST = 8
 #: Longer values are judged by their beginning.
 _ENOUGH = 96
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NUMBERED = re.compile(r"(?<=[a-z_-][a-z_-][a-z_-])[0-9]{1,2}$")
+#: Abbreviations that programs use as words.
+_KNOWN_TEXT = """
+api auth authn aws cfg cli cmd config ctx db def dir env err fn func gcp gh git html http https id info ip json jwt key
+msg num oauth obj proxy pwd req resp sdk sql src ssh str sys tcp tls tmp uid uri url usr utf uuid val var www xml yaml
+"""
+_KNOWN = frozenset(_KNOWN_TEXT.split())
+_CAMEL = re.compile(r"(?:[A-Z][a-z]+)+")
 _SYMBOL = re.compile(r"[@!#$%^&*+=?~]")
 
 
@@ -64,7 +71,9 @@ def is_wordlike(value: str, *, certain: bool = False) -> bool:
     count = sum(map(len, letters))
     if len(value) < _SHORTEST and count == len(value):
         return True
-    if count < (3.5 if len(pieces) > 2 else 3) * len(pieces) or 3 * count < 2 * len(value) or 6 * len(_SYMBOL.findall(value)) > len(value):
+    average = 3 if len(pieces) < 3 or _CAMEL.fullmatch(value) else 3.5
+    if count < average * len(pieces) or 3 * count < 2 * len(value) or 6 * len(_SYMBOL.findall(value)) > len(value):
         return False
-    pairs = [piece[at : at + 2] for piece in letters for at in range(len(piece) - 1)]
+    unknown = [piece for piece in letters if piece not in _KNOWN]
+    pairs = [piece[at : at + 2] for piece in unknown for at in range(len(piece) - 1)]
     return sum(map(_SCORE.__getitem__, pairs)) >= (_LEAST_CERTAIN if certain else _LEAST) * len(pairs)
