@@ -291,4 +291,14 @@ def _cases(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(case for word in words for case in (word, word.title(), word.upper())))
 
 
-RULES = (Rule(_cases(names.WORDS), _look), Rule(tuple(names.CHINESE), _look_chinese))
+def _look_pat(text: str, start: int, end: int) -> Found | None:
+    """``GITHUB_PAT``; what may stand behind it is part of the anchor, as paths and patterns are everywhere."""
+    return _look(text, start, end - 1)
+
+
+_PATS = tuple(f"{word}{mark}" for word in ("pat", "Pat", "PAT") for mark in "=: \"'\\")
+RULES = (
+    Rule(_cases(names.WORDS), _look),
+    Rule(_PATS, _look_pat),
+    Rule(tuple(names.CHINESE), _look_chinese),
+)

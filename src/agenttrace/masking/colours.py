@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 #: What a terminal does not show, also where it is written as programs and JSON write it.
 _COLOUR = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;:?]{0,32}+[A-Za-z]")
-_WRITTEN = ("\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[")
+#: How it begins.
+COLOURS = ("\x1b[", "\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[")
 
 
 class Plain(NamedTuple):
@@ -26,11 +27,6 @@ class Plain(NamedTuple):
     def _place(self, at: int) -> int:
         piece = bisect_right(self.starts, at) - 1
         return self.origins[piece] + at - self.starts[piece]
-
-
-def is_coloured(text: str, *, written: bool) -> bool:
-    """Whether there are colours, also ``written`` ones."""
-    return "\x1b[" in text or (written and any(mark in text for mark in _WRITTEN))
 
 
 def without_colours(text: str) -> Plain:

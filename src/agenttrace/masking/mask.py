@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from agenttrace.masking import documents, fields
-from agenttrace.masking.finding import Markers, has_anchor, secrets
+from agenttrace.masking.finding import Hits, Markers, hits_of, secrets
 from agenttrace.masking.rule import MARKER, Found, marker
 
 #: The kind of what the user's own patterns match, and the group that says which part of it is the secret.
@@ -40,20 +40,23 @@ class Mask:
         return fields.masked(value, self.text)
 
     def _once(self, text: str, depth: int) -> str:
-        holds = depth > 0 and documents.may_hold(text) and (has_anchor(text) or "\\u00" in text or bool(self._patterns))
+        hits = hits_of(text)
+        if not hits and not self._patterns:
+            return text
+        holds = depth > 0 and documents.may_hold(text)
         if holds:
             told = documents.by_field(text, lambda value: fields.masked(value, lambda leaf: self._once(leaf, depth - 1)))
             if told != text:
                 return told
-        found = self._found(text)
+        found = self._found(text, hits)
         if not found:
             return text
         told = _replaced(text, found)
         # What reaches from one string of a document into the next would break it.
         return text if holds and documents.count(text) != documents.count(told) else told
 
-    def _found(self, text: str) -> list[Found]:
-        found = secrets(text)
+    def _found(self, text: str, hits: Hits) -> list[Found]:
+        found = secrets(text, hits)
         if self._patterns:
             markers = Markers(text)
             own = (each for pattern in self._patterns for each in _own(pattern, text, markers))

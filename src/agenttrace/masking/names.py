@@ -18,7 +18,7 @@ class Meaning(NamedTuple):
 #: What a name ends in, if it is that of a secret; upper, lower and title case are all found.
 WORDS = (
     *("password", "passWord", "passwd", "passphrase", "passcode", "pwd", "_pass", "-pass"),
-    *("secret", "credential", "credentials", "key", "token", "auth", "cookie", "pat"),
+    *("secret", "credential", "credentials", "key", "token", "auth", "cookie"),
 )
 #: The same in Chinese.
 CHINESE = {
