@@ -126,7 +126,7 @@ FORMS = (
     Form("cookies of a browser", lambda name, value: json.dumps({"cookies": [{"name": "sid", "value": value}]})),
     Form("variables", lambda name, value: json.dumps({"env": [{"name": name, "value": value}]})),
     Form("coloured name", lambda name, value: f"\x1b[34m{name}\x1b[39m: {_red(value)}\n"),
-    Form("coloured JSON", lambda name, value: f'{{{_red(chr(34) + name + chr(34))}: {_red(json.dumps(value))}}}'),
+    Form("coloured JSON", lambda name, value: f"{{{_red(chr(34) + name + chr(34))}: {_red(json.dumps(value))}}}"),
     Form("coloured .env", lambda name, value: f"{_red(name)}\x1b[1m=\x1b[0m\x1b[32m{value}\x1b[0m\n", "#"),
     Form("colour in the value", lambda name, value: f'"{name}": "{value[:5]}\x1b[7m{value[5:]}\x1b[0m"'),
 )
@@ -175,4 +175,8 @@ def leaks(given: str, masked: str) -> bool:
     """Whether five characters in a row of the value can still be read, as it is or as JSON and addresses write it."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", masked)
     spellings = {given, json.dumps(given)[1:-1], quote(given, safe=""), escape(given), repr(given)[1:-1]}
-    return any(spelt[at : at + 5] in plain for spelt in spellings for at in range(len(spelt) - 4))
+    return not _fives(plain).isdisjoint(five for spelt in spellings for five in _fives(spelt))
+
+
+def _fives(text: str) -> set[str]:
+    return {text[at : at + 5] for at in range(len(text) - 4)}

@@ -51,14 +51,17 @@ _IN_QUOTES = {
 _BARE = re.compile(r"(?:[!#$%*+\-./0-9:=?@A-Z^_a-z~\u00c0-\u024f]|\\(?![nrtu\"'\\/]))++")
 _IN_QUERY = re.compile(r"[!$%*+\-./0-9:=?@A-Z^_a-z~]++")
 _TO_THE_SPACE = re.compile(
-    r"(?:[^\s\"'`\\<>;&,\u2000-\U0010ffff]|[;&,](?![A-Za-z_ ]{1,30}+=)|<(?!/|[a-z]{1,10}+[ />])|>(?!\s)|\\(?![nrtu\"'\\/]))++"
+    r"(?:[^\s\"'`\\<>;&,\u2000-\U0010ffff]|[;&,](?![A-Za-z_ ]{1,30}+=)|<(?!/|[a-z]{1,10}+[ />])|>(?!\s)"
+    r"|\\(?![nrtu\"'\\/]))++"
 )
 #: The same on a line of its own, where nothing else can follow.
 _TO_THE_END = re.compile(
     r"(?:[^\s\"'`\\<;&\u2000-\U0010ffff]|;(?![A-Za-z_ ]{3,30}+=)|&(?![a-z_]{3,30}+=)|<(?!/)|\\(?![nrtu\"'\\/]))++"
 )
 _THE_LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
-_ALONE = re.compile(r"(?:[^\s\"'`\\]|\\(?![nrtu\"'\\/])){1,256}+(?<!:)[ \t]*+(?:[#;][^\r\n]*+)?(?=[\r\n]|\Z|\\[nr]|[\"'])")
+_ALONE = re.compile(
+    r"(?:[^\s\"'`\\]|\\(?![nrtu\"'\\/])){1,256}+(?<!:)[ \t]*+(?:[#;][^\r\n]*+)?(?=[\r\n]|\Z|\\[nr]|[\"'])"
+)
 _FOLLOWED = re.compile(r"\S{1,256}+(?<![,;(]) [a-z_]{2,20}+=\S")
 #: The same in ``Server=h;Password=...;Database=d``.
 _TO_THE_SEMICOLON = re.compile(r"(?:[^\s\"'`\\;\u2000-\U0010ffff]|\\(?![nrtu\"'\\/]))++")
@@ -107,7 +110,7 @@ def _look(text: str, start: int, end: int) -> Found | None:
         return None  # "the key to", "a secret that"
     before = text[begin : end - len(word)] or word_before(text, begin)
     meaning = names.meaning(before, word)
-    if meaning and meaning.doubt in (Doubt.TOKEN, Doubt.UNSURE) and before.startswith("--"):
+    if meaning and before.startswith("--") and (meaning.doubt is Doubt.TOKEN or word == "pat"):
         meaning = meaning._replace(doubt=Doubt.SECRET)  # a command is given nothing else by this name
     return meaning and _judged(text, _Name(begin, end, meaning), between)
 
@@ -275,6 +278,8 @@ def _is_plain(value: str) -> bool:
 
 def _wide(text: str, name: _Name, between: re.Match[str], place: Place) -> re.Pattern[str] | None:
     """What reads a value to its end where no program can stand; None where one can."""
+    if name.meaning.doubt in (Doubt.UNSURE, Doubt.KEY):
+        return _TO_THE_SPACE if place.environment else None
     if between["sign"] in (":", "=") and indent(text, name.start) is not None:
         # On a line of its own, as in YAML, INI and headers.
         return _TO_THE_END if _ALONE.match(text, between.end()) else _TO_THE_SPACE
@@ -296,7 +301,7 @@ def _look_pat(text: str, start: int, end: int) -> Found | None:
     return _look(text, start, end - 1)
 
 
-_PATS = tuple(f"{word}{mark}" for word in ("pat", "Pat", "PAT") for mark in "=: \"'\\")
+_PATS = tuple(f"{word}{mark}" for word in ("pat", "Pat", "PAT") for mark in "=: \"'\\>\n\r,")
 RULES = (
     Rule(_cases(names.WORDS), _look),
     Rule(_PATS, _look_pat),

@@ -1,4 +1,4 @@
-"""Commands that take a password as an argument: ``curl -u me:word``, ``mysql -pword``, ``["sshpass", "-p", "word"]``."""
+"""Commands that take a password as an argument: ``curl -u me:word``, ``mysql -pword``, ``["sshpass", "-p", ...]``."""
 
 from __future__ import annotations
 
@@ -65,19 +65,22 @@ def _look_sudo(text: str, start: int, end: int) -> Found | None:
     return Found(*found.span("word"), "password")
 
 
-def _of_caller(text: str, start: int, end: int) -> _Argument | None:
-    """What an option of curl and its like is given."""
+def _given(text: str, start: int, end: int) -> _Argument | None:
+    """What the option is given that stands here."""
     if text[start - 1 : start] not in (" ", "\t", "\n", '"', "'"):
         return None
     after = _AFTER_OPTION.match(text, end)
-    argument = after and _argument(text, after.end())
-    return argument if argument and _CALLER.search(text, max(0, start - _FAR), start) else None
+    return after and _argument(text, after.end())
+
+
+def _is_of_caller(text: str, option: int) -> bool:
+    return _CALLER.search(text, max(0, option - _FAR), option) is not None
 
 
 def _look_user(text: str, start: int, end: int) -> Found | None:
-    argument = _of_caller(text, start, end)
+    argument = _given(text, start, end)
     found = argument and _LOGIN.match(text, argument.start, argument.end)
-    if not found or found["word"].isdigit() or is_placeholder(found["word"]):
+    if not found or found["word"].isdigit() or is_placeholder(found["word"]) or not _is_of_caller(text, start):
         return None
     if found["mark"]:  # me:'word'
         inside = _argument(text, found.start("mark"))
@@ -87,9 +90,11 @@ def _look_user(text: str, start: int, end: int) -> Found | None:
 
 def _look_cookies(text: str, start: int, end: int) -> Found | None:
     """``curl -b 'session=...'``; without ``=`` it is the name of a file."""
-    argument = _of_caller(text, start, end if text.startswith("--", start) else start + 2)
+    argument = _given(text, start, end if text.startswith("--", start) else start + 2)
     found = argument and _COOKIES.match(text, argument.start, argument.end)
-    if argument is None or not found or is_wordlike(found["word"], certain=True) or is_placeholder(found["word"]):
+    if argument is None or not found or is_placeholder(found["word"]):
+        return None
+    if is_wordlike(found["word"], certain=True) or not _is_of_caller(text, start):
         return None
     return Found(*argument, "cookie")
 
@@ -118,7 +123,9 @@ def _option(anchors: tuple[str, ...], option: str, *, glued: bool = False) -> Ru
     opening = (
         _GLUED
         if glued
-        else re.compile(rf"(?:\.exe)?{_NEXT}{_GAP}(?<=[ \t\"']){option}(?:{_BETWEEN_ARGUMENTS.pattern}|=|(?=[^\s\"',=-]))")
+        else re.compile(
+            rf"(?:\.exe)?{_NEXT}{_GAP}(?<=[ \t\"']){option}(?:{_BETWEEN_ARGUMENTS.pattern}|=|(?=[^\s\"',=-]))"
+        )
     )
 
     def look(text: str, start: int, end: int) -> Found | None:

@@ -45,7 +45,9 @@ class Mask:
             return text
         holds = depth > 0 and documents.may_hold(text)
         if holds:
-            told = documents.by_field(text, lambda value: fields.masked(value, lambda leaf: self._once(leaf, depth - 1)))
+            told = documents.by_field(
+                text, lambda value: fields.masked(value, lambda leaf: self._once(leaf, depth - 1))
+            )
             if told != text:
                 return told
         found = self._found(text, hits)

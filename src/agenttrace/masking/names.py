@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from agenttrace.masking.values import Doubt
@@ -51,7 +52,7 @@ query item issue project shortcut hot arrow modifier any next prev previous page
 cursor sync eos bos pad unk sep cls mask start stop end begin special first last per cancel cancellation image
 input output max min total num count by each natural surrogate config setting option ordering order sorting
 binding key token attribute property data label tag topic registry display job task span trace run
-websocket socket request lock change update starting forward backward s
+websocket socket request lock change update starting forward backward result limit more s
 """
 _NEVER = frozenset(_NEVER_TEXT.split())
 #: The same where nothing stands between the words: ``apikey``, ``ACCESSTOKEN``; but not ``monkey``.
@@ -65,18 +66,20 @@ _ENDING = re.compile(
     r"|authorization|cookie|key|token|(?<![A-Za-z])(?:auth|pat)|(?-i:(?<=[a-z])(?:Auth|Pat)))$",
     re.IGNORECASE,
 )
-#: Fields whose fields are all secrets, whatever they are called.
+#: Fields whose fields are all secrets, whatever they are called; ``ListSecrets`` is the name of a call.
 _CONTAINER = re.compile(
-    r"(?:passwords|passphrases|secrets|cookies|credentials|api_?keys|(?:access|refresh)_?tokens|private_?keys"
-    r"|stringdata|cookie_?jar)$",
-    re.IGNORECASE,
+    r"(?!(?i:list|get|put|set|create|delete|update|describe|reset|change|allow|use|send|show|has|is|no|max|num))"
+    r"(?:[A-Za-z0-9_.-]*[_.-]|[A-Za-z0-9_.-]*[a-z0-9](?=[A-Z]))?"
+    r"(?P<word>(?i:passwords|passphrases|secrets?|cookies?|credentials?|api_?keys|(?:access|refresh)_?tokens|private_?keys"
+    r"|stringdata|cookie_?jar))"
 )
 #: The last words of the names of fields that say something about a secret, and are none.
 _DESCRIPTION_TEXT = """
 type kind name id ids user username login email mail host hostname port url uri domain path file filename region zone
 project account tenant description title format pattern version provider scope scopes expires expiry expiration at on
 date time created updated method mode algorithm alg required optional enabled default properties enum ref label realm
-issuer audience backend source secure only site status state size length count public role namespace environment
+issuer audience backend source arn tag tags resources const comment operation secure only
+site status state size length count public role namespace environment
 """
 _DESCRIPTION = frozenset(_DESCRIPTION_TEXT.split())
 #: A name is at most this long.
@@ -102,7 +105,7 @@ def meaning(before: str, word: str) -> Meaning | None:
 def _doubt(before: str, word: str) -> Doubt | None:
     """Of a key or a token: it depends on the word before."""
     bare = _bare(word)
-    if not before or not (before[-1].isalnum() or before[-1] in "_-. "):
+    if not before.strip("-_") or not (before[-1].isalnum() or before[-1] in "_-. "):
         return bare
     if before[-1].isalpha() and (before[-1].islower() == word[0].islower()):
         if word.lower() in ("key", "token") and _GLUED.search(before.lower()):
@@ -125,6 +128,7 @@ def _bare(word: str) -> Doubt:
     return Doubt.UNSURE if word in ("pat", "Pat") else Doubt.TOKEN
 
 
+@lru_cache(maxsize=4096)
 def of_field(name: str) -> Meaning | None:
     """What a field of this name holds; None if no secret."""
     name = _NUMBERED.sub("", name.strip()[-LONGEST:])
@@ -137,21 +141,20 @@ def of_field(name: str) -> Meaning | None:
     return meaning(name[: found.start()], word)
 
 
-def of_container(name: object, meaning: Meaning | None) -> Meaning | None:
+@lru_cache(maxsize=4096)
+def of_container(name: str) -> Meaning | None:
     """What everything in a field of this name is, if the field holds fields of its own; None if that depends."""
-    if not isinstance(name, str):
-        return None
-    if meaning and meaning.kind in ("password", "secret", "credential", "cookie"):
-        return meaning
-    found = _CONTAINER.search(name)
+    found = _CONTAINER.fullmatch(name[-LONGEST:])
     if found is None:
         return None
-    word = found.group().lower()
+    word = found["word"].lower()
     if word.startswith("cookie"):
         return Meaning("cookie", Doubt.TOKEN)  # the theme and the language are cookies, too
-    return _PASSWORD if word.startswith("pass") else _SECRET
+    kind = "password" if word.startswith("pass") else "secret"
+    return Meaning(kind, Doubt.SECRET if word == name.lower() and word.endswith(("s", "data")) else Doubt.TOKEN)
 
 
+@lru_cache(maxsize=4096)
 def describes(name: str) -> bool:
     """Whether a field among secrets only tells something about them: ``username``, ``expires_at``."""
     parts = _PARTS.findall(name)

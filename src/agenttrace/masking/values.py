@@ -101,13 +101,16 @@ _TECHNICAL = re.compile(
     re.I,
 )
 _PLEASE = re.compile(
-    r"your|example|placeholder|change.?me|replace|insert|dummy|fake|redacted|todo|(?<![a-z0-9])x{3,}(?![a-z0-9])|[-_ ]here$|^enter"
+    r"your|example|placeholder|change.?me|replace|insert|dummy|fake|redacted|todo|(?<![a-z0-9])x{3,}(?![a-z0-9])"
+    r"|[-_ ]here$|^enter"
     r"|^(?:[a-z]+[-_ ])*(?:password|passwd|passphrase|secret|token|key)s?(?:[-_ ][a-z0-9]+)*$",
     re.I,
 )
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _CHUNK = re.compile(r"[A-Za-z0-9]+")
 _SPACE = re.compile(r"\s")
+#: "The password of the user who signs in." in a description.
+_SENTENCE = re.compile(r"[A-Z][a-z]*(?: [\w,;:'\"`*()/-]+){3,}\.?.*", re.DOTALL)
 _CAPITALISED = re.compile(r"[A-Z][a-z]{2,}")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STRONG = re.compile(r"[0-9@!#$%^&*+=?~]")
@@ -159,7 +162,7 @@ def _is_made_up(value: str, doubt: Doubt, place: Place) -> bool:
         return True
     if doubt in (Doubt.UNSURE, Doubt.KEY) or place.loose:
         return looks_random(value, strict=doubt is not Doubt.SECRET and not place.query)
-    return not is_wordlike(value, certain=doubt is Doubt.SECRET and place.quoted)
+    return not is_wordlike(value, certain=value.isupper() or (doubt is Doubt.SECRET and place.quoted))
 
 
 def is_whole_secret(value: str, doubt: Doubt) -> bool:
@@ -170,8 +173,11 @@ def is_whole_secret(value: str, doubt: Doubt) -> bool:
         # A word is a token, too, and names are keys.
         if len(value) < 6 or _SPACE.search(value) or _NUMBER.fullmatch(value) or _TECHNICAL.fullmatch(value):
             return False
-        word = is_wordlike(value) if doubt is Doubt.TOKEN else not looks_random(value)
-        return not word or bool(re.search(r"[0-9]", value))
+        if doubt is Doubt.UNSURE:
+            return looks_random(value, strict=True)
+        return not is_wordlike(value) or bool(re.search(r"[0-9]", value))
+    if _SENTENCE.fullmatch(value):
+        return False
     return doubt is not Doubt.KEY or is_secret(value, doubt, Place(quoted=True))
 
 
@@ -189,7 +195,7 @@ def is_placeholder(value: str) -> bool:
 
 def is_regular(value: str) -> bool:
     """Whether it is a regular expression, which names such as ``IPV4_PAT`` and ``token`` hold as well."""
-    return _REGULAR.search(value) is not None
+    return len(_REGULAR.findall(value)) > 1 or value.startswith("[")
 
 
 def looks_random(value: str, *, strict: bool = False) -> bool:
@@ -244,7 +250,7 @@ def _is_program(value: str) -> bool:
     if call and len(name) < 3:
         return not is_garbled(value)
     if not call and not _DOTTED.fullmatch(name):
-        return _NAMED.search(name) is not None and name.isalnum()
+        return name.isalnum() and _names_a_type(name)
     return all(map(_is_identifier, _JOINT.split(name)))
 
 
@@ -253,7 +259,11 @@ def _is_identifier(name: str) -> bool:
     if name.islower() or name.isupper() or name.istitle():
         return len(name) < 8 or not looks_random(name, strict=True)
     pieces = _PIECE.findall(name)
-    return (sum(map(len, pieces)) >= 3 * len(pieces) and is_wordlike(name)) or _NAMED.search(name) is not None
+    return (sum(map(len, pieces)) >= 3 * len(pieces) and is_wordlike(name)) or _names_a_type(name)
+
+
+def _names_a_type(name: str) -> bool:
+    return _NAMED.search(name) is not None and 2 * len(name) >= 5 * len(_PIECE.findall(name))
 
 
 def _is_password(value: str, place: Place) -> bool:
@@ -268,7 +278,7 @@ def _is_password(value: str, place: Place) -> bool:
     if value.replace("_", "").isalpha():
         # A word: chosen by somebody where it stands in quotation marks, elsewhere part of a sentence.
         chosen = place.query or (place.quoted and (value.islower() or (value.isupper() and "_" not in value)))
-        return value.isascii() and (chosen or not is_wordlike(value))
+        return value.isascii() and (chosen or not is_wordlike(value, certain=value.isupper()))
     return place.quoted or bool(_STRONG.search(value)) or not is_wordlike(value)
 
 

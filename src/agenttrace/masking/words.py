@@ -71,9 +71,11 @@ def is_wordlike(value: str, *, certain: bool = False) -> bool:
     count = sum(map(len, letters))
     if len(value) < _SHORTEST and count == len(value):
         return True
-    average = 3 if len(pieces) < 3 or _CAMEL.fullmatch(value) else 3.5
+    average = 3 if len(pieces) < 3 or value.islower() or value.isupper() or _CAMEL.fullmatch(value) else 3.5
     if count < average * len(pieces) or 3 * count < 2 * len(value) or 6 * len(_SYMBOL.findall(value)) > len(value):
         return False
     unknown = [piece for piece in letters if piece not in _KNOWN]
     pairs = [piece[at : at + 2] for piece in unknown for at in range(len(piece) - 1)]
-    return sum(map(_SCORE.__getitem__, pairs)) >= (_LEAST_CERTAIN if certain else _LEAST) * len(pairs)
+    return sum(map(_SCORE.__getitem__, pairs)) >= (_LEAST_CERTAIN if certain and value.isalnum() else _LEAST) * len(
+        pairs
+    )
