@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import string
@@ -70,9 +71,7 @@ _MARKER = re.compile(r"\[masked:([a-z0-9-]+)\]")
 def code(tree: Path) -> Iterator[str]:
     """The texts of a tree, in the same order on every machine."""
     size = 0
-    for path in sorted(tree.rglob("*")):
-        if path.suffix not in SUFFIXES or SKIPPED & set(path.relative_to(tree).parts):
-            continue
+    for path in _files(tree):
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -81,6 +80,12 @@ def code(tree: Path) -> Iterator[str]:
         if size > TREE_BYTES:
             return
         yield text
+
+
+def _files(tree: Path) -> Iterator[Path]:
+    for folder, below, names in os.walk(tree):
+        below[:] = sorted(set(below) - SKIPPED)
+        yield from (Path(folder, name) for name in sorted(names) if name.endswith(SUFFIXES))
 
 
 def hidden(text: str) -> Iterator[str]:
