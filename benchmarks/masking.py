@@ -52,6 +52,9 @@ def measure(data: Path, peers: Path, work: Path) -> Result:
     secret = "".join(("sk-ant-", "api03-", "a1B2c3D4e5" * 9))
     told = [f"{text}\nexport API_KEY={secret}\n" if number % 20 == 0 else text for number, text in enumerate(texts)]
     rows.append(_row("the same, a secret in every 20th text", _spent(mask.text, told) / size, base))
+    documents = [msgspec.json.encode({"token_count": 5, "text": text}).decode() for text in texts]
+    read = sum(len(text.encode()) for text in documents)
+    rows.append(_row("the same in documents of JSON", _spent(mask.text, documents) / read, base))
     rows.append(_row("the same with three patterns of one's own", _spent(_with_patterns().text, texts) / size, base))
     share = _share(texts)
     shared = sum(len(text.encode()) for text in share)

@@ -152,6 +152,23 @@ def test_a_private_key_in_base64() -> None:
     assert MASK.text(text.replace("§", key)) == text.replace("§", "[masked:private-key]")
 
 
+@pytest.mark.parametrize("new_line", ["\n", "\r\n", "\\n", "\\\\n", '\\n" +\n    "', "\n    ", "\n> "])
+def test_a_private_key_without_its_first_line(new_line: str) -> None:
+    """As where a text was cut, or only the end of a file was shown."""
+    key = private_key(new_line=new_line).split(new_line, 3)[3]
+    assert MASK.text(f'before "{key}" after') == 'before "[masked:private-key]" after'
+
+
+def test_the_body_of_a_private_key() -> None:
+    """Without the lines around it, it is told by how it begins; certificates and public keys begin otherwise."""
+    rows = "\n".join(made_up(64, ALNUM + "+/", row) for row in range(5))
+    for begins in (b"\x30\x82\x04\xbd\x02\x01\x00\x30", b"\x30\x77\x02\x01\x01\x04\x20\x00", b"openssh-key-v1\x00"):
+        body = base64.b64encode(begins + b"0" * (48 - len(begins))).decode()
+        assert MASK.text(f"x {body}\n{rows} y") == "x [masked:private-key] y"
+    public = base64.b64encode(b"\x30\x82\x04\xbd\x30\x0d\x06\x09" + b"0" * 40).decode()
+    assert MASK.text(f"x {public}\n{rows} y") == f"x {public}\n{rows} y"
+
+
 def test_a_private_key_ends_where_prose_begins() -> None:
     """What follows a key that was cut off is not swallowed, nor is what stands between two keys."""
     text = f"{private_key(ends=False)}\n\nThat was the key. It is short.\n{private_key()}\nDone."
@@ -188,12 +205,15 @@ def test_what_is_no_private_key_stays(text: str) -> None:
         ("send Bearer {} with it", made_up(40), "bearer-token"),
         ("Basic {} was sent", base64.b64encode(b"admin:hunter2").decode(), "basic-auth"),
         ("//registry.example.com/:_auth={}", base64.b64encode(b"me:word").decode(), "basic-auth"),
-        ('{{"auths": {{"r.example.com": {{"auth": "{}"}}}}}}', base64.b64encode(b"me:word").decode(), "basic-auth"),
+        ('{{"auths": {{"r.example.com": {{"auth": "{}"}}}}}}', base64.b64encode(b"me:word").decode(), "authorization"),
         ("Cookie: {}", f"session={made_up(32)}; theme=dark", "cookie"),
         ('"Cookie": "{}"', f"sid={made_up(32)}", "cookie"),
         ("Set-Cookie: sid={}; Path=/; HttpOnly", made_up(32), "cookie"),
         ("curl --cookie '{}' https://h/", f"sid={made_up(32)}", "cookie"),
+        ("curl -b '{}' https://h/", f"session={made_up(32)}", "cookie"),
+        ("curl -sb {} https://h/".replace("-sb", "-s -b"), f"session={made_up(32)}", "cookie"),
         ("X-Api-Key: {}", made_up(32), "key"),
+        ("GITHUB_PAT={}", made_up(32), "token"),
         ("-H 'x-goog-api-key: {}'", made_up(39), "key"),
     ],
 )
@@ -253,6 +273,8 @@ def test_headers_without_a_secret_stay(text: str) -> None:
         ("https://oapi.dingtalk.com/robot/send?access_token={}", made_up(64, HEX), "token"),
         ("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key={}", uuid(), "key"),
         ("https://h/x?password={}&user=me", "hunter2", "password"),
+        ("app:{}@tcp(db:3306)/shop", "hunter2", "url-password"),
+        ("app:{}@unix(/run/mysql.sock)/shop", "p@ss:w/rd", "url-password"),
     ],
 )
 def test_addresses(text: str, secret: str, kind: str) -> None:
@@ -310,6 +332,18 @@ def test_addresses_without_a_secret_stay(text: str) -> None:
         ('requests.get(url, auth=("me", "{}"))', "hunter2"),
         ("define( 'DB_PASSWORD', '{}' );", "hunter2"),
         ('builder.withPassword("{}")', "k8s2X9qPz"),
+        ("htpasswd -b users.txt me {}", "hunter2"),
+        ("htpasswd -nbB me '{}'", "hunter2"),
+        ("sqlcmd -S h -U sa -P {} -Q 'select 1'", "hunter2"),
+        ("ldapsearch -x -D cn=me -w {} -b dc=h", "hunter2"),
+        ('run(["mysql", "-u", "root", "-p{}"])', "hunter2"),
+        ('["tool", "--password", "{}"]', "hunter2"),
+        ("run(['tool', '--db-password', '{}'])", "hunter2"),
+        ("password:\n  {}\n", "hunter2"),
+        ("password: >-\n  {}\nport: 1\n", "hunter2"),
+        ("password: |\n  {}\nport: 1\n", "hunter2\n  second line"),
+        ("\x1b[34mpassword\x1b[39m: \x1b[31m{}\x1b[0m", "hunter2"),
+        ("pass\x1b[1mword\x1b[0m={} x", "hunter2"),
     ],
 )
 def test_commands(text: str, secret: str) -> None:

@@ -10,6 +10,8 @@ from agenttrace.masking.values import is_placeholder, looks_random
 
 #: What stands between ``://`` and ``@``. An @ inside a password should be written as %40, and often is not.
 _LOGIN = re.compile(r"(?P<user>[^\s/?#\"'`<>\\@:\[]{0,256}+)(?P<word>:[^\s/?#\"'`<>\\]{1,512})?@(?=[A-Za-z0-9\[$<{])")
+_LOGIN_CHARS = 256
+_LAST_WORD = re.compile(r"(?<![^\s\"'`])[^\s\"'`]{1,256}+$")
 _SIGNATURE = re.compile(r"[A-Za-z0-9%+/_=~.-]{8,}+")
 _HOOK = re.compile(r"[A-Za-z0-9_/-]{16,}+")
 
@@ -52,6 +54,18 @@ def _look_hook(text: str, start: int, end: int) -> Found | None:
     return Found(found.start(), found.end(), "webhook")
 
 
+def _look_go(text: str, start: int, end: int) -> Found | None:
+    """``user:word@tcp(host:3306)/db``, as Go's MySQL driver has it."""
+    head = text[max(0, start - _LOGIN_CHARS) : start]
+    login = _LAST_WORD.search(head)
+    if login is None or "://" in login.group():
+        return None
+    user, colon, word = login.group().partition(":")
+    if not colon or not user or not word or is_placeholder(word):
+        return None
+    return Found(start - len(word), start, "url-password")
+
+
 _HOOKS = (
     *("hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/"),
     *("discord.com/api/webhooks/", "discordapp.com/api/webhooks/"),
@@ -59,6 +73,7 @@ _HOOKS = (
 )
 RULES = (
     Rule(("://",), _look_login),
+    Rule(("@tcp(", "@unix(", "@tcp6("), _look_go),
     Rule(("sig=", "ignature=", "auth=", "sign="), _look_signature),
     Rule(_HOOKS, _look_hook),
 )

@@ -7,13 +7,14 @@ A name is looked at backwards and forwards from the word it ends in; the value b
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from agenttrace.masking import names
 from agenttrace.masking.names import Meaning
 from agenttrace.masking.rule import Found, Rule
 from agenttrace.masking.surroundings import follows_login, indent, is_parameter, name_start, word_before
-from agenttrace.masking.values import Doubt, Place, is_secret
+from agenttrace.masking.values import Doubt, Place, is_garbled, is_regular, is_secret
 
 #: A value is judged by as much of it.
 _JUDGED_CHARS = 256
@@ -28,9 +29,10 @@ _BETWEEN = re.compile(
       (?:
         :[ \t]?[A-Za-z_][A-Za-z0-9_.\[\]|, ]{0,48}?[ ]=[ ]                          # token: str = "..."
       | (?P<sign>:=|=>|={1,3}|:|：)[ \t]{0,16}+
+        (?: (?P<block>[|>][0-9+-]{0,2}+[ \t]{0,8}+)?+ (?P<break>\r?\n|(?:\\r)?\\n) [ \t]{1,40}+ )?+
       | (?P<chinese>[是为])[ \t]?
       | ,?(?:\s|\\[nrt]){0,40}+\\{0,7}+["']?[Vv]alue\\{0,7}+["']?[ \t]?[:=][ \t]?   # name: TOKEN, value: ...
-      | (?P<comma>(?<=["']),[ ]?)(?=\\{0,7}["'])                                    # setenv("TOKEN", "...")
+      | (?P<comma>(?<=["']),\s{0,40}+)(?=[rbu]?\\{0,7}["'])                             # setenv("TOKEN", "...")
       | (?P<call>\([ \t]?)(?=\\{0,7}["'])                                             # withPassword("...")
       | (?P<is>(?<=[ \t])(?:is|was)[ \t]:?[ \t]?)
       | (?P<space>(?<=[ \t]))
@@ -48,10 +50,27 @@ _IN_QUOTES = {
 #: What a value without quotation marks is made of; a backslash that begins an escape ends it.
 _BARE = re.compile(r"(?:[!#$%*+\-./0-9:=?@A-Z^_a-z~\u00c0-\u024f]|\\(?![nrtu\"'\\/]))++")
 _IN_QUERY = re.compile(r"[!$%*+\-./0-9:=?@A-Z^_a-z~]++")
-_TO_THE_SPACE = re.compile(r"(?:[^\s\"'`\\<>;&\u2000-\U0010ffff]|[;&](?![A-Za-z_ ]{1,30}=)|\\(?![nrtu\"'\\/]))++")
+_TO_THE_SPACE = re.compile(
+    r"(?:[^\s\"'`\\<>;&,\u2000-\U0010ffff]|[;&,](?![A-Za-z_ ]{1,30}+=)|<(?!/|[a-z]{1,10}+[ />])|>(?!\s)"
+    r"|\\(?![nrtu\"'\\/]))++"
+)
+#: The same on a line of its own, where nothing else can follow.
+_TO_THE_END = re.compile(
+    r"(?:[^\s\"'`\\<;&\u2000-\U0010ffff]|;(?![A-Za-z_ ]{3,30}+=)|&(?![a-z_]{3,30}+=)|<(?!/)|\\(?![nrtu\"'\\/]))++"
+)
+_THE_LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
+_ALONE = re.compile(
+    r"(?:[^\s\"'`\\]|\\(?![nrtu\"'\\/])){1,256}+(?<!:)[ \t]*+(?:[#;][^\r\n]*+)?(?=[\r\n]|\Z|\\[nr]|[\"'])"
+)
+_FOLLOWED = re.compile(r"\S{1,256}+(?<![,;(]) [a-z_]{2,20}+=\S")
+#: The same in ``Server=h;Password=...;Database=d``.
+_TO_THE_SEMICOLON = re.compile(r"(?:[^\s\"'`\\;\u2000-\U0010ffff]|\\(?![nrtu\"'\\/]))++")
+#: What a value may go on with that looks like a piece of program.
+_GOING_ON = tuple(",;&()[]{}<>|#")
 _IN_XML = re.compile(r"[^<>\s]++(?=</)")
 _APART = (" ", "\t", '"', "'", "`", "]")
 _CLOSING = (")", ",", ";", "]", "}")
+_COOKIE = re.compile(r"[\w.-]{1,64}+=[^=]")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
@@ -91,7 +110,7 @@ def _look(text: str, start: int, end: int) -> Found | None:
         return None  # "the key to", "a secret that"
     before = text[begin : end - len(word)] or word_before(text, begin)
     meaning = names.meaning(before, word)
-    if meaning and meaning.doubt is Doubt.TOKEN and before.startswith("--"):
+    if meaning and before.startswith("--") and (meaning.doubt is Doubt.TOKEN or word == "pat"):
         meaning = meaning._replace(doubt=Doubt.SECRET)  # a command is given nothing else by this name
     return meaning and _judged(text, _Name(begin, end, meaning), between)
 
@@ -109,6 +128,12 @@ def _judged(text: str, name: _Name, between: re.Match[str]) -> Found | None:
     if place is None or value is None:
         return None
     told = text[value.start : min(value.end, value.start + _JUDGED_CHARS)]
+    if name.meaning.kind == "cookie" and _COOKIE.match(told):
+        rest = told.partition("=")[2]
+        if len(rest) >= 8 or rest.isalpha() or not is_garbled(told):
+            return None  # for the rule of headers
+    if is_regular(told) and (text[value.start - 2] in "rR" or text[name.end - 3 : name.end].lower() == "pat"):
+        return None
     if _repeats(told, text[name.start : name.end]) or (between["close"] and not value.quoted and told.isdigit()):
         return None
     if not is_secret(told, name.meaning.doubt, place._replace(quoted=value.quoted)):
@@ -136,8 +161,11 @@ def _place(text: str, name: _Name, between: re.Match[str]) -> Place | None:
         return None  # one of many parts: arn:aws:secretsmanager:...:secret:name, https://x-access-token:...
     if between["sign"] == "=" and is_parameter(text, name.start) and "." not in text[name.start : name.end]:
         return Place(query=True)
+    if between["break"] and not _is_continued(text, name, between):
+        return None
     defined = between["comma"] and "define(" in text[max(0, name.start - 12) : name.start]
-    loose = bool(between["comma"] or between["call"] or between["sign"] in ("==", "===")) and not defined
+    option = between["comma"] and text.startswith("-", name.start)  # ["--password", "..."]
+    loose = bool(between["comma"] or between["call"] or between["sign"] in ("==", "===")) and not (defined or option)
     return Place(loose=loose, environment=_is_environment(text, name, between))
 
 
@@ -165,17 +193,47 @@ def _is_environment(text: str, name: _Name, between: re.Match[str]) -> bool:
     return tight and before == ""
 
 
+def _is_continued(text: str, name: _Name, between: re.Match[str]) -> bool:
+    """Whether the value stands on the next line: as in YAML, or in JSON."""
+    if between["close"]:
+        return between["sign"] == ":" and _OPENING.match(text, between.end()) is not None
+    before = indent(text, name.start)
+    if between["sign"] != ":" or before is None or between.end() - between.end("break") <= len(before):
+        return False
+    # A field of its own, or a piece of program, is no value.
+    return bool(between["block"] or _ALONE.match(text, between.end()) or _OPENING.match(text, between.end()))
+
+
 def _value(text: str, name: _Name, between: re.Match[str], place: Place) -> _Value | None:
     at = between.end()
     if between["xml"]:
         inside = _IN_XML.match(text, at)
         return _Value(at, inside.end(), quoted=True) if inside else None
+    if between["block"]:
+        return _block(text, name, between)
     opening = _OPENING.match(text, at)
     if opening is None:
-        return _bare(text, at, place, wide=place.environment or _ends_line(text, name, between))
+        return _bare(text, at, place, wide=_wide(text, name, between, place))
     if between["sign"] == ":" and not between["close"] and text.startswith(_CLOSING, opening.end()):
         return None  # the mark closes: label("Password:")
     return _quoted(text, opening)
+
+
+def _block(text: str, name: _Name, between: re.Match[str]) -> _Value | None:
+    """The lines of YAML behind ``name: |``; all of them are one value, which is judged by the first."""
+    escaped = "\\" in between["break"]
+    first = (_TO_THE_END if escaped else _THE_LINE).match(text, between.end(), between.end() + _JUDGED_CHARS)
+    if first is None:
+        return None
+    if escaped:
+        return _Value(first.start(), first.end(), quoted=True)
+    return _Value(first.start(), first.end(), quoted=True, rest=_lines(len(indent(text, name.start) or "") + 1))
+
+
+@cache
+def _lines(indented: int) -> re.Pattern[str]:
+    """Lines that begin with so many spaces."""
+    return re.compile(rf"[^\r\n]*+(?:\r?\n[ \t]{{{indented},}}+\S[^\r\n]*+)*+")
 
 
 def _quoted(text: str, opening: re.Match[str]) -> _Value:
@@ -194,24 +252,58 @@ def _quoted(text: str, opening: re.Match[str]) -> _Value:
     return _Value(start, end, quoted=True)
 
 
-def _bare(text: str, at: int, place: Place, *, wide: bool) -> _Value | None:
-    pattern = _IN_QUERY if place.query else _TO_THE_SPACE if wide else _BARE
+def _bare(text: str, at: int, place: Place, *, wide: re.Pattern[str] | None) -> _Value | None:
+    if text.startswith(("(", "[", "{", "<"), at):
+        return None
+    pattern = _IN_QUERY if place.query else wide or _BARE
     found = pattern.match(text, at, at + _JUDGED_CHARS)
-    if found is None or (not wide and text[found.end() : found.end() + 1] in ("(", "[")):
-        return None  # nothing, or a call
+    if found is None:
+        return None
+    if pattern is _BARE and text.startswith(_GOING_ON, found.end()):
+        further = _TO_THE_SPACE.match(text, at, at + _JUDGED_CHARS)
+        if further and not _is_plain(found.group()) and is_garbled(further.group()):
+            pattern, found = _TO_THE_SPACE, further
+        elif text.startswith(("(", "["), found.end()):
+            return None  # a call
     if len(found.group()) == _JUDGED_CHARS:
         return _Value(at, found.end(), quoted=False, rest=pattern)
-    end = at + len(found.group().rstrip(".,:;)]}" if wide else ".:"))
+    end = at + len(found.group().rstrip(".:" if pattern is _BARE else ".,:;)]}"))
     return _Value(at, end, quoted=False) if end > at else None
 
 
-def _ends_line(text: str, name: _Name, between: re.Match[str]) -> bool:
-    """``password: value`` on a line of its own, as in YAML: whatever is there up to the space."""
-    return between["sign"] == ":" and indent(text, name.start) is not None
+def _is_plain(value: str) -> bool:
+    """One word: ``str``, ``Foo``, ``NAME``."""
+    return len(value) > 2 and value.isalpha() and (value.islower() or value.isupper() or value.istitle())
+
+
+def _wide(text: str, name: _Name, between: re.Match[str], place: Place) -> re.Pattern[str] | None:
+    """What reads a value to its end where no program can stand; None where one can."""
+    if name.meaning.doubt in (Doubt.UNSURE, Doubt.KEY):
+        return _TO_THE_SPACE if place.environment else None
+    if between["sign"] in (":", "=") and indent(text, name.start) is not None:
+        # On a line of its own, as in YAML, INI and headers.
+        return _TO_THE_END if _ALONE.match(text, between.end()) else _TO_THE_SPACE
+    before = text[name.start - 1 : name.start]
+    if before in ('"', "'") and not between["close"] and between["sign"]:
+        return _TO_THE_END  # 'X-Api-Key: ...', "--token=..."
+    if before == ";" and between["sign"] == "=":
+        return _TO_THE_SEMICOLON
+    followed = between["sign"] == "=" and _FOLLOWED.match(text, between.end())  # user=me password=... dbname=d
+    return _TO_THE_SPACE if place.environment or followed else None
 
 
 def _cases(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(case for word in words for case in (word, word.title(), word.upper())))
 
 
-RULES = (Rule(_cases(names.WORDS), _look), Rule(tuple(names.CHINESE), _look_chinese))
+def _look_pat(text: str, start: int, end: int) -> Found | None:
+    """``GITHUB_PAT``; what may stand behind it is part of the anchor, as paths and patterns are everywhere."""
+    return _look(text, start, end - 1)
+
+
+_PATS = tuple(f"{word}{mark}" for word in ("pat", "Pat", "PAT") for mark in "=: \"'\\>\n\r,")
+RULES = (
+    Rule(_cases(names.WORDS), _look),
+    Rule(_PATS, _look_pat),
+    Rule(tuple(names.CHINESE), _look_chinese),
+)

@@ -1,30 +1,60 @@
-"""Commands that take a password as an argument: ``curl -u me:word``, ``mysql -pword``, ``sshpass -p word``."""
+"""Commands that take a password as an argument: ``curl -u me:word``, ``mysql -pword``, ``["sshpass", "-p", ...]``."""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from agenttrace.masking.rule import LEFT, Found, Rule
 from agenttrace.masking.values import is_placeholder
+from agenttrace.masking.words import is_wordlike
 
-_USER = re.compile(r"[\"']?(?:,[ ]?|[ =])?[\"']?(?P<user>[^\s:\"'/$<{]{1,128}):(?P<word>[^\s\"'\\]{2,256}+)")
+#: What stands between two arguments: a space, or the marks and the comma of a list of arguments.
+_NEXT = r"(?:[ \t]*+\\\r?\n[ \t]*+|[ \t]++|\\{0,7}[\"'],\s{0,40}+(?=\\{0,7}[\"']))"
+#: What may stand between a command and its option. Several commands on one line are several.
+_GAP = r"(?:[^\r\n|;&\\]|\\\r?\n|\\[\"']){0,200}?"
+#: An argument: with what closes it if it is in quotation marks.
+_ARGUMENT = re.compile(
+    r"""
+      (?P<mark>\\{0,7}+["']) (?P<quoted>(?:(?!(?P=mark))[^\r\n]){1,256}+)
+    | (?P<bare>(?:[^\s"'`\\,;|]|\\(?![nrtu"'\\/])|[,;](?=\S)){1,256}+)
+    """,
+    re.VERBOSE,
+)
+_REST = re.compile(r"[^\s\"'\\]*+")
+_LOGIN = re.compile(r"(?P<user>[^\s:\"'/$<{]{1,128}+):(?P<mark>\\{0,7}[\"'])?(?P<word>.{2,}+)", re.DOTALL)
 #: The programs whose ``-u`` is a login, and how far away they may stand: options are often on lines of their own.
 _CALLER = re.compile(r"\b(?:curl|wget|https?|xh)(?:\.exe)?[ \t\"',]")
 _FAR = 400
 _WORD = re.compile(LEFT)
-_MYSQL = re.compile(
-    r"(?:dump|admin|import|sh)?(?:\.exe)?[ \t][^\r\n|;&]{0,120}?(?<=[ \t])-p[\"']?"
-    r"(?P<word>(?![0-9]+:)[^\s\"'\\]{3,128})"  # two numbers are the ports of a container
-)
-_SSHPASS = re.compile(r"[ \t]+-p[ \t]*[\"']?(?P<word>[^\s\"'\\]{1,128})")
-_REDIS = re.compile(r"[ \t][^\r\n|;&]{0,120}?(?<=[ \t])-a[ \t]+[\"']?(?P<word>[^\s\"'\\]{3,128})")
-_DOCKER = re.compile(r"[ \t][^\r\n|;&]{0,120}?(?<=[ \t])-p[ \t]+[\"']?(?P<word>[^\s\"'\\]{3,128})")
-_IDENTIFIED = re.compile(r"[ \t]{1,4}\\{0,7}[\"'](?P<word>(?![A-Za-z]+[\"'])[^\s\"'\\]{1,128})")
+_AFTER_OPTION = re.compile(rf"{_NEXT}|=|(?=[^\s\"'=,-])")
+_GLUED = re.compile(rf"(?:dump|admin|import|sh)?(?:\.exe)?{_NEXT}{_GAP}(?<=[ \t\"'])-p(?![0-9]+:)(?=\S{{3}})(?![\"'],)")
+_IDENTIFIED = re.compile(r"[ \t]{1,4}\\{0,7}[\"'](?P<word>[^\s\"'\\]{1,128})")
 _PASS = re.compile(r"(?P<word>[^\s\"'\\]{1,128})")
 _PAIR = re.compile(r"[ \t]*[\"'][^\"'\r\n]{1,128}[\"'][ \t]*,[ \t]*[\"'](?P<word>[^\"'\r\n]{1,128})[\"']")
 _ECHO = re.compile(
     r"(?:echo|printf)[ \t]+(?:-[a-z][ \t]+)?[\"']?(?P<word>[^\s\"'|\\]{1,64})(?:\\n)?[\"']?[ \t]*[|][ \t]*$"
 )
+_COOKIES = re.compile(r"[\w.%-]{1,64}+=(?P<word>[^\s;]{4,}+)")
+_HTPASSWD = re.compile(rf"(?:\.exe)?(?P<options>(?:{_NEXT}\\{{0,7}}[\"']?-(?:C[ \t]?[0-9]+|[a-zA-Z0-9]+))++)")
+
+
+class _Argument(NamedTuple):
+    """An argument of a command, without its quotation marks."""
+
+    start: int
+    end: int
+
+    def told(self, text: str) -> str:
+        """What it says."""
+        return text[self.start : self.end]
+
+
+def _argument(text: str, at: int) -> _Argument | None:
+    found = _ARGUMENT.match(text, at)
+    if found is None:
+        return None
+    return _Argument(*found.span("quoted" if found["mark"] else "bare"))
 
 
 def _look_sudo(text: str, start: int, end: int) -> Found | None:
@@ -35,15 +65,77 @@ def _look_sudo(text: str, start: int, end: int) -> Found | None:
     return Found(*found.span("word"), "password")
 
 
-def _look_user(text: str, start: int, end: int) -> Found | None:
+def _given(text: str, start: int, end: int) -> _Argument | None:
+    """What the option is given that stands here."""
     if text[start - 1 : start] not in (" ", "\t", "\n", '"', "'"):
         return None
-    found = _USER.match(text, end)
-    if found is None or found["word"].isdigit() or is_placeholder(found["word"]):
+    after = _AFTER_OPTION.match(text, end)
+    return after and _argument(text, after.end())
+
+
+def _is_of_caller(text: str, option: int) -> bool:
+    return _CALLER.search(text, max(0, option - _FAR), option) is not None
+
+
+def _look_user(text: str, start: int, end: int) -> Found | None:
+    argument = _given(text, start, end)
+    found = argument and _LOGIN.match(text, argument.start, argument.end)
+    if not found or found["word"].isdigit() or is_placeholder(found["word"]) or not _is_of_caller(text, start):
         return None
-    if not _CALLER.search(text, max(0, start - _FAR), start):
-        return None
+    if found["mark"]:  # me:'word'
+        inside = _argument(text, found.start("mark"))
+        return inside and Found(*inside, "password")
     return Found(*found.span("word"), "password")
+
+
+def _look_cookies(text: str, start: int, end: int) -> Found | None:
+    """``curl -b 'session=...'``; without ``=`` it is the name of a file."""
+    argument = _given(text, start, end if text.startswith("--", start) else start + 2)
+    found = argument and _COOKIES.match(text, argument.start, argument.end)
+    if argument is None or not found or is_placeholder(found["word"]):
+        return None
+    if is_wordlike(found["word"], certain=True) or not _is_of_caller(text, start):
+        return None
+    return Found(*argument, "cookie")
+
+
+def _look_htpasswd(text: str, start: int, end: int) -> Found | None:
+    """``htpasswd -b file user word``, ``htpasswd -nb user word``."""
+    found = _HTPASSWD.match(text, end) if _WORD.match(text, start) else None
+    options = found["options"].replace("-C", "") if found else ""
+    if found is None or "b" not in options:
+        return None
+    at, argument = found.end(), None
+    for _ in range(2 if "n" in options else 3):
+        after = _BETWEEN_ARGUMENTS.match(text, at)
+        argument = after and _argument(text, after.end())
+        if not argument:
+            return None
+        at = argument.end
+    return Found(*argument, "password") if argument and not is_placeholder(argument.told(text)) else None
+
+
+_BETWEEN_ARGUMENTS = re.compile(rf"(?:\\{{0,7}}[\"'])?{_NEXT}")
+
+
+def _option(anchors: tuple[str, ...], option: str, *, glued: bool = False) -> Rule:
+    """A rule for a command with an option that takes a password; ``glued``: only without a space between."""
+    opening = (
+        _GLUED
+        if glued
+        else re.compile(
+            rf"(?:\.exe)?{_NEXT}{_GAP}(?<=[ \t\"']){option}(?:{_BETWEEN_ARGUMENTS.pattern}|=|(?=[^\s\"',=-]))"
+        )
+    )
+
+    def look(text: str, start: int, end: int) -> Found | None:
+        found = opening.match(text, end) if _WORD.match(text, start) else None
+        argument = found and _argument(text, found.end())
+        if not argument or is_placeholder(argument.told(text)):
+            return None
+        return Found(*argument, "password")
+
+    return Rule(anchors, look)
 
 
 def _command(anchors: tuple[str, ...], pattern: re.Pattern[str]) -> Rule:
@@ -56,14 +148,30 @@ def _command(anchors: tuple[str, ...], pattern: re.Pattern[str]) -> Rule:
     return Rule(anchors, look)
 
 
+def _look_identified(text: str, start: int, end: int) -> Found | None:
+    """``IDENTIFIED BY 'word'``; in a sentence, things are identified by a name."""
+    found = _IDENTIFIED.match(text, end) if _WORD.match(text, start) else None
+    if found is None or is_placeholder(found["word"]):
+        return None
+    if text[start].islower() and found["word"].isalpha() and is_wordlike(found["word"]):
+        return None
+    return Found(*found.span("word"), "password")
+
+
 RULES = (
     Rule(("-u", "--user", "--proxy-user"), _look_user),
-    _command(("mysql", "mariadb"), _MYSQL),
-    _command(("sshpass",), _SSHPASS),
-    _command(("redis-cli",), _REDIS),
-    _command(("docker login",), _DOCKER),
+    Rule(("-b ", "-b'", '-b"', "-b\\", "--cookie"), _look_cookies),
+    _option(("mysql", "mariadb"), "-p", glued=True),
+    _option(("sshpass",), "-p"),
+    _option(("redis-cli",), "-a"),
+    _option(("docker login", "podman login", "helm registry login"), "-p"),
+    _option(("sqlcmd", "mosquitto_pub", "mosquitto_sub"), "-P"),
+    _option(("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd"), "-w"),
+    _option(("mongosh", "mongodump", "mongorestore"), "-p"),
+    _option(("keytool",), "-(?:store|key)pass"),
+    Rule(("htpasswd",), _look_htpasswd),
     _command(("-pass pass:", "-passin pass:", "-passout pass:"), _PASS),
     _command(("auth=(", "HTTPBasicAuth("), _PAIR),
     Rule(("sudo -S",), _look_sudo),
-    _command(("IDENTIFIED BY", "identified by"), _IDENTIFIED),
+    Rule(("IDENTIFIED BY", "identified by"), _look_identified),
 )

@@ -17,10 +17,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from ahocorasick_rs import AhoCorasick, Implementation
 
 from agenttrace.masking import addresses, assignments, commands, forms, headers, vendors
+from agenttrace.masking.colours import COLOURS, without_colours
 from agenttrace.masking.rule import MARKER, Found, Rule
 
 #: Where two rules find the same secret, the first names it.
@@ -32,15 +34,30 @@ RULES: tuple[Rule, ...] = (
     *commands.RULES,
     *assignments.RULES,
 )
-_ANCHORS = [(anchor, number) for number, rule in enumerate(RULES) for anchor in rule.anchors]
+
+
+def _sign(*anchors: str) -> Rule:
+    """A rule that finds nothing: that one of its anchors stands somewhere is enough."""
+    return Rule(anchors, lambda _text, _start, _end: None)
+
+
+_SIGNS = range(len(RULES), len(RULES) + 3)
+#: Markers; colours; letters of names that JSON need not escape.
+_MARKED, _COLOURED, _ESCAPED = _SIGNS
+_ALL = (*RULES, _sign("[masked:"), _sign(*COLOURS), _sign("\\u004", "\\u005", "\\u006", "\\u007"))
+_ANCHORS = [(anchor, number) for number, rule in enumerate(_ALL) for anchor in rule.anchors]
 _RULE_OF = [number for _, number in _ANCHORS]
-_LOOKS = [rule.look for rule in RULES]
+_LOOKS = [rule.look for rule in _ALL]
 _AUTOMATON = AhoCorasick([anchor for anchor, _ in _ANCHORS], implementation=Implementation.DFA)
 #: No secret is shorter together with what gives it away.
 _SHORTEST = 8
 _LONGEST = max(len(anchor) for anchor, _ in _ANCHORS)
 _PART_CHARS = 1 << 20
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+#: The number of an anchor, where it begins, where it ends.
+Hits: TypeAlias = "Iterable[tuple[int, int, int]]"
 
 
 class Markers:
@@ -64,12 +81,31 @@ class Markers:
         return before if before >= 0 and place < self._ends[before] else None
 
 
-def secrets(text: str) -> list[Found]:
+def hits_of(text: str) -> Hits:
+    """Where anchors stand: the number of each, and its place. Without any, there is nothing to mask."""
+    if len(text) < _SHORTEST:
+        return ()
+    return _hits_of_part(text) if len(text) <= _PART_CHARS else _hits_of_parts(text)
+
+
+def secrets(text: str, hits: Hits | None = None) -> list[Found]:
     """What the rules find; of secrets that begin at the same place the longest, then the best known, comes first."""
-    hits = _hits(text)
+    hits = hits_of(text) if hits is None else hits
     if not hits:
         return []
-    markers = Markers(text)
+    # Of a long text, the anchors are not all known at once.
+    said = {_RULE_OF[anchor] for anchor, _, _ in hits} if isinstance(hits, list) else _SIGNS
+    found = _looked_at(text, hits, Markers(text if _MARKED in said else ""))
+    if _COLOURED not in said:
+        return found
+    # What begins behind a colour may be in the middle of a word without it, so both are looked at.
+    plain = without_colours(text)
+    more = _looked_at(plain.text, hits_of(plain.text), Markers(plain.text))
+    uncoloured = [Found(*plain.origin(start, end), kind) for start, end, kind in more]
+    return sorted([*found, *uncoloured], key=lambda each: (each.start, -each.end))
+
+
+def _looked_at(text: str, hits: Hits, markers: Markers) -> list[Found]:
     found: list[tuple[int, int, int, Found]] = []
     last: dict[int, Found] = {}
     for anchor, start, end in hits:
@@ -83,13 +119,6 @@ def secrets(text: str) -> list[Found]:
             last[number] = secret
             found.append((secret.start, -secret.end, number, secret))
     return [secret for *_, secret in sorted(found)]
-
-
-def _hits(text: str) -> Iterable[tuple[int, int, int]]:
-    """Where anchors stand: the number of each, and its place."""
-    if len(text) < _SHORTEST:
-        return ()
-    return _hits_of_part(text) if len(text) <= _PART_CHARS else _hits_of_parts(text)
 
 
 def _hits_of_parts(text: str) -> Iterator[tuple[int, int, int]]:

@@ -17,6 +17,8 @@ _JWT = re.compile(rf"(?:(?<!{_PART})|{ESCAPED})eyJ{_PART}{{8,}}+\.eyJ{_PART}{{8,
 _BEGIN = "-----BEGIN"
 _PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_END_BEHIND = re.compile(rf"(?:\s|\\[nrt\"])*+{_END.pattern}")
+_BETWEEN_ROWS = " \t\r\n\"'`+>|,\u2192\\"
 #: The longest of the usual keys, with line numbers and escapes.
 _KEY_CHARS = 32_768
 _ROW = re.compile(r"[A-Za-z0-9+/]{40}")
@@ -30,6 +32,13 @@ _CUT_OFF = re.compile(
     """,
     re.VERBOSE,
 )
+#: The same read backwards, from the last line of a key whose first line is missing.
+_BACKWARDS = re.compile(
+    r"(?:(?:[\s\"'`+>|,\u2192\\]|[nrt](?=\\))*+(?:[A-Za-z0-9+/=]{16,}+|=++[A-Za-z0-9+/]{1,15}+|[0-9]{1,6}+(?=[\s\"'>|]|\Z)))*+"
+)
+#: How the body of a private key begins in base64: PKCS #8 and #1, elliptic curves, Ed25519, OpenSSH.
+_BODY = re.compile(r"(?:(?<![A-Za-z0-9+/])|ESCAPED)[A-Za-z0-9+/]{40,}+".replace("ESCAPED", ESCAPED))
+_BODIES = (b"\x02\x01\x00", b"\x02\x01\x01")
 _ENCODED = re.compile(rf"(?:(?<![A-Za-z0-9+/])|{ESCAPED})[A-Za-z0-9+/]{{64,}}+={{0,2}}")
 _TELEGRAM = re.compile(r"AA(?!x{8})[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])")
 _NUMBER_BEFORE = re.compile(r"(?<![0-9])(?:(?<=\\u)[0-9]{4})?([0-9]{8,10})$")
@@ -64,6 +73,41 @@ def _look_key(text: str, start: int, end: int) -> Found | None:
     if rest is None or not _ROW.search(rest.group()):
         return None
     return Found(start, rest.end(), "private-key")
+
+
+def _look_end(text: str, start: int, end: int) -> Found | None:
+    """The last line of a key whose first line was cut off."""
+    closing = _END.match(text, start)
+    if closing is None:
+        return None
+    size = 256
+    while True:
+        head = text[max(0, start - size) : start][::-1]
+        rows = _BACKWARDS.match(head)
+        read = rows.end() if rows else 0
+        # What was read belongs to this key alone, so all keys together are read a few times at most.
+        if read < size // 2 or size >= _KEY_CHARS or size >= start:
+            break
+        size *= 2
+    begin = start - len(head[:read].rstrip(_BETWEEN_ROWS))
+    return Found(begin, closing.end(), "private-key") if _ROW.search(text, begin, start) else None
+
+
+def _look_body(text: str, start: int, end: int) -> Found | None:
+    """Rows of base64 that begin as private keys do, without the lines around them."""
+    if not _BODY.match(text, start):
+        return None
+    told = base64.b64decode(text[start : start + 16])
+    if not told.startswith(b"openssh") and told[_header_bytes(told) :][:3] not in _BODIES:
+        return None
+    rest = _CUT_OFF.match(text, start, start + _KEY_CHARS)
+    closing = rest and _END_BEHIND.match(text, rest.end())
+    return Found(start, closing.end() if closing else rest.end(), "private-key") if rest else None
+
+
+def _header_bytes(told: bytes) -> int:
+    """How long the header of a sequence is in DER: its kind, and its length."""
+    return 2 + (told[1] & 0x7F if told[1] & 0x80 else 0)
 
 
 def _look_encoded_key(text: str, start: int, end: int) -> Found | None:
@@ -109,6 +153,8 @@ _NUMBERS = tuple(base64.b64encode(f"{number}0".encode())[:3].decode() for number
 RULES = (
     Rule(("eyJ",), _look_jwt),
     Rule((_BEGIN,), _look_key),
+    Rule(("-----END",), _look_end),
+    Rule(("MII", "MIG", "MHcC", "MC4C", "MFMC", "b3BlbnNzaC1rZXkt"), _look_body),
     Rule((base64.b64encode(_BEGIN.encode())[:13].decode(),), _look_encoded_key),
     Rule((":AA",), _look_telegram),
     Rule(_NUMBERS, _look_discord),

@@ -6,6 +6,7 @@ import re
 
 from agenttrace.masking.rule import LEFT, Found, Rule
 from agenttrace.masking.values import Doubt, Place, is_basic, is_placeholder, is_secret, looks_random
+from agenttrace.masking.words import is_wordlike
 
 _CREDENTIALS = r"[A-Za-z0-9._~+/=:|%-]"
 #: ``Authorization: Bearer abc``, ``"Authorization": "Basic abc"``, ``headers["Authorization"] = 'token abc'``.
@@ -21,7 +22,7 @@ _SCHEME = re.compile(rf"[ \t]{{1,8}}+(?P<value>{_CREDENTIALS}{{6,128}}+)")
 _REST = re.compile(rf"{_CREDENTIALS}*+")
 _COOKIE = re.compile(
     r"""
-    \\{0,7}+["'`]?+ \]?+ [ \t]{0,8}+ (?:[:=,]|(?<=[ \t]))[ \t]{0,8}+ (?:\\{0,7}+["'`])?+
+    \\{0,7}+["'`]?+ \]?+ [ \t]{0,8}+ (?:(?P<sign>[:=,])|(?<=[ \t]))[ \t]{0,8}+ (?:\\{0,7}+["'`])?+
     (?P<first>[\w.-]{1,64}+=(?P<value>[^\s;,"'`\\]{4,128}+))
     """,
     re.VERBOSE,
@@ -68,7 +69,11 @@ def _value(text: str, found: re.Match[str], kind: str) -> Found:
 
 def _look_cookie(text: str, start: int, end: int) -> Found | None:
     found = _COOKIE.match(text, end)
-    if found is None or not looks_random(found["value"]) or is_placeholder(found["value"]):
+    if found is None:
+        return None
+    value = found["value"]
+    made_up = looks_random(value) or (found["sign"] != "," and len(value) >= 8 and not is_wordlike(value, certain=True))
+    if not made_up or is_placeholder(value):
         return None
     further = _FURTHER_COOKIES.match(text, found.end())
     end = further.end() if further else found.end()

@@ -11,6 +11,8 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
+from agenttrace.masking.words import is_wordlike
+
 #: Longer ones are judged by their beginning.
 _ENOUGH = 512
 
@@ -22,10 +24,12 @@ class Doubt(Enum):
     PASSWORD = 1
     #: ``api_key``, ``client_secret``, ``access_token``.
     SECRET = 2
-    #: ``token``, ``deploy_key``: often secrets, often not.
+    #: ``token``, ``auth``, ``cookie``: secrets, unless the value is a word.
     TOKEN = 3
+    #: ``layout_key``, ``parse_token``: names with a word before them that says nothing.
+    UNSURE = 4
     #: ``key``, which is mostly that of a dictionary.
-    KEY = 4
+    KEY = 5
 
 
 class Place(NamedTuple):
@@ -51,37 +55,62 @@ token key apikey credential credentials authorization bearer basic jwt auth user
 _WORDS = frozenset(_WORDS_TEXT.split())
 _PLACEHOLDER = re.compile(
     r"""
-    [$][A-Za-z_{(].*                              # $TOKEN, ${TOKEN}, ${{ secrets.X }}, $(cat file)
+    [$][A-Za-z_][A-Za-z0-9_]*+(?:[^A-Za-z0-9].*)? | [$][{(].*  # $TOKEN, ${TOKEN}, ${{ secrets.X }}, $(cat file)
     | %[A-Za-z_][A-Za-z0-9_]*% | %[sdrv] | %\(.*  # %TOKEN%, %s, %(token)s
     | [#]\{.* | @[A-Za-z_]+@ | [:&*][A-Za-z_]+    # #{token}, @TOKEN@, :token, &token
     | <.*> | \{.*\} | \[.*\] | \(.*\) | [<{\[(][A-Za-z_ ]*   # <your key>, {token}, [REDACTED], also cut off
-    | [xX*.\u2022\u2026_?#=-]+                     # xxx, ***, ...
+    | [xX*.\u2022\u2026_?#=-]+ | (?P<same>.)(?P=same)+  # xxx, ***, ..., 00000000
     | .{0,12}(?:x{4}|X{4}|[*]{3}|[.]{3}|\u2026|\u2022{3}).{0,12}    # sk-xxxx, abc...xyz
     | (?:data|sha1|sha224|sha256|sha384|sha512|md5|arn|urn|file|env|vault|op):.*
     | [a-zA-Z][a-zA-Z0-9+.-]*+://.*               # addresses have rules of their own
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: Something that is put in when a program runs: f"{prefix}-{key}", "Bearer ${TOKEN}". A marker is one as well.
-_TEMPLATE = re.compile(r"\$\{|\$\(|\{\{|\{[A-Za-z_][A-Za-z0-9_.()\[\]]*+\}|%\([a-z_]++\)s|%s|<[a-z_ -]++>|\[masked:")
+#: Something that is put in when a program runs: f"{prefix}-{key}", "Bearer ${TOKEN}".
+_TEMPLATE = re.compile(
+    r"""
+      \$\{[A-Za-z_][\w.:?/+ -]*+\} | \$\([a-z][^()]*+\) | \{\{[^{}]*+\}\}   # ${TOKEN}, $(cat file), {{ token }}
+    | (?:^|(?<=\s))(?:\$[({]|\{\{).*                                # the same, cut off
+    | \{[A-Z_0-9.]++\} | \{[a-z_][a-z0-9_.()\[\]]*+\} | \{[A-Za-z_][A-Za-z0-9_.()\[\]]{3,}+\}
+    | %\([a-z_]++\)s | %s(?![A-Za-z0-9]) | <[a-z_ -]++>
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 _PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\]++[\w.@+ -]++)++[/\\]*+")
 _FILE = re.compile(r"[\w./@-]+\.(?:pem|key|crt|cer|p12|pfx|json|ya?ml|toml|txt|env|ini|cfg|conf|py|js|ts|go|rs|md|sh)")
 #: self.token, settings.api_key, process.env.TOKEN: names joined by dots.
 _DOTTED = re.compile(r"[A-Za-z_$][\w$]*+(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*+)++")
+_JOINT = re.compile(r"\.|->|::|\?\.")
+#: SandboxProxySecret: what has such a word in it is the name of a type.
+_NAMED = re.compile(r"(?:Key|Token|Secret|Password|Credential|Auth|Cookie)s?(?![a-z])")
 #: get_token(), config["token"], Optional[str], also cut off at a space.
 _CALL = re.compile(r"[A-Za-z_$][\w$.]*+[(\[]|(?:self|this|cls|os|process|settings|config|args|options|env)\.[A-Za-z_]")
-_NUMBER = re.compile(r"0x[0-9A-Fa-f]{1,16}|[-+]?[0-9][0-9_.,:/%-]*+(?:[eE][-+]?[0-9]+|[a-zA-Z%]{0,3})")
+_NUMBER = re.compile(
+    r"""
+      0x[0-9A-Fa-f]{1,16}
+    | [-+]?(?:[0-9]{1,4}|[0-9]*\.[0-9]+)[eE][-+]?[0-9]{1,3}
+    | [-+]?[0-9][0-9_.,:/%-]*+(?:[munk]?s|min|h|[KMGTkm]i?[Bb]?|px|em|%)?
+    """,
+    re.VERBOSE,
+)
+#: Signs of a regular expression: classes, groups, escapes.
+_REGULAR = re.compile(r"\\[WwDdSsbB.()\[\]-]|\(\?|\[\^|\[[^\]]*(?:a-z|A-Z|0-9)|\]\{[0-9]|[\])][*+?]|\.[*+]\??[$)]")
 _TECHNICAL = re.compile(
-    r"(?:sha|md|base|utf|oauth|argon|pbkdf|bcrypt|aes|rsa|http|rfc|step|section|option|ipv|v)-?[0-9]+\.?[0-9]*", re.I
+    r"(?:[a-z]+-)*(?:sha|md|base|utf|oauth|argon|pbkdf|bcrypt|aes|rsa|http|rfc|step|section|option|ipv|v)-?[0-9]+\.?[0-9]*"
+    r"(?:-[a-z]+)*",
+    re.I,
 )
 _PLEASE = re.compile(
-    r"your|example|placeholder|change.?me|replace|insert|dummy|fake|redacted|todo|xxx|[-_ ]here$|^enter"
+    r"your|example|placeholder|change.?me|replace|insert|dummy|fake|redacted|todo|(?<![a-z0-9])x{3,}(?![a-z0-9])"
+    r"|[-_ ]here$|^enter"
     r"|^(?:[a-z]+[-_ ])*(?:password|passwd|passphrase|secret|token|key)s?(?:[-_ ][a-z0-9]+)*$",
     re.I,
 )
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _CHUNK = re.compile(r"[A-Za-z0-9]+")
 _SPACE = re.compile(r"\s")
+#: "The password of the user who signs in." in a description.
+_SENTENCE = re.compile(r"[A-Z][a-z]*(?: [\w,;:'\"`*()/-]+){3,}\.?.*", re.DOTALL)
 _CAPITALISED = re.compile(r"[A-Z][a-z]{2,}")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STRONG = re.compile(r"[0-9@!#$%^&*+=?~]")
@@ -100,49 +129,73 @@ def is_secret(value: str, doubt: Doubt, place: Place) -> bool:
     value = value[:_ENOUGH]
     if doubt is Doubt.PASSWORD:
         told = _is_phrase(value) if place.quoted and _SPACE.search(value) else _is_password(value, place)
-    elif _NUMBER.fullmatch(value):
-        told = False
-    elif place.environment and doubt is Doubt.SECRET:
-        told = True
-    elif doubt is Doubt.KEY and not place.query:
-        told = any(
-            len(chunk) >= 16 and not _HEX.fullmatch(chunk) and _is_odd(chunk, strict=True)
-            for chunk in _CHUNK.findall(value)
-        )
     else:
-        told = looks_random(value, strict=doubt is not Doubt.SECRET and not place.query)
-    if not told or (doubt is not Doubt.PASSWORD and _SPACE.search(value)):
-        return False
-    return not is_placeholder(value) and (place.quoted or not _is_program(value))
+        told = not _SPACE.search(value) and not _is_number(value, doubt) and _is_made_up(value, doubt, place)
+    return told and not is_placeholder(value) and (place.quoted or not _is_program(value))
 
 
 def _least(doubt: Doubt, place: Place) -> int:
     """How long a secret is at least."""
     if doubt is Doubt.PASSWORD:
         return 3 if place.quoted else 4
-    if doubt is Doubt.SECRET and not place.loose:
-        return 6 if place.environment else 8
-    return 8 if place.query or (place.environment and doubt is Doubt.TOKEN) else 16
+    if doubt is Doubt.SECRET and place.environment:
+        return 6
+    sure = doubt in (Doubt.SECRET, Doubt.TOKEN) and not place.loose
+    return 8 if sure or place.query else 16
+
+
+def _is_number(value: str, doubt: Doubt) -> bool:
+    """Whether it counts or measures something, or names an algorithm; eight digits behind ``client_secret`` do not."""
+    if doubt is Doubt.SECRET and value.isdigit():
+        return False
+    return bool(_NUMBER.fullmatch(value) or _TECHNICAL.fullmatch(value))
+
+
+def _is_made_up(value: str, doubt: Doubt, place: Place) -> bool:
+    """Of a key or a token: where its name says enough, whatever is no word; elsewhere only what looks random."""
+    if doubt is Doubt.KEY and not place.query:
+        return any(
+            len(chunk) >= 16 and not _HEX.fullmatch(chunk) and _is_odd(chunk, strict=True)
+            for chunk in _CHUNK.findall(value)
+        )
+    if place.environment and doubt is Doubt.SECRET:
+        return True
+    if doubt in (Doubt.UNSURE, Doubt.KEY) or place.loose:
+        return looks_random(value, strict=doubt is not Doubt.SECRET and not place.query)
+    return not is_wordlike(value, certain=value.isupper() or (doubt is Doubt.SECRET and place.quoted))
 
 
 def is_whole_secret(value: str, doubt: Doubt) -> bool:
     """The same for the field of a record, where it is certain what belongs to the name."""
     if not value.strip() or is_placeholder(value[:_ENOUGH]):
         return False
-    if doubt is Doubt.TOKEN:
+    if doubt in (Doubt.TOKEN, Doubt.UNSURE):
         # A word is a token, too, and names are keys.
-        plain = _NUMBER.fullmatch(value) or _SPACE.search(value) or not re.search(r"[0-9]", value)
-        return len(value) >= 6 and (not plain or looks_random(value))
+        if len(value) < 6 or _SPACE.search(value) or _NUMBER.fullmatch(value) or _TECHNICAL.fullmatch(value):
+            return False
+        if doubt is Doubt.UNSURE:
+            return looks_random(value, strict=True)
+        return not is_wordlike(value) or bool(re.search(r"[0-9]", value))
+    if _SENTENCE.fullmatch(value):
+        return False
     return doubt is not Doubt.KEY or is_secret(value, doubt, Place(quoted=True))
 
 
 def is_placeholder(value: str) -> bool:
     """Whether a value only stands for one, or is none: ``$TOKEN``, ``<your key>``, ``xxx``, ``None``, a path."""
-    if value.lower().rstrip("?!") in _WORDS or _PLACEHOLDER.fullmatch(value) or _TEMPLATE.search(value):
+    if value.lower().rstrip("?!") in _WORDS or _PLACEHOLDER.fullmatch(value) or "[masked:" in value:
         return True
+    if _TEMPLATE.search(value):
+        rest = _TEMPLATE.sub("", value)
+        return len(rest) < 8 or is_wordlike(rest)
     if _PATH.fullmatch(value) or _FILE.fullmatch(value):
         return not looks_random(value, strict=True)
     return bool(_PLEASE.search(value)) and not looks_random(value)
+
+
+def is_regular(value: str) -> bool:
+    """Whether it is a regular expression, which names such as ``IPV4_PAT`` and ``token`` hold as well."""
+    return len(_REGULAR.findall(value)) > 1 or value.startswith("[")
 
 
 def looks_random(value: str, *, strict: bool = False) -> bool:
@@ -153,6 +206,14 @@ def looks_random(value: str, *, strict: bool = False) -> bool:
     if not strict and len(value) >= 16 and len(_SYMBOL.findall(value)) >= 4:
         return True
     return "0" in shape and _turns(shape) >= max(5, len(value) // 5)
+
+
+def is_garbled(value: str) -> bool:
+    """Whether letters, capitals, digits and signs change so often that no program would be written like this."""
+    if len(value) < 8:
+        return False
+    kinds = (any(map(str.islower, value)), any(map(str.isupper, value)), any(map(str.isdigit, value)))
+    return sum(kinds) + bool(_SYMBOL.search(value)) >= 3 and 7 * len(_PIECE.findall(value)) >= 2 * len(value)
 
 
 def _is_odd(chunk: str, *, strict: bool) -> bool:
@@ -184,7 +245,25 @@ def _turns(shape: str) -> int:
 
 
 def _is_program(value: str) -> bool:
-    return bool(_CALL.match(value)) or (bool(_DOTTED.fullmatch(value)) and not looks_random(value, strict=True))
+    call = _CALL.match(value)
+    name = call.group().rstrip("([") if call else value
+    if call and len(name) < 3:
+        return not is_garbled(value)
+    if not call and not _DOTTED.fullmatch(name):
+        return name.isalnum() and _names_a_type(name)
+    return all(map(_is_identifier, _JOINT.split(name)))
+
+
+def _is_identifier(name: str) -> bool:
+    """``snake_case``, ``NAME``, ``apiKey``: words, and no capitals in the middle of them."""
+    if name.islower() or name.isupper() or name.istitle():
+        return len(name) < 8 or not looks_random(name, strict=True)
+    pieces = _PIECE.findall(name)
+    return (sum(map(len, pieces)) >= 3 * len(pieces) and is_wordlike(name)) or _names_a_type(name)
+
+
+def _names_a_type(name: str) -> bool:
+    return _NAMED.search(name) is not None and 2 * len(name) >= 5 * len(_PIECE.findall(name))
 
 
 def _is_password(value: str, place: Place) -> bool:
@@ -194,10 +273,13 @@ def _is_password(value: str, place: Place) -> bool:
         return looks_random(value)
     if value.isdigit() or place.environment:
         return True
+    if _NUMBER.fullmatch(value):
+        return place.quoted
     if value.replace("_", "").isalpha():
         # A word: chosen by somebody where it stands in quotation marks, elsewhere part of a sentence.
-        return place.quoted and value.isascii() and value.islower()
-    return place.quoted or (bool(_STRONG.search(value)) and not _NUMBER.fullmatch(value))
+        chosen = place.query or (place.quoted and (value.islower() or (value.isupper() and "_" not in value)))
+        return value.isascii() and (chosen or not is_wordlike(value, certain=value.isupper()))
+    return place.quoted or bool(_STRONG.search(value)) or not is_wordlike(value)
 
 
 def _is_phrase(value: str) -> bool:
