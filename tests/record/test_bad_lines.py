@@ -191,7 +191,7 @@ def test_the_sum_of_all_responses_fits(tmp_path: Path) -> None:
     (tmp_path / "logs" / "a.jsonl").write_text("\n".join(lines) + "\n")
     assert record(tmp_path, batch_lines=700).recorded == 2000
     (row,) = stored(tmp_path)["usage_rollup"]
-    assert row[3] == 2000
+    assert row[4] == 2000
     assert 2000 * 2**32 in row
 
 

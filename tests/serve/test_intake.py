@@ -19,6 +19,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from agenttrace.serve.intake import span_log
 from agenttrace.serve.intake.body import MOST_BYTES
 from agenttrace.serve.intake.span_log import log_directory
+from console_login import login_headers
 from serve.intake_rig import JSON, NOW, PROTOBUF, SECOND, Intake, as_json, intake, record, request, rows, span
 
 TOKEN = "a token that programs elsewhere know"
@@ -576,7 +577,7 @@ def test_a_long_resource_is_shown_whole(run: Run) -> None:
         assert stored == [(1,)]
         for number in (1, 2, 3):
             url = f"{server.url}/api/v1/sessions/s/spans/{number:016x}"
-            async with server.http.get(url) as response:
+            async with server.http.get(url, headers=login_headers(server.settings.home)) as response:
                 shown = (await response.json())["attributes"]
             assert shown["otlp.resource"]["service.name"] == "shop"
             assert shown["otlp.resource"]["host"].startswith("h" * 2000)

@@ -202,6 +202,8 @@ def test_the_document_describes_every_endpoint(home: Path, database_url: str) ->
             "/api/internal/ai/jobs/{job_id}",
             "/api/internal/ai/jobs/{job_id}/cancel",
             "/api/internal/ai/jobs/{job_id}/rerun",
+            "/api/internal/ai/cache",
+            "/api/internal/ai/clues",
             CHAT,
             "/healthz",
             "/readyz",

@@ -33,6 +33,7 @@ ROWS_KEPT = 7 * DAY
 INDEX_REBUILT_AFTER = 7 * DAY
 _FILES_IN_A_PIECE = 200
 _REPORT = "maintenance"
+_UNSWEPT = "maintenance_unswept"
 
 _MARK_GONE = "UPDATE file_offsets SET gone_at = ? WHERE file_id = ? AND gone_at IS NULL"
 #: A file of which lines are stored or in quarantine keeps its row: the row says what those lines mean.
@@ -121,9 +122,12 @@ def stored_report(connection: sqlite3.Connection) -> Report:
 
 
 def _store(connection: sqlite3.Connection, report: Report) -> None:
+    _note(connection, _REPORT, msgspec.json.encode(report).decode())
+
+
+def _note(connection: sqlite3.Connection, key: str, value: str) -> None:
     with transaction(connection):
-        value = msgspec.json.encode(report).decode()
-        connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_REPORT, value))
+        connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
 
 
 # -- retention ------------------------------------------------------------------------------------------------
@@ -132,21 +136,23 @@ def _store(connection: sqlite3.Connection, report: Report) -> None:
 def _retention(
     connection: sqlite3.Connection, settings: Settings, cutoff: float, now: float, report: Report
 ) -> Iterator[bool]:
-    pruned = False
     for number in pruning.old_sessions(connection, cutoff):
+        # Before anything is removed: a run that is interrupted leaves raw lines to be swept by the next one.
+        _note(connection, _UNSWEPT, str(now))
         spans, events = pruning.prune_session(connection, number)
         report.sessions, report.spans, report.events = report.sessions + 1, report.spans + spans, report.events + events
         search_index.mark_stale(connection, now)
-        pruned = True
         yield True
     pruning.forget_quarantined(connection, cutoff)
     yield False
     report.log_files += own_logs.remove_recorded(connection, settings.home, cutoff)
     yield False
-    if pruned:
+    if connection.execute("SELECT 1 FROM meta WHERE key = ?", (_UNSWEPT,)).fetchone() is not None:
         for _, size in pruning.sweep(connection):
             report.bytes += size
             yield False
+        with transaction(connection):
+            connection.execute("DELETE FROM meta WHERE key = ?", (_UNSWEPT,))
     _store(connection, report)
 
 
