@@ -314,4 +314,4 @@ def test_every_change_asks_for_an_admin_itself(server: Running) -> None:
             if route.methods != {"GET"}:
                 assert any(dependency.call is admin for dependency in route.dependant.dependencies), route.path
                 changes += 1
-    assert changes == 12
+    assert changes == 13

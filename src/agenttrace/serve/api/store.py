@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -75,7 +76,8 @@ class TraceReader:
     def close(self) -> None:
         """Interrupt what is being asked, let the threads end and close their connections."""
         for connection in list(self._open):
-            connection.interrupt()
+            with suppress(sqlite3.ProgrammingError):  # its thread has closed it meanwhile
+                connection.interrupt()
         if shut_down(self._threads):
             while self._open:
                 self._open.pop().close()
