@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from agenttrace.model import Price, Usage
-from agenttrace.prices import MILLION, PriceTable, cost_micros, cost_numerator, displayed
+from agenttrace.price_tables import MILLION, half_up
+from agenttrace.prices import PriceTable, cost_micros, cost_numerator, displayed
 
 if TYPE_CHECKING:
     from agenttrace.config import UsageSettings
@@ -71,7 +72,7 @@ class Bill:
         """Millionths by currency, converted where the settings know a rate."""
         found: dict[str, int] = {}
         for currency, numerator in sorted(self._numerators.items()):
-            micros, shown = displayed(_rounded(numerator), currency, self._settings)
+            micros, shown = displayed(half_up(numerator, MILLION), currency, self._settings)
             found[shown] = found.get(shown, 0) + micros
         return found
 
@@ -109,11 +110,6 @@ class Bill:
             "estimated_requests": self.estimated,
             "folded_copies": self.copies,
         }
-
-
-def _rounded(numerator: int) -> int:
-    """Half up, once."""
-    return (2 * numerator + MILLION) // (2 * MILLION)
 
 
 class Cashier:

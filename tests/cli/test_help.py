@@ -24,6 +24,7 @@ COMMANDS = (
     "sessions",
     "show",
     "usage",
+    "prices",
     "tail",
     "search",
     "mcp",
@@ -56,6 +57,7 @@ GROUPS = {
     "runs": ("list", "show"),
     "breakers": ("list", "open", "close"),
     "cache": ("list", "show", "invalidate"),
+    "prices": ("list", "show", "check", "update", "reset"),
     "user": ("add", "list", "remove", "password", "role", "audit"),
 }
 

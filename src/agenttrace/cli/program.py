@@ -21,6 +21,7 @@ from agenttrace.cli import (
     jobs,
     mcp,
     output,
+    prices,
     prune,
     quarantine,
     record,
@@ -113,6 +114,7 @@ _add_group(_START, "service", service.app, "Have recording start with the machin
 _add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
 _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
+_add_group(_LOOK, "prices", prices.app, "What models cost, and where that is from.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)
 _add(_LOOK, "search", search.search, search.EPILOG)
 _add(_LOOK, "mcp", mcp.mcp, mcp.EPILOG)

@@ -17,6 +17,7 @@ def all_checks(settings: Settings) -> Iterator[checks.Check]:
 
     yield from checks.machine()
     yield checks.settings_in_use(settings)
+    yield checks.prices(settings)
     yield from checks.data_directory(settings)
     yield from checks.store(settings)
     yield from checks.recorder(settings)

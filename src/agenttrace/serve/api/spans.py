@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.costing import Cashier, cost_of, price_of
 from agenttrace.model import Price, Session
-from agenttrace.prices import MILLION
+from agenttrace.price_tables import MILLION
 from agenttrace.record.contents import Said, attributes_of
 from agenttrace.record.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import Cursor, Limit, answer, from_cursor, shaped, to_cursor
