@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttrace.model import Price, Usage
 from agenttrace.price_tables import MILLION, half_up
-from agenttrace.prices import PriceTable, cost_micros, cost_numerator, displayed
+from agenttrace.prices import PriceTable, applied, cost_micros, cost_numerator, displayed
 
 if TYPE_CHECKING:
     from agenttrace.config import UsageSettings
@@ -146,11 +146,17 @@ def price_of(row: SpanRow, prices: PriceTable) -> Price | None:
     return prices.price(row.billed_model or "", row.day or "", row.variant or "")
 
 
+def terms_of(row: SpanRow, prices: PriceTable) -> tuple[int | None, list[str]]:
+    """What made the price of a model call differ from the usual one: the step of its prompt, and its terms."""
+    usual = prices.price(row.billed_model or "", row.day or "")
+    return (None, []) if usual is None else applied(usual, row.variant or "")
+
+
 def cost_of(row: SpanRow, cashier: Cashier) -> tuple[float | None, str | None]:
     """What a model call cost; nothing is told where another session pays for it, or its model has no price."""
     usage = row.usage if row.counted else None
     price = price_of(row, cashier.prices)
-    if price is None or usage is None or not usage.total:
+    if price is None or usage is None or not (usage.total or usage.web_searches):
         return NO_COST
     micros, currency = displayed(cost_micros(price, usage), price.currency, cashier.settings)
     return micros / MILLION, currency

@@ -276,6 +276,9 @@ def _currency(key: str, value: object) -> str:
 def _places(key: str, value: object) -> dict[str, int]:
     if not isinstance(value, Mapping):
         raise BadPriceError(key, f"is {value!r}", f"Write a table, such as {key} = {{ us = 1.1 }}.")
+    for name in value:
+        if name in ("fast", "peak"):
+            raise BadPriceError(f"{key}.{name}", "is no place", f"Write {name} beside {key}.")
     return {name: _thousandths(f"{key}.{name}", factor) for name, factor in value.items()}
 
 

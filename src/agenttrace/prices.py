@@ -227,17 +227,26 @@ def _installed(path: Path) -> Table | None:
         return Table("", (), (problem,))
 
 
+def applied(price: Price, variant: str) -> tuple[int | None, list[str]]:
+    """Which parts of a variant a price knows: the step of its prompt, and ``fast`` or ``peak`` and the place.
+
+    Fast mode and peak hours have one price for prompts of every length.
+    """
+    terms = variant.split()
+    used = [term for term in terms if term in price.places]
+    for term, rate in ((FAST, price.fast), (PEAK, price.peak)):
+        if term in terms and rate is not None:
+            return None, [term, *used]
+    reached = next((int(term[1:]) for term in terms if re.fullmatch(r">\d{1,12}", term)), 0)
+    return max((tokens for tokens, _ in price.above if tokens <= reached), default=None), used
+
+
 def _rate(price: Price, variant: str) -> Price:
     """The price for a variant; parts of it that the price does not know change nothing."""
-    terms = variant.split()
-    step = next((int(term[1:]) for term in terms if re.fullmatch(r">\d{1,12}", term)), 0)
-    rate = price
-    if FAST in terms and price.fast is not None:
-        rate = price.fast
-    elif PEAK in terms and price.peak is not None:
-        rate = price.peak
-    else:
-        rate = next((other for tokens, other in reversed(price.above) if tokens <= step), price)
+    above, terms = applied(price, variant)
+    mode = terms[0] if terms else ""
+    other = price.fast if mode == FAST else price.peak if mode == PEAK else None
+    rate = other or dict(price.above).get(above or 0, price)
     for term in terms:
         if term in price.places:
             rate = times(rate, price.places[term])
