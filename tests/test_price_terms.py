@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise, permutations
@@ -271,12 +271,12 @@ def test_sums_are_made_anew_when_a_model_gets_peak_hours(monkeypatch: pytest.Mon
     """The name of the rules covers steps and peak hours, not amounts."""
     from agenttrace import prices
 
-    def shape_with(entry: dict[str, object]) -> str:
+    def shape_with(entry: Mapping[str, object]) -> str:
         book = prices._Book(parse_prices("m", {"input": 1, "output": 1, **entry}, source="", currency="USD"))
         monkeypatch.setattr(prices, "_shipped_book", lambda: book)
         return shape()
 
-    step = {"above": [{"tokens": 10, "input": 2, "output": 2}]}
+    step: dict[str, object] = {"above": [{"tokens": 10, "input": 2, "output": 2}]}
     plain, dearer = shape_with({}), shape_with({"input": 2})
     assert plain == dearer
     assert len({plain, shape_with({"peak": 2}), shape_with(step), shape_with(step | {"peak": 2})}) == 4
