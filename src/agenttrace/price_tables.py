@@ -70,11 +70,16 @@ def read_table(path: Path) -> Table:
         return _unusable(path.name, "is no file", "Name a file with a price table.")
     if found.st_size > _LARGEST_FILE:
         return _unusable(path.name, f"has {found.st_size:,} bytes", f"A price table has {_LARGEST_FILE:,} at most.")
+    return decode_table(path.read_bytes(), path.name)
+
+
+def decode_table(content: bytes, name: str) -> Table:
+    """The prices in the bytes of a file, and everything that is wrong with them."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        return _unusable(path.name, f"is no UTF-8 text ({error.reason} at byte {error.start})", "Save it as UTF-8.")
-    return parse_table(text, path.name)
+        return _unusable(name, f"is no UTF-8 text ({error.reason} at byte {error.start})", "Save it as UTF-8.")
+    return parse_table(text, name)
 
 
 def _unusable(place: str, problem: str, fix: str) -> Table:

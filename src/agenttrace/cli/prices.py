@@ -173,15 +173,15 @@ def check_prices(file: FileArgument, as_json: AsJson = False) -> None:
 def update_prices(file: FileArgument, as_json: AsJson = False) -> None:
     """Check a table of prices, and use it before the shipped one from now on."""
     from agenttrace.config import ensure_home
-    from agenttrace.price_tables import parse_table
+    from agenttrace.price_tables import decode_table
     from agenttrace.prices import install
 
     settings = opening.settings()
-    table = _read(file)
-    content = b"" if table.problems else file.read_bytes()
+    table, content = _read(file), b""
     if not table.problems:
-        # What is written is what was checked, even if the file changes meanwhile.
-        table = parse_table(content.decode(errors="replace"), file.name)
+        # What is written is what is checked, even if the file changes meanwhile.
+        content = file.read_bytes()
+        table = decode_table(content, file.name)
     answer = _checked(settings, file, table, as_json=False, quiet=as_json)
     ensure_home(settings)
     written = install(settings.home, content)
