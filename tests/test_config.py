@@ -25,6 +25,7 @@ from agenttrace.config import (
     load_settings,
     variable,
 )
+from agenttrace.price_tables import parse_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 
@@ -387,11 +388,15 @@ def as_documented(default: object) -> str:
 
 @pytest.mark.parametrize("page", ["configuration.md", "prices.md"])
 def test_every_documented_example_loads(home: Path, page: str) -> None:
-    """The TOML blocks of the documentation are valid settings."""
+    """The TOML blocks of the documentation are valid settings, or valid tables of prices."""
     blocks = (DOCS.parent / page).read_text(encoding="utf-8").split("```toml\n")[1:]
     assert blocks
     for block in blocks:
-        file = write(home, block.split("```")[0])
+        text = block.split("```")[0]
+        if text.startswith("version = "):
+            assert parse_table(text, page).problems == ()
+            continue
+        file = write(home, text)
         assert f"file {file}" in load_settings().origins.values()
 
 

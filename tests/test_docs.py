@@ -47,7 +47,7 @@ def _named_commands() -> list[str]:
 def _words(command: str) -> list[str]:
     """The command and, where there is one, its subcommand."""
     words = [word for word in shlex.split(command.replace("…", ""), posix=True) if re.fullmatch(r"[a-z-]+", word)]
-    return words[:2] if words[0] in ("quarantine", "service", "export") else words[:1]
+    return words[:2] if words[0] in ("quarantine", "service", "export", "prices") else words[:1]
 
 
 @pytest.mark.parametrize("command", _named_commands())

@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 
 from agenttrace.config import Settings, UsageSettings, load_settings
 from agenttrace.model import Price, Usage
-from agenttrace.prices import (
-    AMOUNTS,
-    BadPriceError,
-    PriceTable,
-    cost_micros,
-    cost_numerator,
-    displayed,
-    parse_price,
-)
+from agenttrace.price_tables import AMOUNTS, BadPriceError, parse_price
+from agenttrace.prices import PriceTable, cost_micros, cost_numerator, displayed
 
 SHIPPED = PriceTable.load(load_settings({}))
 

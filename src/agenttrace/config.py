@@ -21,7 +21,7 @@ import msgspec
 
 from agenttrace.destinations import BadDestinationError, DestinationSettings, parse_destination
 from agenttrace.model import Price
-from agenttrace.prices import BadPriceError, parse_price
+from agenttrace.price_tables import TABLE_PARTS, BadPriceError, parse_prices
 
 _MOST = 2**31 - 1
 
@@ -287,7 +287,7 @@ def load_settings(environ: Mapping[str, str] = os.environ, flags: Mapping[str, A
             values[name] = _located(name, _converted(name, raw, origin), base, environ)
             origins[name] = origin
     prices = _prices(table, file)
-    origins |= {f"prices.{price.model}": price.source for price in prices}
+    origins |= {f"prices.{price.model}": f"file {file}" for price in prices}
     destinations = _destinations(table, file, environ)
     origins |= {f"destinations.{each.name}": f"file {file}" for each in destinations}
     return _assembled(file, values, prices, origins, _tables_of_ones_own(table, file), destinations)
@@ -570,20 +570,22 @@ def _prices(table: Mapping[str, Any], file: Path) -> tuple[Price, ...]:
     entries = table.get("prices", {})
     if not isinstance(entries, dict):
         raise SettingsError(where=origin, key="prices", problem="is not a table", fix=_PRICE_EXAMPLE)
-    return tuple(_price(model, entry, origin) for model, entry in entries.items())
+    return tuple(price for model, entry in entries.items() for price in _model_prices(model, entry, origin))
 
 
-def _price(model: str, entry: object, origin: str) -> Price:
+def _model_prices(model: str, given: object, origin: str) -> tuple[Price, ...]:
     key = f'prices."{model}"'
-    if not isinstance(entry, dict):
-        raise SettingsError(where=origin, key=key, problem="is not a table", fix=_PRICE_EXAMPLE)
-    for part, value in entry.items():
-        if isinstance(value, dict):
-            # [prices.kimi-k2.5] is a table "5" inside a table "kimi-k2": the dot splits the name.
-            fix = f'Put the name of the model in quotes: [prices."{model}.{part}"].'
-            raise SettingsError(where=origin, key=f"prices.{model}.{part}", problem="is not a price", fix=fix)
+    entries = given if isinstance(given, list) else [given]
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise SettingsError(where=origin, key=key, problem="is not a table", fix=_PRICE_EXAMPLE)
+        for part, value in entry.items():
+            if isinstance(value, dict) and part not in TABLE_PARTS:
+                # [prices.kimi-k2.5] is a table "5" inside a table "kimi-k2": the dot splits the name.
+                fix = f'Put the name of the model in quotes: [prices."{model}.{part}"].'
+                raise SettingsError(where=origin, key=f"prices.{model}.{part}", problem="is not a price", fix=fix)
     try:
-        return parse_price(model, entry, source=origin)
+        return parse_prices(model, entries, source=origin)
     except BadPriceError as error:
         part = f"{key}.{error.key}" if error.key else key
         raise SettingsError(where=origin, key=part, problem=error.problem, fix=error.fix) from None

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from agenttrace.model import Price, Usage
-from agenttrace.prices import MILLION, PriceTable, cost_micros, cost_numerator, displayed
+from agenttrace.price_tables import MILLION, half_up
+from agenttrace.prices import PriceTable, applied, cost_micros, cost_numerator, displayed
 
 if TYPE_CHECKING:
     from agenttrace.config import UsageSettings
@@ -71,7 +72,7 @@ class Bill:
         """Millionths by currency, converted where the settings know a rate."""
         found: dict[str, int] = {}
         for currency, numerator in sorted(self._numerators.items()):
-            micros, shown = displayed(_rounded(numerator), currency, self._settings)
+            micros, shown = displayed(half_up(numerator, MILLION), currency, self._settings)
             found[shown] = found.get(shown, 0) + micros
         return found
 
@@ -111,11 +112,6 @@ class Bill:
         }
 
 
-def _rounded(numerator: int) -> int:
-    """Half up, once."""
-    return (2 * numerator + MILLION) // (2 * MILLION)
-
-
 class Cashier:
     """Makes bills with one price table and one set of settings."""
 
@@ -150,11 +146,17 @@ def price_of(row: SpanRow, prices: PriceTable) -> Price | None:
     return prices.price(row.billed_model or "", row.day or "", row.variant or "")
 
 
+def terms_of(row: SpanRow, prices: PriceTable) -> tuple[int | None, list[str]]:
+    """What made the price of a model call differ from the usual one: the step of its prompt, and its terms."""
+    usual = prices.price(row.billed_model or "", row.day or "")
+    return (None, []) if usual is None else applied(usual, row.variant or "")
+
+
 def cost_of(row: SpanRow, cashier: Cashier) -> tuple[float | None, str | None]:
     """What a model call cost; nothing is told where another session pays for it, or its model has no price."""
     usage = row.usage if row.counted else None
     price = price_of(row, cashier.prices)
-    if price is None or usage is None or not usage.total:
+    if price is None or usage is None or not (usage.total or usage.web_searches):
         return NO_COST
     micros, currency = displayed(cost_micros(price, usage), price.currency, cashier.settings)
     return micros / MILLION, currency

@@ -6,40 +6,30 @@ its tokens are counted as unpriced.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
+import os
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator
 from datetime import date
-from decimal import Decimal, InvalidOperation
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.model import Price, Usage
+from agenttrace.price_tables import MILLION, Problem, Table, half_up, parse_table, plain, read_table, times
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings, UsageSettings
 
-#: Prices are per million tokens, and amounts are counted in millionths: the same number, twice.
-MILLION = 1_000_000
-
-AMOUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
-#: The other parts of a price as people write it.
-_PARTS = ("web_search", "since", "above", "fast", "peak", "places", "source", "checked")
-#: Searches are priced by the thousand.
-_SEARCHES = 1_000
 #: The hours (UTC) of weekdays at which ``peak`` prices hold: DeepSeek's, the only one that has them.
 _PEAK_HOURS = frozenset({1, 2, 3, 6, 7, 8, 9})
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
 #: 1970-01-05 was a Monday.
 _FIRST_MONDAY = 4 * _DAY
 #: The terms of a response that a price may depend on, as its log tells them.
-FAST = "fast"
+FAST, PEAK = "fast", "peak"
 
 #: The file in the data directory that ``agenttrace prices update`` writes.
 FILE_NAME = "prices.toml"
@@ -68,148 +58,6 @@ _NEUTRAL_ENDING = re.compile(
 _MOST_ENDINGS = 4
 
 
-class BadPriceError(ValueError):
-    """A price that cannot be used: which part of it, what is wrong, and how to put it right."""
-
-    def __init__(self, key: str, problem: str, fix: str) -> None:
-        super().__init__(f"{key} {problem}. {fix}")
-        self.key, self.problem, self.fix = key, problem, fix
-
-
-class BadTableError(ValueError):
-    """A file of prices that cannot be used: where, what is wrong, and how to put it right."""
-
-
-def parse_prices(model: str, given: object, *, source: str, currency: str | None = None) -> tuple[Price, ...]:
-    """Read the prices of a model as people write them: one table, or a list of tables with the days they begin on."""
-    tables = _listed(given)
-    if not tables or not all(isinstance(table, Mapping) for table in tables):
-        raise BadPriceError("", "is no table", "Write one table, or a list of tables each with since.")
-    found = [parse_price(model, table, source=source, currency=currency) for table in tables]
-    days = [price.since for price in found]
-    if sorted(set(days)) != days:
-        raise BadPriceError("since", f"is {days}", "Give each price of a model another day, the earliest first.")
-    return tuple(found)
-
-
-def parse_price(model: str, table: Mapping[str, Any], *, source: str, currency: str | None = None) -> Price:
-    """Read one price as people write it, in currency units for a million tokens and for a thousand searches."""
-    fields = dict(table)
-    code = fields.pop("currency", currency)
-    if code is None:
-        raise BadPriceError("currency", "is missing", 'Name the currency, such as currency = "USD".')
-    if not isinstance(code, str) or not re.fullmatch(r"[A-Z]{3}", code):
-        raise BadPriceError("currency", f"is {code!r}", 'Give three capital letters, such as "USD" or "CNY".')
-    if "*" in model[:-1]:
-        raise BadPriceError("", "has a * inside", "A * may only stand at the end, as in kimi-k2*.")
-    _check_keys(fields)
-    amounts: dict[str, Any] = {key: _micros(key, fields[key]) for key in AMOUNTS if key in fields}
-    price = Price(
-        model=model,
-        currency=code,
-        source=_text("source", fields.get("source", source)),
-        checked=_day("checked", fields.get("checked", "")),
-        since=_day("since", fields.get("since", "")),
-        web_search=_micros("web_search", fields["web_search"]) // _SEARCHES if "web_search" in fields else None,
-        places={name: _thousandths(name, value) for name, value in _table("places", fields.get("places", {})).items()},
-        **amounts,
-    )
-    return msgspec.structs.replace(
-        price,
-        above=_steps(price, fields.get("above", [])),
-        fast=_other(price, "fast", fields["fast"]) if "fast" in fields else None,
-        peak=_other(price, "peak", fields["peak"]) if "peak" in fields else None,
-    )
-
-
-def _check_keys(fields: Mapping[str, Any], parts: Iterable[str] = _PARTS) -> None:
-    known = (*AMOUNTS, *parts)
-    for key in fields:
-        if key not in known:
-            near = difflib.get_close_matches(key, [*known, "currency"], n=1)
-            fix = f"Did you mean {near[0]}?" if near else f"The parts of a price: currency, {', '.join(known)}."
-            raise BadPriceError(key, "is not part of a price", fix)
-    for key in ("input", "output"):
-        if key not in fields:
-            raise BadPriceError(key, "is missing", f"Give the price of a million tokens, such as {key} = 2.5.")
-
-
-def _other(price: Price, key: str, given: object) -> Price:
-    """A price beside the usual one: a table of its own, or a number that multiplies the usual one."""
-    if isinstance(given, Mapping):
-        _check_keys(given, ("tokens",))
-        amounts = {name: _micros(name, given[name]) if name in given else None for name in AMOUNTS}
-        return msgspec.structs.replace(price, **amounts)
-    return times(price, _thousandths(key, given))
-
-
-def _steps(price: Price, given: object) -> tuple[tuple[int, Price], ...]:
-    fix = "Write a list of tables, such as above = [{ tokens = 200000, input = 6, output = 22.5 }]."
-    if not isinstance(given, list) or not all(isinstance(step, Mapping) for step in given):
-        raise BadPriceError("above", f"is {given!r}", fix)
-    steps = []
-    for step in given:
-        tokens = step.get("tokens")
-        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens <= 0:
-            raise BadPriceError("above", f"has tokens = {tokens!r}", fix)
-        steps.append((tokens, _other(price, "above", step)))
-    return tuple(sorted(steps, key=lambda step: step[0]))
-
-
-def times(price: Price, thousandths: int) -> Price:
-    """The price of tokens times a number; what a search costs stays."""
-    amounts = {
-        name: None if (value := getattr(price, name)) is None else _half_up(value * thousandths, 1_000)
-        for name in AMOUNTS
-    }
-    return msgspec.structs.replace(price, **amounts)
-
-
-def _table(key: str, value: object) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        raise BadPriceError(key, f"is {value!r}", f"Write a table, such as {key} = {{ us = 1.1 }}.")
-    return value
-
-
-def _text(key: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise BadPriceError(key, f"is {value!r}", "Give a text in quotes.")
-    return value
-
-
-def _day(key: str, value: object) -> str:
-    if isinstance(value, date) or value == "":
-        return str(value)
-    try:
-        return date.fromisoformat(_text(key, value)).isoformat()
-    except ValueError:
-        raise BadPriceError(key, f"is {value!r}", 'Give a day, such as "2026-08-21".') from None
-
-
-def _thousandths(key: str, value: object) -> int:
-    micros = _micros(key, value)
-    if micros % 1_000 or not 0 < micros <= 1_000 * MILLION:
-        raise BadPriceError(key, f"is {value}", "Give a number above 0 with at most three decimals.")
-    return micros // 1_000
-
-
-def _micros(key: str, value: object) -> int:
-    """``2.5`` becomes 2,500,000 millionths, without a float in between."""
-    fix = "Give a number from 0 to 1000000 with at most six decimals."
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise BadPriceError(key, f"is {value!r}, not a number", fix)
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation:
-        raise BadPriceError(key, f"is {value!r}, not a number", fix) from None
-    if not amount.is_finite() or not 0 <= amount <= MILLION:
-        raise BadPriceError(key, f"is {value}", fix)
-    micros = amount * MILLION
-    if micros != int(micros):
-        raise BadPriceError(key, f"is {value}", fix)
-    return int(micros)
-
-
 def variant_of(model: str, prompt: int, at: int, terms: str) -> str:
     """What the price of a response depends on beside model and day: ``>200000``, ``peak``, and its terms.
 
@@ -218,7 +66,7 @@ def variant_of(model: str, prompt: int, at: int, terms: str) -> str:
     steps, has_peak = _dimensions(model)
     parts = terms.split() if terms else []
     if has_peak and (at // _HOUR) % 24 in _PEAK_HOURS and ((at - _FIRST_MONDAY) // _DAY) % 7 < 5:
-        parts.append("peak")
+        parts.append(PEAK)
     for tokens in steps:
         if prompt > tokens:
             return " ".join([f">{tokens}", *sorted(parts)])
@@ -230,44 +78,94 @@ def _dimensions(model: str) -> tuple[tuple[int, ...], bool]:
     """At which lengths of a prompt a shipped price of the model changes, longest first; whether it has peak hours."""
     if len(model) > _LONGEST_NAME:
         return (), False
-    prices = _shipped_book().find(list(_names(model)))
-    steps = {tokens for price in prices for tokens, _ in price.above}
-    return tuple(sorted(steps, reverse=True)), any(price.peak for price in prices)
+    return _rules(_shipped_book().find(list(_names(model))))
+
+
+def _rules(prices: Iterable[Price]) -> tuple[tuple[int, ...], bool]:
+    """The steps of prices, the highest first, and whether one has peak hours."""
+    listed = list(prices)
+    steps = {tokens for price in listed for tokens, _ in price.above}
+    return tuple(sorted(steps, reverse=True)), any(price.peak for price in listed)
 
 
 def shape() -> str:
     """Names the rules that ``variant_of`` follows: when it changes, stored sums are made anew."""
-    steps = {price.model: [tokens for tokens, _ in price.above] for price in _shipped()[1] if price.above}
-    return hashlib.sha256(repr((sorted(steps.items()), sorted(_PEAK_HOURS))).encode()).hexdigest()[:12]
+    rules = sorted((name, *_rules(prices)) for name, prices in _shipped_book().entries() if any(_rules(prices)))
+    return hashlib.sha256(repr((rules, sorted(_PEAK_HOURS))).encode()).hexdigest()[:12]
+
+
+def without_effect(prices: Iterable[Price]) -> dict[str, list[str]]:
+    """What prices tell apart that no stored sum does, by model: steps and peak hours the shipped table has not.
+
+    Sums are kept by the rules of the shipped table alone, so that every process keeps them alike.
+    """
+    models: dict[str, list[Price]] = {}
+    for price in prices:
+        models.setdefault(price.model, []).append(price)
+    return {model: parts for model, mine in models.items() if (parts := _unknown_rules(model, mine))}
+
+
+def _unknown_rules(model: str, prices: list[Price]) -> list[str]:
+    shipped = [_rules(each) for each in _shipped_book().like(model)]
+    known = {tokens for steps, _ in shipped for tokens in steps}
+    steps, has_peak = _rules(prices)
+    found = [f"above {tokens:,} tokens" for tokens in reversed(steps) if tokens not in known]
+    return found + ([PEAK] if has_peak and not any(peak for _, peak in shipped) else [])
+
+
+class Found(NamedTuple):
+    """Under which name a model was found, and where."""
+
+    #: ``settings``, ``file`` or ``shipped``.
+    origin: str
+    #: The prices, each from its day on.
+    periods: tuple[Price, ...]
+
+
+ORIGINS = ("settings", "file", "shipped")
 
 
 class PriceTable:
     """Finds the price of a model: the user's own prices first, then those of a newer file, then the shipped table."""
 
     def __init__(
-        self, overrides: Iterable[Price], shipped: Iterable[Price], version: str, newer: Iterable[Price] = ()
+        self,
+        overrides: Iterable[Price],
+        shipped: Iterable[Price],
+        version: str,
+        newer: Iterable[Price] = (),
+        *,
+        file: Table | None = None,
     ) -> None:
-        self.version = version
+        self.shipped_version = version
         self.overrides = tuple(overrides)
         self.newer = tuple(newer)
         self.shipped = tuple(shipped)
+        #: What ``agenttrace prices update`` wrote, used or damaged.
+        self.file = file
+        self.version = version if file is None or file.problems else max(version, file.version)
         self._books = (_Book(self.overrides), _Book(self.newer), _Book(self.shipped))
-        self._found: dict[str, tuple[Price, ...]] = {}
+        self._found: dict[str, Found] = {}
         self._rates: dict[tuple[str, str, str], Price] = {}
 
     @classmethod
     def load(cls, settings: Settings) -> PriceTable:
-        """The shipped table under the file of ``agenttrace prices update`` and the user's settings."""
-        version, shipped = _shipped()
-        try:
-            newer_version, newer = read_table(settings.home / FILE_NAME)
-        except (OSError, ValueError):
-            newer_version, newer = "", ()
-        return cls(settings.prices, shipped, max(version, newer_version), newer)
+        """The shipped table under the file of ``agenttrace prices update`` and the user's settings.
+
+        A file that cannot be used counts as none: the shipped prices hold, and ``agenttrace doctor`` says so.
+        """
+        return cls.of(settings, _installed(settings.home / FILE_NAME))
+
+    @classmethod
+    def of(cls, settings: Settings, file: Table | None) -> PriceTable:
+        """The table that holds with this file, or without one."""
+        shipped = _shipped()
+        used = file if file is not None and not file.problems else None
+        return cls(settings.prices, shipped.prices, shipped.version, () if used is None else used.prices, file=file)
 
     def price(self, model: str, day: str = "", variant: str = "") -> Price | None:
         """The price of a model under whatever name a log gives it, on a day; ``None`` if nobody knows it."""
-        periods = self._periods(model)
+        periods = self.find(model).periods
         if not periods:
             return None
         if len(periods) > 1:
@@ -283,33 +181,72 @@ class PriceTable:
             rate = self._rates[key] = _rate(price, variant)
         return rate
 
-    def _periods(self, model: str) -> tuple[Price, ...]:
-        """The prices of a model, each from its day on."""
+    def find(self, model: str) -> Found:
+        """The prices of a model and where they stand; no periods: nowhere."""
         try:
             return self._found[model]
         except KeyError:
             pass
         if len(model) > _LONGEST_NAME:
-            return ()
+            return _NOWHERE
         names = list(_names(model))
-        found = next((prices for book in self._books if (prices := book.find(names))), ())
+        books = zip(ORIGINS, self._books, strict=True)
+        found = next((Found(origin, prices) for origin, book in books if (prices := book.find(names))), _NOWHERE)
         if len(self._found) >= _REMEMBERED_NAMES:
             self._found.clear()
         self._found[model] = found
         return found
 
 
+_NOWHERE = Found("", ())
+
+
+def install(home: Path, content: bytes) -> Path:
+    """Write the file that is read before the shipped table; it is there whole or not at all."""
+    target = home / FILE_NAME
+    number, fresh = tempfile.mkstemp(dir=home, prefix=f".{FILE_NAME}.")
+    try:
+        with os.fdopen(number, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(fresh, target)
+    except BaseException:
+        os.unlink(fresh)
+        raise
+    return target
+
+
+def _installed(path: Path) -> Table | None:
+    try:
+        return read_table(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        problem = Problem(path.name, f"cannot be read: {error.strerror}", "Make it readable, or write it again.")
+        return Table("", (), (problem,))
+
+
+def applied(price: Price, variant: str) -> tuple[int | None, list[str]]:
+    """Which parts of a variant a price knows: the step of its prompt, and ``fast`` or ``peak`` and the place.
+
+    Fast mode and peak hours have one price for prompts of every length.
+    """
+    terms = variant.split()
+    used = [term for term in terms if term in price.places]
+    for term, rate in ((FAST, price.fast), (PEAK, price.peak)):
+        if term in terms and rate is not None:
+            return None, [term, *used]
+    reached = next((int(term[1:]) for term in terms if re.fullmatch(r">\d{1,12}", term)), 0)
+    return max((tokens for tokens, _ in price.above if tokens <= reached), default=None), used
+
+
 def _rate(price: Price, variant: str) -> Price:
     """The price for a variant; parts of it that the price does not know change nothing."""
-    terms = variant.split()
-    step = next((int(term[1:]) for term in terms if re.fullmatch(r">\d{1,12}", term)), 0)
-    rate = price
-    if FAST in terms and price.fast is not None:
-        rate = price.fast
-    elif "peak" in terms and price.peak is not None:
-        rate = price.peak
-    else:
-        rate = next((other for tokens, other in reversed(price.above) if tokens <= step), price)
+    above, terms = applied(price, variant)
+    mode = terms[0] if terms else ""
+    other = price.fast if mode == FAST else price.peak if mode == PEAK else None
+    rate = other or dict(price.above).get(above or 0, price)
     for term in terms:
         if term in price.places:
             rate = times(rate, price.places[term])
@@ -323,12 +260,23 @@ class _Book:
         self._exact: dict[str, tuple[Price, ...]] = {}
         families: dict[str, tuple[Price, ...]] = {}
         for price in prices:
-            name = _plain(price.model)
+            name = plain(price.model)
             if name.endswith("*"):
                 families[name[:-1]] = (*families.get(name[:-1], ()), price)
             else:
                 self._exact[name] = (*self._exact.get(name, ()), price)
         self._families = sorted(families.items(), key=lambda family: -len(family[0]))
+
+    def entries(self) -> Iterator[tuple[str, tuple[Price, ...]]]:
+        """All names, those that end in ``*`` included, with their prices."""
+        yield from self._exact.items()
+        yield from ((f"{beginning}*", prices) for beginning, prices in self._families)
+
+    def like(self, model: str) -> list[tuple[Price, ...]]:
+        """The entries that a name stands for: one, or all that begin so."""
+        if not model.endswith("*"):
+            return [self.find(list(_names(model)))]
+        return [prices for name, prices in self.entries() if name.startswith(plain(model)[:-1])]
 
     def find(self, names: list[str]) -> tuple[Price, ...]:
         for name in names:
@@ -340,19 +288,13 @@ class _Book:
         return ()
 
 
-def _plain(model: str) -> str:
-    """One spelling for all: small letters, and Claude's versions with dashes as its maker writes them."""
-    name = model.strip().lower()
-    return re.sub(r"(?<=\d)\.(?=\d)", "-", name) if "claude" in name else name
-
-
 def _names(model: str) -> Iterator[str]:
     """The names a model may be listed under, the most exact first.
 
     Only what never changes the price is taken away: the provider in front, and dates and deployment marks
     behind. An unknown variant (``gpt-5-ultra``) or version (``claude-opus-4-9``) is another model.
     """
-    name = _plain(model)
+    name = plain(model)
     yield name
     name = name.rsplit("/", 1)[-1]
     yield name
@@ -366,51 +308,14 @@ def _names(model: str) -> Iterator[str]:
 
 
 @functools.cache
-def _shipped() -> tuple[str, tuple[Price, ...]]:
+def _shipped() -> Table:
     text = resources.files("agenttrace").joinpath("prices.toml").read_text(encoding="utf-8")
     return parse_table(text, "prices.toml")
 
 
 @functools.cache
 def _shipped_book() -> _Book:
-    return _Book(_shipped()[1])
-
-
-def read_table(path: Path) -> tuple[str, tuple[Price, ...]]:
-    """The version and the prices of a file in the form of the shipped table."""
-    return parse_table(path.read_text(encoding="utf-8"), path.name)
-
-
-def parse_table(text: str, name: str) -> tuple[str, tuple[Price, ...]]:
-    """The version and the prices of a table; a ``BadTableError`` says where it is wrong."""
-    try:
-        table = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
-        raise BadTableError(f"{name} is no TOML: {error}") from error
-    version = table.pop("version", None)
-    if not isinstance(version, str) or not version:
-        raise BadTableError(f'{name} has no version. Its first line is one, such as version = "2026-11".')
-    found: list[Price] = []
-    for vendor, block in table.items():
-        if not isinstance(block, dict) or not isinstance(block.get("models"), dict):
-            raise BadTableError(f"{name}: [{vendor}] has no table [{vendor}.models].")
-        found += _vendor(block, f"{name} {version}, {vendor}", f"{name}: {vendor}")
-    return version, tuple(found)
-
-
-def _vendor(block: Mapping[str, Any], source: str, place: str) -> Iterator[Price]:
-    """What the vendor's block says beside its models holds for each of them."""
-    shared = {key: block[key] for key in ("checked", "web_search", "places") if key in block}
-    for model, given in block["models"].items():
-        tables = [shared | table if isinstance(table, dict) else table for table in _listed(given)]
-        try:
-            yield from parse_prices(model, tables, source=source, currency=block.get("currency"))
-        except BadPriceError as error:
-            raise BadTableError(f"{place}, {model}: {error}") from error
-
-
-def _listed(given: object) -> list[Any]:
-    return given if isinstance(given, list) else [given]
+    return _Book(_shipped().prices)
 
 
 def cost_numerator(price: Price, usage: Usage) -> int:
@@ -436,7 +341,7 @@ def cost_micros(price: Price, usage: Usage) -> int:
     >>> cost_micros(opus, Usage(input_tokens=1000, output_tokens=200))
     10000
     """
-    return _half_up(cost_numerator(price, usage), MILLION)
+    return half_up(cost_numerator(price, usage), MILLION)
 
 
 def displayed(micros: int, currency: str, usage: UsageSettings) -> tuple[int, str]:
@@ -446,9 +351,5 @@ def displayed(micros: int, currency: str, usage: UsageSettings) -> tuple[int, st
         return micros, currency
     yuan, dollars = rate.as_integer_ratio()
     if wanted == "CNY":
-        return _half_up(micros * yuan, dollars), wanted
-    return _half_up(micros * dollars, yuan), wanted
-
-
-def _half_up(numerator: int, denominator: int) -> int:
-    return (2 * numerator + denominator) // (2 * denominator)
+        return half_up(micros * yuan, dollars), wanted
+    return half_up(micros * dollars, yuan), wanted

@@ -25,6 +25,7 @@ COMMANDS = (
     "sessions",
     "show",
     "usage",
+    "prices",
     "tail",
     "search",
     "mcp",
@@ -58,6 +59,7 @@ GROUPS = {
     "breakers": ("list", "open", "close"),
     "cache": ("list", "show", "invalidate"),
     "token": ("create", "list", "revoke", "chat"),
+    "prices": ("list", "show", "check", "update", "reset"),
     "user": ("add", "list", "remove", "password", "role", "audit"),
 }
 

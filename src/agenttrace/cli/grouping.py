@@ -19,12 +19,24 @@ class ListFirst(TyperGroup):
         first = args[0] if args else ""
         if not args or (first.startswith("-") and first not in _HELP):
             args = [self.first, *args]
-        elif first.isdecimal() and "show" in self.commands:
+        elif self.names_one(first) and "show" in self.commands:
             args = ["show", *args]
         return super().parse_args(ctx, args)
+
+    def names_one(self, word: str) -> bool:
+        """Whether a first word is no command but one of the things listed."""
+        return word.isdecimal()
 
 
 class StatusFirst(ListFirst):
     """``export`` is ``export status``."""
 
     first = "status"
+
+
+class NameFirst(ListFirst):
+    """``prices claude-opus-5`` is ``prices show claude-opus-5``: whatever is no command is a name."""
+
+    def names_one(self, word: str) -> bool:
+        """Whether a first word is no command but one of the things listed."""
+        return word not in self.commands and not word.startswith("-")

@@ -22,6 +22,7 @@ from agenttrace.cli import (
     mcp,
     open,  # noqa: A004 - the command is called so
     output,
+    prices,
     prune,
     quarantine,
     record,
@@ -117,6 +118,7 @@ _add_group(_START, "service", service.app, "Have recording start with the machin
 _add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
 _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
+_add_group(_LOOK, "prices", prices.app, "What models cost, and where that is from.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)
 _add(_LOOK, "search", search.search, search.EPILOG)
 _add(_LOOK, "mcp", mcp.mcp, mcp.EPILOG)

@@ -21,7 +21,8 @@ from agenttrace.export.ledger import Entry
 from agenttrace.export.span import ExportSession, ExportSpan, Text, TextKind
 from agenttrace.export.traces import SessionTraces, digest_of
 from agenttrace.model import Session, Usage
-from agenttrace.prices import MILLION, cost_micros
+from agenttrace.price_tables import MILLION
+from agenttrace.prices import cost_micros
 from agenttrace.redaction import redacted, redacted_session
 from agenttrace.store.reading import sessions_by_number
 from agenttrace.store.span_rows import SpanRow, some_rows

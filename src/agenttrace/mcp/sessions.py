@@ -13,7 +13,7 @@ from agenttrace.mcp.naming import agent_named, like, moment_of, name_of, short_t
 from agenttrace.mcp.past import Look
 from agenttrace.mcp.tool import DATA_NOTE, Agent, Answer, Arguments, Cursor, Project, Since, Tool, Until, most
 from agenttrace.model import Session
-from agenttrace.prices import MILLION
+from agenttrace.price_tables import MILLION
 from agenttrace.store.reading import sessions_by_number, usage_by_session
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import MICROS

@@ -15,7 +15,7 @@ import msgspec
 from agenttrace import ids
 from agenttrace.model import Span, Usage
 from agenttrace.record import acts as a
-from agenttrace.store.ledger import UNKNOWN_MODEL, named_model, weight
+from agenttrace.store.ledger import UNKNOWN_MODEL, joined_terms, named_model, weight
 from agenttrace.store.totals import Told
 
 #: How many model calls and unanswered tool calls a stream remembers, so that late lines find them.
@@ -548,7 +548,7 @@ class Folder:
             return
         fact.copies += 1 + told.copies
         fact.at = min(fact.at, told.at)
-        fact.terms = max(fact.terms, told.terms)
+        fact.terms = joined_terms(fact.terms, told.terms)
         if (told.usage, told.estimated, told.model) == (fact.usage, fact.estimated, fact.model):
             return  # as on nearly every line of a response but the first
         fact.model = named_model(told.model, fact.model)

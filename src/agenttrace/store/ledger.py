@@ -118,6 +118,13 @@ def named_model(one: str, other: str) -> str:
     return max(one, other)
 
 
+def joined_terms(one: str, other: str) -> str:
+    """The terms of two mentions of one response: the first lines of a stream do not tell all of them yet."""
+    if one == other or not other:
+        return one
+    return " ".join(sorted({*one.split(), *other.split()}))
+
+
 def _tokens(usage: Usage) -> tuple[int, ...]:
     return (
         usage.input_tokens,
@@ -266,8 +273,7 @@ def _merge(known: _Entry | None, claim: Claim, rank: _StoredRanks, day_of: Calla
     session, at, day, model, estimated, copies, terms, _, tokens = known
     if _weight(_tokens(claim.usage), claim.estimated) > _weight(tokens, bool(estimated)):
         estimated, tokens = int(claim.estimated), _tokens(claim.usage)
-    # Copies may not tell them; two that differ never depend on the order.
-    terms = max(terms, claim.terms)
+    terms = joined_terms(terms, claim.terms)
     if claim.session != session and rank(claim.session) < rank(session):
         session = claim.session
     if claim.at < at:

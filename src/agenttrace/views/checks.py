@@ -83,6 +83,22 @@ def settings_in_use(settings: Settings) -> Check:
     return Check("settings", "ok", "; ".join(changed) or "all default")
 
 
+def prices(settings: Settings) -> Check:
+    """Which price table is used, and what of the user's own prices has no effect."""
+    from agenttrace.prices import PriceTable, without_effect
+    from agenttrace.views.prices import file_trouble, tables_used
+
+    table = PriceTable.load(settings)
+    trouble = file_trouble(table)
+    if trouble is not None:
+        return Check("prices", "warn", *trouble)
+    idle = without_effect((*table.overrides, *table.newer))
+    if idle:
+        told = "; ".join(f"{model}: {', '.join(parts)}" for model, parts in idle.items())
+        return Check("prices", "warn", f"without effect: {told}", "Remove these parts: see docs/prices.md.")
+    return Check("prices", "ok", tables_used(table))
+
+
 # -- the data directory ---------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ def all_checks(settings: Settings, config: AIConfig | None = None) -> Iterator[c
     """All findings, one after the other, as each is made; ``config``: the applications of a running server."""
     yield from checks.machine()
     yield checks.settings_in_use(settings)
+    yield checks.prices(settings)
     yield from checks.data_directory(settings)
     yield from checks.store(settings)
     yield from checks.recorder(settings)

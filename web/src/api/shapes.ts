@@ -169,7 +169,7 @@ export interface LineRef {
   length: number;
 }
 
-/** What a model costs for a million tokens, and who says so. */
+/** What a model costs for a million tokens, as applied to this call, and who says so. */
 export interface PriceInfo {
   model: string;
   currency: string;
@@ -178,7 +178,12 @@ export interface PriceInfo {
   cache_read: number | null;
   cache_write: number | null;
   cache_write_1h: number | null;
+  web_search: number | null;
+  since: string;
+  terms: string[];
+  above: number | null;
   source: string;
+  checked: string;
 }
 
 /** One span with everything but its long texts. */

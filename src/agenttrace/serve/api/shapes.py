@@ -246,7 +246,7 @@ class LineRef(Shape):
 
 
 class PriceInfo(Shape):
-    """What a model costs for a million tokens, and who says so."""
+    """What a model costs for a million tokens, as applied to this call, and who says so."""
 
     model: str
     currency: str
@@ -255,7 +255,17 @@ class PriceInfo(Shape):
     cache_read: float | None
     cache_write: float | None
     cache_write_1h: float | None
+    #: A thousand searches that the provider ran.
+    web_search: float | None
+    #: The day from which it holds; empty: always.
+    since: str
+    #: What made it differ from the usual price: ``fast``, ``peak``, a place such as ``us``.
+    terms: list[str]
+    #: The prompt was longer than so many tokens, which has a price of its own.
+    above: int | None
     source: str
+    #: The day on which the source was looked at.
+    checked: str
 
 
 class SpanDetail(Shape):

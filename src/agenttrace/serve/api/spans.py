@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.costing import Cashier, cost_of, price_of
+from agenttrace.costing import Cashier, cost_of, price_of, terms_of
 from agenttrace.model import Price, Session
-from agenttrace.prices import MILLION
+from agenttrace.price_tables import MILLION, SEARCHES
 from agenttrace.record.contents import Said, attributes_of
 from agenttrace.record.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
@@ -21,6 +21,7 @@ from agenttrace.serve.problems import documented
 from agenttrace.store.reading import SpanView, span_views
 from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, session_rows, some_rows
 from agenttrace.views.money import cashier
+from agenttrace.views.prices import units
 from agenttrace.views.spans import conventional, span_fields, usage_fields
 from agenttrace.views.times import iso
 
@@ -135,13 +136,11 @@ def _facts(row: SpanRow) -> dict[str, Any]:
 def _money(row: SpanRow, prices: Cashier) -> dict[str, Any]:
     cost, currency = cost_of(row, prices)
     price = None if row.input_tokens is None else price_of(row, prices.prices)
-    return {"cost": cost, "currency": currency, "price": None if price is None else _price_info(price)}
+    told = None if price is None else _price_info(price, *terms_of(row, prices.prices))
+    return {"cost": cost, "currency": currency, "price": told}
 
 
-def _price_info(price: Price) -> PriceInfo:
-    def units(micros: int | None) -> float | None:
-        return None if micros is None else micros / MILLION
-
+def _price_info(price: Price, above: int | None, terms: list[str]) -> PriceInfo:
     return PriceInfo(
         model=price.model,
         currency=price.currency,
@@ -150,7 +149,12 @@ def _price_info(price: Price) -> PriceInfo:
         cache_read=units(price.cache_read),
         cache_write=units(price.cache_write),
         cache_write_1h=units(price.cache_write_1h),
+        web_search=None if price.web_search is None else units(price.web_search * SEARCHES),
+        since=price.since,
+        terms=terms,
+        above=above,
         source=price.source,
+        checked=price.checked,
     )
 
 

@@ -49,7 +49,7 @@ function spent(detail: SpanDetail, t: Words, f: Format): Fact[] {
     [t.facts.reasoning, reasoning ? f.count(reasoning) : undefined],
     [t.facts.cost, <CostLine key="c" detail={detail} />],
     [t.facts.price, price ? <Price key="p" price={price} /> : undefined],
-    [t.facts.source, price ? <Text key="s">{price.source}</Text> : undefined],
+    [t.facts.source, price ? <Text key="s">{price.checked ? t.priceChecked(price.source, price.checked) : price.source}</Text> : undefined],
   ];
 }
 
@@ -76,12 +76,18 @@ function Price({ price }: { price: NonNullable<SpanDetail["price"]> }) {
   const t = useText(text).pane;
   const f = useFormat();
   const money = (amount: number | null) => f.money(amount, price.currency);
+  const terms = [price.above === null ? "" : t.priceAbove(f.count(price.above)), ...price.terms.map(t.priceTerm), price.since && t.priceSince(price.since)].filter((term) => term !== "");
   return (
     <>
       {t.priceLine(money(price.input), money(price.output))}
       {(price.cache_read !== null || price.cache_write !== null) && (
         <span className={styles.remark}>{t.priceCache(money(price.cache_read), money(price.cache_write))}</span>
       )}
+      {terms.map((term) => (
+        <span key={term} className={styles.remark}>
+          {term}
+        </span>
+      ))}
     </>
   );
 }

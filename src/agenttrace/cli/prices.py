@@ -1,0 +1,302 @@
+"""``agenttrace prices``: what models cost by which table, and another table checked and put in its place."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agenttrace.cli import opening, output
+from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.errors import FAILED, CommandError
+from agenttrace.cli.grouping import NameFirst
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+    from agenttrace.model import Price
+    from agenttrace.price_tables import Table
+    from agenttrace.prices import PriceTable
+    from agenttrace.views.prices import Change
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  agenttrace prices                       the models of your sessions
+
+  agenttrace prices claude-haiku-5-5      everything about one model
+
+  agenttrace prices check new.toml        is the file right, what would change
+
+  agenttrace prices update new.toml       use it
+
+  agenttrace prices reset                 back to the shipped prices
+
+Amounts are for a million tokens. A price of your own stands in agenttrace.toml under \\[prices] and comes first; a
+whole table, in the form of the shipped one, is put in with update. Costs are computed when they are shown: they follow.
+"""
+
+app = typer.Typer(cls=NameFirst, rich_markup_mode="rich")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A table in the form of the shipped one (TOML).")]
+
+_SHOWN_CHANGES = 40
+_SHOWN_PARTS = 4
+
+
+@app.command("list")
+def list_prices(
+    everything: Annotated[bool, typer.Option("--all", help="Every model of the tables.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what the models of your sessions cost; with --all, every model."""
+    from agenttrace.views import prices as view
+
+    settings = opening.settings()
+    table, recorded = _table(settings), _recorded(settings)
+    seen = set(recorded)
+    further = view.listed_models(table) if everything or not recorded else []
+    names = [*recorded, *(name for name in further if name not in seen)]
+    if as_json:
+        models = [view.model_fields(table, name, name in seen) for name in names]
+        output.print_json({"version": table.version, "file": view.file_fields(table), "models": models})
+        return
+    _show_list(table, names)
+    if not recorded:
+        output.note("Nothing is recorded yet; these are all models of the table.")
+    output.note(f"Per million tokens, today. {view.tables_used(table).capitalize()}.")
+    _complain_about_file(table)
+
+
+def _show_list(table: PriceTable, names: list[str]) -> None:
+    from agenttrace.views import prices as view
+
+    columns = (
+        Column("model", least=20),
+        Column("currency"),
+        *(Column(name, right=True) for name in ("input", "output", "cache read")),
+        Column("write", right=True, optional=1),
+        Column("1h", right=True, optional=2),
+        Column("since", optional=3),
+        Column("also", least=8),
+        Column("checked", optional=4),
+        Column("from", optional=5),
+        Column("source", least=20, optional=6),
+    )
+    rows = []
+    for name in names:
+        price, origin = table.price(name), table.find(name).origin
+        if price is None:
+            rows.append([one_line(name), "no price", *[""] * 10])
+            continue
+        amounts = [price.input, price.output, price.cache_read, price.cache_write, price.cache_write_1h]
+        about = [price.since, view.extras(price), price.checked, view.ORIGINS[origin], one_line(price.source)]
+        rows.append([one_line(name), price.currency, *map(view.amount, amounts), *about])
+    print_table(columns, rows)
+
+
+@app.command("show")
+def show_price(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, under any name that logs give it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show everything about the price of one model; "show" may be left out."""
+    from agenttrace.views import prices as view
+
+    settings = opening.settings()
+    table = _table(settings)
+    if not table.find(model).periods:
+        near = difflib.get_close_matches(model, view.listed_models(table), n=3)
+        fix = f"Did you mean {', '.join(near)}? " if near else ""
+        raise CommandError(f"no price is known for {model!r}", f"{fix}Set one in agenttrace.toml under [prices].")
+    if as_json:
+        output.print_json(view.model_fields(table, model, model in _recorded(settings)))
+        return
+    _show_model(table, model)
+    _complain_about_file(table)
+
+
+def _show_model(table: PriceTable, model: str) -> None:
+    from agenttrace.views import prices as view
+
+    found = table.find(model)
+    last = found.periods[-1]
+    facts = {
+        "model": model,
+        "listed as": f"{last.model} ({view.ORIGINS[found.origin]})",
+        "source": last.source,
+        "checked": last.checked,
+        "currency": f"{last.currency} for a million tokens",
+    }
+    for name, value in facts.items():
+        if value:
+            output.say(f"{name:<12} {one_line(value)}")
+    output.say()
+    _show_periods(found.periods)
+    for part in [] if found.origin == "shipped" else view.idle_parts(found.periods):
+        output.note(f"Without effect: {part}; the shipped table does not have it for this model.", "yellow")
+
+
+def _show_periods(periods: tuple[Price, ...]) -> None:
+    from agenttrace.price_tables import AMOUNTS, SEARCHES
+    from agenttrace.views import prices as view
+
+    columns = (Column("price"), *(Column(name.replace("_", " "), right=True) for name in AMOUNTS))
+    rows, remarks = [], []
+    for price in periods:
+        start = f"since {price.since}" if price.since else "from the beginning" if len(periods) > 1 else "usual"
+        for name, rate in view.rates(price):
+            rows.append([f"  {name}" if name else start, *(view.amount(getattr(rate, part)) for part in AMOUNTS)])
+        remarks += [f"inference in {place}: {view.factor(times)}" for place, times in price.places.items()]
+        if price.web_search is not None:
+            remarks.append(f"1,000 web searches: {view.amount(price.web_search * SEARCHES)} {price.currency}")
+    print_table(columns, rows)
+    for remark in dict.fromkeys(remarks):
+        output.say(remark)
+
+
+# -- a table from a file -----------------------------------------------------------------------------------------------
+
+
+@app.command("check")
+def check_prices(file: FileArgument, as_json: AsJson = False) -> None:
+    """Check a table of prices: everything that is wrong with it, and what it would change. Changes nothing."""
+    settings = opening.settings()
+    _checked(settings, file, _read(file), as_json=as_json)
+
+
+@app.command("update")
+def update_prices(file: FileArgument, as_json: AsJson = False) -> None:
+    """Check a table of prices, and use it before the shipped one from now on."""
+    from agenttrace.config import ensure_home
+    from agenttrace.price_tables import decode_table
+    from agenttrace.prices import install
+
+    settings = opening.settings()
+    table, content = _read(file), b""
+    if not table.problems:
+        # What is written is what is checked, even if the file changes meanwhile.
+        content = file.read_bytes()
+        table = decode_table(content, file.name)
+    answer = _checked(settings, file, table, as_json=False, quiet=as_json)
+    ensure_home(settings)
+    written = install(settings.home, content)
+    if as_json:
+        output.print_json({**answer, "written": str(written)})
+        return
+    output.say(f"Written to {written}.", "green")
+    output.note("What is running (agenttrace up, serve, mcp) uses it after a restart.")
+
+
+@app.command("reset")
+def reset_prices(as_json: AsJson = False) -> None:
+    """Use the shipped prices again: remove the table that update put in."""
+    from agenttrace.prices import FILE_NAME, PriceTable
+    from agenttrace.views.prices import change_fields, changes
+
+    settings = opening.settings()
+    before, path = _table(settings), settings.home / FILE_NAME
+    found = changes(before, PriceTable.of(settings, None), _recorded(settings))
+    there = path.is_symlink() or path.exists()
+    path.unlink(missing_ok=True)
+    if as_json:
+        output.print_json({"removed": str(path) if there else None, "changes": [change_fields(one) for one in found]})
+    elif there:
+        _show_changes(found)
+        output.say(f"Removed {path}.", "green")
+    else:
+        output.say("The shipped prices are in use; there is nothing to remove.")
+
+
+def _read(file: Path) -> Table:
+    from agenttrace.price_tables import read_table
+
+    try:
+        return read_table(file)
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error.strerror}", "Name a file with a price table.") from error
+
+
+def _checked(settings: Settings, file: Path, table: Table, *, as_json: bool, quiet: bool = False) -> dict[str, Any]:
+    """Say what is wrong and what would change; leave where something is wrong."""
+    from agenttrace.prices import PriceTable, without_effect
+    from agenttrace.views import prices as view
+
+    before, after = _table(settings), PriceTable.of(settings, table)
+    found = [] if table.problems else view.changes(before, after, _recorded(settings))
+    mine = sorted({price.model for price in table.prices if after.find(price.model).origin == "settings"})
+    answer = {
+        "file": str(file),
+        "version": table.version or None,
+        "ok": not table.problems,
+        "problems": [problem._asdict() for problem in table.problems],
+        "changes": [view.change_fields(change) for change in found],
+        "without_effect": without_effect(table.prices),
+        "overridden": mine,
+    }
+    if as_json or (quiet and table.problems):
+        output.print_json(answer)
+    elif not quiet:
+        _show_check(table, after, found, answer)
+    if table.problems:
+        raise typer.Exit(FAILED)
+    return answer
+
+
+def _show_check(table: Table, after: PriceTable, found: list[Change], answer: dict[str, Any]) -> None:
+    for problem in table.problems:
+        output.complain(f"{problem.place} {problem.problem}", problem.fix)
+    if table.problems:
+        output.say(f"{figures.counted(len(table.problems), 'problem')}; the table cannot be used.", "bold red")
+        return
+    models = len({price.model for price in table.prices})
+    output.say(f"{figures.counted(models, 'model')} of version {table.version}: nothing is wrong.", "green")
+    _show_changes(found)
+    for model, parts in answer["without_effect"].items():
+        told = f"{model}: {', '.join(parts)} has no effect: the shipped table does not have it for this model."
+        output.note(told, "yellow")
+    for model in answer["overridden"]:
+        output.note(f"{model}: the price in your settings stays in use.", "yellow")
+    if table.version < after.shipped_version:
+        output.note(f"It is older than the shipped table of {after.shipped_version}.", "yellow")
+
+
+def _show_changes(found: list[Change]) -> None:
+    if not found:
+        output.say("No price changes.")
+    for change in found[:_SHOWN_CHANGES]:
+        told = [f"{part} {old or '–'} → {new or '–'}" for part, old, new in change.parts[:_SHOWN_PARTS]]
+        more = len(change.parts) - len(told)
+        tail = f" and {more} more" if more else ""
+        output.say(f"{change.change:<8} {one_line(change.model)}  {', '.join(told)}{tail}")
+    if len(found) > _SHOWN_CHANGES:
+        output.note(f"And {len(found) - _SHOWN_CHANGES} more models; all of them with --json.")
+
+
+def _table(settings: Settings) -> PriceTable:
+    from agenttrace.prices import PriceTable
+
+    return PriceTable.load(settings)
+
+
+def _recorded(settings: Settings) -> list[str]:
+    """The models of the recording; none where nothing is recorded."""
+    from agenttrace.views.places import store_path
+    from agenttrace.views.prices import recorded_models
+
+    if not store_path(settings).exists():
+        return []
+    with opening.reading(settings) as connection:
+        return recorded_models(connection)
+
+
+def _complain_about_file(table: PriceTable) -> None:
+    from agenttrace.views.prices import file_trouble
+
+    trouble = file_trouble(table)
+    if trouble is not None:
+        output.note(". ".join(trouble), "yellow")
