@@ -174,7 +174,7 @@ def leaves_of(scene: Scene, table: str) -> list[int]:
 
 def tokens(of: Rows) -> Counter[tuple[object, ...]]:
     """What each session used of each model on each day."""
-    return Counter((row[:3], row[6:]) for row in of["usage_rollup"])
+    return Counter((row[:4], row[7:]) for row in of["usage_rollup"])
 
 
 def test_a_file_that_comes_back(scene: Scene) -> None:

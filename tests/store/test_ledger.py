@@ -188,7 +188,7 @@ def _entry(case: Case, mentions: Sequence[Claim]) -> tuple[object, ...]:
     best = max(mentions, key=lambda claim: ledger.weight(claim.usage, claim.estimated))
     at = min(claim.at for claim in mentions)
     model = max({claim.model for claim in mentions} - {UNKNOWN_MODEL}, default=UNKNOWN_MODEL)
-    terms = max(claim.terms for claim in mentions)
+    terms = " ".join(sorted({term for claim in mentions for term in claim.terms.split()}))
     return (
         min({claim.session for claim in mentions}, key=first_had),
         at,
