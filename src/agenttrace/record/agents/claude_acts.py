@@ -45,7 +45,7 @@ from agenttrace.record.agents.claude_lines import (
     plain,
     prompt_text,
 )
-from agenttrace.record.agents.lenient import FieldByField, count, value_of
+from agenttrace.record.agents.lenient import FieldByField, count, number, time_at, value_of
 
 _PREVIEW = 300
 #: Output that is no more than this, in a response without a stop reason, is the placeholder of its start.
@@ -382,15 +382,17 @@ def _system(line: Line, memory: dict[str, Any], found: list[Act], main: bool) ->
 
 def _cost_state(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
     """What the process counted, and those before it that ended by themselves: since ``startTime``."""
-    told, started = value_of(line.model_usage), count(line.start_time)
-    if not main or not isinstance(told, dict) or not started:
+    told, started = value_of(line.model_usage), number(line.start_time)
+    since = time_at(started * 1000) if started else None
+    if not main or not isinstance(told, dict) or since is None:
         return
+    # Sums may be larger than what one response can have.
     usage = {
-        model: Usage(**{ours: count(counts.get(theirs)) for ours, theirs in _COSTS.items()})
+        model: Usage(**{ours: max(number(counts.get(theirs)) or 0, 0) for ours, theirs in _COSTS.items()})
         for model, counts in told.items()
         if isinstance(counts, dict)
     }
-    found.append(Totals(segment=f"claude:{started}", usage=usage, since=started * 1000))
+    found.append(Totals(segment=f"claude:{started}", usage=usage, since=since))
 
 
 def _progress(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
