@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from line_mutations import write_logs
 from mcp import types
 from typer.testing import CliRunner
 
@@ -38,8 +39,7 @@ from agenttrace.record.search_index import index_all
 from agenttrace.store.database import connect
 from export.rig import Shelf, World, target
 from faults.rig import check_sum
-from faults.store_rig import differences, rows
-from record.line_mutations import write_logs
+from faults.store_rig import Rows, differences, rows
 from serve.session_rig import Store
 
 _PORTION = 2500
@@ -124,7 +124,7 @@ def test_damaged_lines(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     user.record(small)
     user.record_by_turns(shared)
     assert differences(rows(small.home), whole) == {}
-    assert differences(rows(shared.home), whole) == {}
+    assert differences(_settled(rows(shared.home)), _settled(whole)) == {}
     _read_again(user, settings, whole)
     monkeypatch.setenv("AGENTTRACE_HOME", str(settings.home))
     _index(settings)
@@ -134,7 +134,12 @@ def test_damaged_lines(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     _exports(user, settings)
 
 
-def _read_again(user: User, settings: Settings, whole: dict[str, list[tuple[Any, ...]]]) -> None:
+def _settled(found: Rows) -> Rows:
+    """Without the size that a file had at the last commit: a last line without newline may be looked at again."""
+    return found | {"file_offsets": [(*row[:4], *row[5:]) for row in found["file_offsets"]]}
+
+
+def _read_again(user: User, settings: Settings, whole: Rows) -> None:
     """In another order, with no memory of the files: nothing is new, and nothing changes."""
     with closing(connect(settings.home / "agenttrace.db")) as connection:
         connection.execute("DELETE FROM file_offsets")
@@ -208,7 +213,8 @@ async def _tools(settings: Settings) -> None:
     async def ask(tool: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON
         params = types.CallToolRequestParams(name=tool, arguments=arguments)
         found = await desk.call_tool(None, params)  # type: ignore[arg-type]  # it uses no context
-        assert not found.is_error, (tool, arguments, found.content)
+        # Two agents may have a session of the same id by now; then it is said how to tell them apart.
+        assert not found.is_error or "is the beginning of" in str(found.content), (tool, arguments, found.content)
         return found.structured_content
 
     for tool in ("usage", "status", "errors"):
