@@ -85,6 +85,8 @@ class UsageFact(msgspec.Struct, gc=False):
     #: How often it was logged again; -1: only in lines whose events were recorded before.
     copies: int = 0
     terms: str = ""
+    #: After how many events of the batch it was told first.
+    order: int = 0
 
 
 class Folder:
@@ -97,6 +99,10 @@ class Folder:
         self.state = state
         self.changed: dict[bytes, Span] = {}
         self.usage: dict[bytes, UsageFact] = {}
+        #: What lines that were recorded before say of responses of which nothing else was told in the batch by then.
+        self.repeated: dict[bytes, UsageFact] = {}
+        #: How many events the batch has so far.
+        self.order = 0
         self.told: dict[tuple[str, str, str, int], Told] = {}
         self.info: list[a.SessionInfo] = []
         self.spawned: list[a.Spawned] = []
@@ -176,7 +182,7 @@ class Folder:
 
     def taken(self) -> None:
         """What changed is stored; collect anew."""
-        self.changed, self.usage, self.told = {}, {}, {}
+        self.changed, self.usage, self.repeated, self.told = {}, {}, {}, {}
         self._repeated = None
         self.summarised()
         self.fed = False
@@ -442,6 +448,7 @@ class Folder:
             step_n=state.span_count,
             attributes=act.attributes,
         )
+        met = self.changed.get(act.span_id)
         if act.response is not None and act.usage is not None and not (act.sum and trace.metered):
             span.response_name, span.response = act.response, ids.response_key(act.response)
             self._claim(span.response, UsageFact(act.usage, act.model or UNKNOWN_MODEL, self._at, False))
@@ -449,6 +456,8 @@ class Folder:
         self._count(act, trace)
         state.state = "ended" if trace.entered else "working"
         self._touch(span)
+        if met is not None:
+            self.changed[act.span_id] = _in_place_of(met, span)
 
     def _count(self, act: a.Finished, trace: TraceState) -> None:
         """A trace is one turn, however many programs had a part in it."""
@@ -496,20 +505,28 @@ class Folder:
 
     def _response_usage(self, act: a.ResponseUsage) -> None:
         step = None if act.detached and act.step is None else self._find_step(act.step)
+        name = act.step
+        if step is not None and step.response_name not in (None, act.response):
+            # Two responses are two model calls, whatever the log calls them: no span stands for both.
+            step, name = self._step_of(act.response), None
         if step is None:
             current = self.state.step
-            step = self._new_step(act.step, None, act.model or self.state.model)
+            step = self._new_step(name, None, act.model or self.state.model)
             self._close(step, "ok", self._at)
             self.state.step = current
         if act.model and act.model != step.model and act.model != UNKNOWN_MODEL:
             step.model, step.name = act.model, f"chat {act.model}"
-        if step.response is None or step.response_name != act.response:
+        if step.response is None:
             step.response_name, step.response = act.response, ids.response_key(act.response)
         self._touch(step)
         self._claim(
             step.response,
             UsageFact(act.usage, act.model or step.model or UNKNOWN_MODEL, self._at, act.estimated, terms=act.terms),
         )
+
+    def _step_of(self, response: str) -> Span | None:
+        """The remembered model call that had this response."""
+        return next((step for step in self.state.steps.values() if step.response_name == response), None)
 
     def repeat_usage(self, at: int | None, act: a.ResponseUsage) -> None:
         """Usage in a line whose event is recorded already: it may be more than was told then, and is no new mention."""
@@ -542,9 +559,13 @@ class Folder:
         )
 
     def _claim(self, response: bytes, told: UsageFact) -> None:
-        fact = self.usage.get(response)
+        if told.copies >= 0:
+            self._repeated = None
+        facts = self.usage if told.copies >= 0 or response in self.usage else self.repeated
+        fact = facts.get(response)
         if fact is None:
-            self.usage[response] = told
+            told.order = self.order
+            facts[response] = told
             return
         fact.copies += 1 + told.copies
         fact.at = min(fact.at, told.at)
@@ -617,6 +638,24 @@ class Folder:
         self._touched = span
         if self._at > self.state.busy_at:
             self.state.busy_at = self._at
+
+
+def _in_place_of(met: Span, span: Span) -> Span:
+    """A program used an id twice: the second span changes what is told of the first, not where it stands.
+
+    The store does the same with a span of an earlier batch.
+    """
+    return msgspec.structs.replace(
+        span,
+        trace_id=met.trace_id,
+        parent_id=met.parent_id,
+        kind=met.kind,
+        turn_index=met.turn_index,
+        step_n=met.step_n,
+        start=min(met.start, span.start),
+        response=span.response or met.response,
+        response_name=span.response_name or met.response_name,
+    )
 
 
 def _ended_as(span: Span) -> str:

@@ -286,8 +286,9 @@ class Pipeline:
         number = session.id
         for stream, folder in live.folders.items():
             batch.claims += [
-                Claim(key, number, fact.at, fact.model, fact.estimated, fact.copies, fact.usage, fact.terms)
-                for key, fact in folder.usage.items()
+                Claim(key, number, fact.at, fact.model, fact.estimated, fact.copies, fact.usage, fact.terms, fact.order)
+                for facts in (folder.usage, folder.repeated)
+                for key, fact in facts.items()
             ]
             if not folder.fed:
                 continue
@@ -538,7 +539,7 @@ class _Intake:
         live = self.live if event.session is None and event.trace is None else self._session_of(event)
         ids = live.ids.ids
         if event.key is None:
-            fresh_id = self._ordinal_id(raw, offset, event, event_id, known, live)
+            fresh_id = self._ordinal_id(entry, known, live)
             if fresh_id is None:
                 return False
             event_id = fresh_id
@@ -556,6 +557,8 @@ class _Intake:
         source, session, at = self.source, live.session, event.at
         stream = event.stream or source.stream
         folder = live.folders.get(stream) or self.pipeline.folder(live, stream, source)
+        # Of the file that the line stands in: who else wrote to the stream may have been forgotten meanwhile.
+        folder.agent, folder.order = source.name or source.agent, len(self.rows)
         span = folder.feed(event_id, at, self.agent.acts(event, source, folder.state.memory))
         if folder.spawned:
             self._link(folder.spawned, live)
@@ -582,6 +585,7 @@ class _Intake:
             # What is remembered must be stored; a stream of which nothing is new has nothing to remember as a rule.
             folder.fed = folder.fed or bool(folder.state.memory)
             if usage is not None:
+                folder.order = len(self.rows)
                 folder.repeat_usage(event.at, usage)
 
     def _beginning(self, events: list[_Entry]) -> None:
@@ -593,15 +597,14 @@ class _Intake:
             if first is not None and (session.born is None or first < session.born):
                 session.born = first
 
-    def _ordinal_id(
-        self, raw: bytes, offset: int, event: Event, event_id: bytes, known: set[bytes], live: LiveSession
-    ) -> bytes | None:
+    def _ordinal_id(self, entry: _Entry, known: set[bytes], live: LiveSession) -> bytes | None:
         """The id of a line that has none of its own; ``None`` if this occurrence of it is recorded."""
+        raw, offset, event, event_id, whole = entry
         ids = live.ids.ids
         seen_before = event_id in known or event_id in ids
         if not seen_before and self.file.seen_lines is None:
             return event_id
-        ordinal = self.file.times_seen(raw, offset)
+        ordinal = self.file.times_seen(raw, offset, whole=whole)
         if ordinal > 0:
             event_id = self._identify(raw, event, ordinal)
             seen_before = event_id in ids or bool(self.pipeline.tiers.known(live.ids, (event_id,)))

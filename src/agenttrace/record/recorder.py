@@ -20,6 +20,7 @@ from agenttrace.ids import session_number
 from agenttrace.prices import shape as price_shape
 from agenttrace.record.agents import AGENTS, is_side_file
 from agenttrace.record.agents.contract import Agent, Source
+from agenttrace.record.agents.lenient import DECODING_ERRORS
 from agenttrace.record.bad_lines import BadLineError, BatchLimit, blame, is_a_lines_fault
 from agenttrace.record.calendar import day_finder, zone_name
 from agenttrace.record.discover import (
@@ -556,6 +557,6 @@ def _is_whole(line: bytes) -> bool:
         return False
     try:
         msgspec.json.decode(line.removeprefix(BOM), type=dict[str, msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DECODING_ERRORS:
         return False
     return True

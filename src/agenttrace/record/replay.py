@@ -108,7 +108,7 @@ class _StoredFile(TrackedFile):
         self.seen_lines = {}
         self._occurrences = occurrences
 
-    def times_seen(self, raw: bytes, offset: int) -> int:
+    def times_seen(self, raw: bytes, offset: int, *, whole: bool = True) -> int:
         """Equal lines were stored because they were different events: count them over all files of the session."""
         assert self.source is not None
         key = (self.source.session_id, hash(raw))

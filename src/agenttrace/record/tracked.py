@@ -399,13 +399,17 @@ class TrackedFile:
             return 0
         return 1
 
-    def times_seen(self, raw: bytes, offset: int) -> int:
-        """How often this very line stood in the file before ``offset``; counts it as seen."""
+    def times_seen(self, raw: bytes, offset: int, *, whole: bool = True) -> int:
+        """How often this very line stood in the file before ``offset``; counts it as seen, unless it is a piece of one.
+
+        Who counts the lines of the file anew finds no pieces either.
+        """
         if self.seen_lines is None:
             self.seen_lines = self._count_lines(offset)
         mark = hash(raw)
         seen = self.seen_lines.get(mark, 0)
-        self.seen_lines[mark] = seen + 1
+        if whole:
+            self.seen_lines[mark] = seen + 1
         return seen
 
     def _count_lines(self, end: int) -> dict[int, int]:

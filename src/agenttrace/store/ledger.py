@@ -69,6 +69,8 @@ class Claim(NamedTuple):
     usage: Usage
     #: How it was served, where prices depend on that: ``fast``, ``us``.
     terms: str = ""
+    #: After how many events of the batch it was told first.
+    order: int = 0
 
 
 class _Entry(NamedTuple):
@@ -198,6 +200,40 @@ def _ranks(connection: sqlite3.Connection, column: str, wanted: list[int]) -> di
     return found
 
 
+def without_strangers(connection: sqlite3.Connection, claims: Sequence[Claim]) -> list[Claim]:
+    """The claims without those of repeated lines that name a response of which their session knew nothing by then.
+
+    Such a line contradicts the one that was recorded under its id. Where batches end must not decide whether it counts,
+    so this is asked before the batch's spans are written.
+    """
+    told: dict[tuple[bytes, int], int] = {}
+    for claim in claims:
+        if claim.copies >= 0:
+            place = (claim.response, claim.session)
+            told[place] = min(claim.order, told.get(place, claim.order))
+    late = [claim for claim in claims if claim.copies < 0 and told.get(claim[:2], claim.order) >= claim.order]
+    stored = _load(connection, {claim.response for claim in late})
+    raising = {claim for claim in late if claim.response in stored and _raises(stored[claim.response], claim)}
+    held = {session: _responses_of(connection, session) for session in {claim.session for claim in raising}}
+    strangers = {claim for claim in late if claim not in raising or claim.response not in held[claim.session]}
+    return [claim for claim in claims if claim not in strangers]
+
+
+def _raises(known: _Entry, claim: Claim) -> bool:
+    """Whether a repeated line changes what is known."""
+    return (
+        _weight(_tokens(claim.usage), claim.estimated) > _weight(known.tokens, bool(known.estimated))
+        or claim.at < known.at
+        or claim.terms > known.terms
+        or named_model(claim.model, known.model) != known.model
+    )
+
+
+def _responses_of(connection: sqlite3.Connection, session: int) -> set[bytes]:
+    query = "SELECT response FROM spans WHERE session_id = ? AND response IS NOT NULL"
+    return {response for (response,) in connection.execute(query, (session,))}
+
+
 def settle(
     connection: sqlite3.Connection,
     claims: Sequence[Claim],
@@ -256,8 +292,7 @@ def _held_by(connection: sqlite3.Connection, moved: Moved) -> dict[bytes, set[in
     """The responses that may have another owner now, with the sessions that may be it."""
     held: dict[bytes, set[int]] = {}
     for session in moved.risen | moved.fallen:
-        query = "SELECT response FROM spans WHERE session_id = ? AND response IS NOT NULL"
-        for (response,) in connection.execute(query, (session,)):
+        for response in _responses_of(connection, session):
             held.setdefault(response, set()).add(session)
     if moved.fallen:
         # Rare enough for one look at all spans.

@@ -144,6 +144,7 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     for part, whole, turn in batch.absorbed:
         absorb(connection, part, whole, turn)
     (last,) = connection.execute(_LAST_EVENT).fetchone()
+    claims = ledger.without_strangers(connection, batch.claims)
     _insert(connection, _UPSERT_SPAN, [(*row, last) for row in batch.spans])
     moved = ledger.moved_sessions(connection, batch.sessions)
     many(_UPSERT_SESSION, map(msgspec.structs.astuple, batch.sessions))
@@ -152,8 +153,8 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     many(_ADD_COUNTER, batch.counters.items())
     touch(connection, {(row[_SESSION], row[_TRACE]) for row in batch.spans})
     changed: set[bytes] = set()
-    if batch.claims or any(moved):
-        changed = ledger.settle(connection, batch.claims, day_of=day_of, moved=moved)
+    if claims or any(moved):
+        changed = ledger.settle(connection, claims, day_of=day_of, moved=moved)
     many(INSERT_TOTALS, batch.totals)
     sessions = {session.id for session in batch.sessions}
     if concerned := unlogged.concerned(connection, sessions, changed):
