@@ -100,12 +100,12 @@ def test_one_short_line(program: Program) -> None:
         "done",
         {"type": "turn.begin", "ts": now, "prompt": "b"},
         {"type": "step.begin", "ts": now, "id": "s", "model": "claude-sonnet-4-5"},
-        {"type": "usage", "ts": now, "response": "r", "usage": {"input_tokens": 1_000_000, "output_tokens": 0}},
+        {"type": "usage", "ts": now, "response": "r", "usage": {"input_tokens": 100_000, "output_tokens": 0}},
         {"type": "turn.end", "ts": now},
     )
     program.run("record", "--once")
     line = program.run("statusline").stdout
-    assert line == "1 working, 1 waiting, $3.00 today\n"
+    assert line == "1 working, 1 waiting, $0.30 today\n"
     found = program.json("statusline")
     assert (found["working"], found["waiting"], found["cost"]) == (1, 1, 3.0)
 

@@ -224,7 +224,7 @@ def _raises(known: _Entry, claim: Claim) -> bool:
     return (
         _weight(_tokens(claim.usage), claim.estimated) > _weight(known.tokens, bool(known.estimated))
         or claim.at < known.at
-        or claim.terms > known.terms
+        or joined_terms(known.terms, claim.terms) != known.terms
         or named_model(claim.model, known.model) != known.model
     )
 
