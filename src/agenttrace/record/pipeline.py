@@ -382,8 +382,8 @@ def summarise(session: Session, folder: Folder) -> None:
     session.steps += folder.new_steps
     session.tools += folder.new_tools
     session.errors += folder.new_errors
-    if folder.earliest is not None:
-        session.started_at = min(folder.earliest, session.started_at or folder.earliest)
+    if folder.earliest is not None and (session.started_at is None or folder.earliest < session.started_at):
+        session.started_at = folder.earliest
     for info in folder.info:
         session.parent = info.parent or session.parent
         if folder.stream == "main" or session.project is None:
