@@ -81,10 +81,21 @@ NUMBERED: Files = {
         chat(2, trace=2, parent=1, start=5, attributes={"session.id": "x"}),
     ]
 }
+#: Two logs of one session; the one that was begun first has no time in its first lines, and is read last.
+UNTIMED: Files = {
+    f"{place}/{CLAUDE}.jsonl": [
+        *({"type": "summary", "summary": f"{place} {number}", "leafUuid": "x"} for number in range(4 - place)),
+        claude(f"u{place}", f"msg_{place}", 5) | {"timestamp": f"2026-04-17T04:3{3 - place}:00.000Z"},
+        claude(f"v{place}", f"msg_v{place}", 5) | {"timestamp": f"2026-04-17T04:3{4 - place}:00.000Z"},
+    ]
+    for place in range(2)
+}
 
 
 @pytest.mark.parametrize(
-    "files", [NAMED, CONTRADICTED, TWO_RESPONSES, NUMBERED], ids=["named", "contradicted", "responses", "numbered"]
+    "files",
+    [NAMED, CONTRADICTED, TWO_RESPONSES, NUMBERED, UNTIMED],
+    ids=["named", "contradicted", "responses", "numbered", "untimed"],
 )
 @pytest.mark.parametrize("batch", [1, 2, 3])
 def test_batches_end_anywhere(files: Files, batch: int, tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ class Store:
 
     def write(self, claims: Iterable[Claim], sessions: Iterable[Session]) -> None:
         """A batch as the recorder writes it: the claims, the spans they come from, the sessions' rows."""
-        claims, sessions = list(claims), list(sessions)
+        claims = [claim._replace(order=place) for place, claim in enumerate(claims)]
+        sessions = list(sessions)
         spans = [span_row(_span(claim), claim.session, "main") for claim in claims]
         write_rows(self.connection, Batch(claims=claims, sessions=sessions, spans=spans), day_of=day_of)
 

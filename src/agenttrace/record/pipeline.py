@@ -382,8 +382,8 @@ def summarise(session: Session, folder: Folder) -> None:
     session.steps += folder.new_steps
     session.tools += folder.new_tools
     session.errors += folder.new_errors
-    if folder.earliest is not None:
-        session.started_at = min(folder.earliest, session.started_at or folder.earliest)
+    if folder.earliest is not None and (session.started_at is None or folder.earliest < session.started_at):
+        session.started_at = folder.earliest
     for info in folder.info:
         session.parent = info.parent or session.parent
         if folder.stream == "main" or session.project is None:
@@ -589,13 +589,37 @@ class _Intake:
                 folder.repeat_usage(event.at, usage)
 
     def _beginning(self, events: list[_Entry]) -> None:
-        """When the session's main log was begun; of several, the first, in whatever order they are read."""
-        if self.source.stream == "main" and self.chunk.offsets[:1] == [0]:
-            own = (entry[2] for entry in events if entry[2].session is None and entry[2].trace is None)
-            times = (event.at for event in own if event.at is not None and event.stream in (None, "main"))
-            first, session = next(times, None), self.live.session
-            if first is not None and (session.born is None or first < session.born):
-                session.born = first
+        """When the session's main log was begun; of several, the first, in whatever order they are read.
+
+        The first line with a time tells it, wherever the batch ends that the file begins with.
+        """
+        file, session = self.file, self.live.session
+        if self.chunk.offsets[:1] == [0]:
+            file.begun = False
+        if self.source.stream != "main" or file.begun:
+            return
+        first = next((at for entry in events if entry[4] and (at := _begins(entry[2])) is not None), None)
+        if first is None:
+            return
+        if not self._begun_before() and (session.born is None or first < session.born):
+            session.born = first
+        file.begun = True
+
+    def _begun_before(self) -> bool:
+        """Whether a line before the chunk told when the log was begun."""
+        if self.file.begun is not None:
+            return self.file.begun
+        return any(map(self._tells_beginning, self.file.lines_before(self.chunk.offsets[0])))
+
+    def _tells_beginning(self, raw: bytes) -> bool:
+        if not raw.isascii() and _utf8_error(raw) is not None:
+            return False
+        try:
+            event = self.agent.decode(raw, self.source)
+        except Exception as error:
+            _refusal(error)
+            return False
+        return isinstance(event, Event) and _begins(event) is not None
 
     def _ordinal_id(self, entry: _Entry, known: set[bytes], live: LiveSession) -> bytes | None:
         """The id of a line that has none of its own; ``None`` if this occurrence of it is recorded."""
@@ -633,6 +657,12 @@ class _Intake:
         if source.stream == "main":
             session.title = source.title or session.title
             session.model = session.model or source.model
+
+
+def _begins(event: Event) -> int | None:
+    """The time of an event that may be the first of its main log."""
+    own = event.session is None and event.trace is None and event.stream in (None, "main")
+    return event.at if own else None
 
 
 def _refusal(error: Exception) -> Unusable:

@@ -244,7 +244,7 @@ class _SecondTry:
     def _record(self, entry: Entry, file: TrackedFile, line: bytes) -> str:
         position = file.position
         # Which of several identical lines it was cannot be told without the file; the first one serves.
-        file.seen_lines = {}
+        file.seen_lines, file.begun = {}, True
         self._pipeline.take(file, Chunk([line], [entry.offset], entry.offset + len(line) + 1))
         # The line was counted when it was set aside, and reading stands where it stood.
         file.position = position

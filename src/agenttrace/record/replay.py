@@ -105,7 +105,7 @@ class _StoredFile(TrackedFile):
         super().__init__(row.filepath, row, 0)
         # Companions of a log go with it; whoever looks for them now would take that for an answer.
         self.source = source if os.path.isdir(source.directory) else msgspec.structs.replace(source, directory="")
-        self.seen_lines = {}
+        self.seen_lines, self.begun = {}, True
         self._occurrences = occurrences
 
     def times_seen(self, raw: bytes, offset: int, *, whole: bool = True) -> int:

@@ -82,6 +82,7 @@ class TrackedFile:
         "_noticed",
         "_noticed_before",
         "_reader",
+        "begun",
         "blocks",
         "counted_end",
         "counted_only",
@@ -140,6 +141,8 @@ class TrackedFile:
         self.last_growth = time.monotonic()
         #: How often each line stood before ``position``; built when a line without an id turns up again.
         self.seen_lines: dict[int, int] | None = None
+        #: Whether a line before ``position`` told when the log was begun; ``None``: not known without a look.
+        self.begun: bool | None = None
         self._mark: fp.Mark | None = None
         #: Changed so shortly before the last look that a further change might not show.
         self._fresh = False
@@ -183,7 +186,7 @@ class TrackedFile:
             self.handle = self._reader = None
         if not self.dirty:
             # The store knows it too; ten thousand quiet files should not weigh anything.
-            self._mark = self.seen_lines = None
+            self._mark = self.seen_lines = self.begun = None
 
     def hand_over(self, rest: TrackedFile) -> None:
         """The file was saved anew and goes on from there; ``rest`` reads what is still written to the old one."""
@@ -286,7 +289,7 @@ class TrackedFile:
         """Read all of it again."""
         self.generation += 1
         self.position = 0
-        self.source = self._mark = self.seen_lines = self._fruitless = None
+        self.source = self._mark = self.seen_lines = self.begun = self._fruitless = None
         self._ended = False
         self._make_reader()
 
@@ -414,12 +417,13 @@ class TrackedFile:
 
     def _count_lines(self, end: int) -> dict[int, int]:
         counts: dict[int, int] = {}
-        for line in self._lines_before(end):
+        for line in self.lines_before(end):
             mark = hash(line)
             counts[mark] = counts.get(mark, 0) + 1
         return counts
 
-    def _lines_before(self, end: int) -> Iterator[bytes]:
+    def lines_before(self, end: int) -> Iterator[bytes]:
+        """The lines of the file up to a place that was read."""
         reader = self._new_reader()
         position = 0
         while position < end and (chunk := reader.read(position, min(end, position + CHUNK_BYTES * 64))):
@@ -481,7 +485,7 @@ class TrackedFile:
         self.lost_bytes = self.counted_only = 0
         self.counted_end = self.row.counted_end
         self._forgiven = False
-        self.seen_lines = self._mark = self._fruitless = None
+        self.seen_lines = self.begun = self._mark = self._fruitless = None
         self._ended = self.row.tail_hash == END
         # What no path leads to any more must stay open; the rest is opened and checked again.
         self.size, self.mtime_ns = self.row.file_size, self.row.mtime_ns
