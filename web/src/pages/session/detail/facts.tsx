@@ -8,9 +8,11 @@ import { Elapsed, Facts, Text } from "../../../parts";
 import { useText } from "../../../text";
 import { useSessionTools } from "../session-context";
 import { text } from "../text";
+import { text as priceText } from "./price-text";
 import styles from "./pane.module.css";
 
 type Words = (typeof text)["en"]["pane"];
+type PriceProps = { price: NonNullable<SpanDetail["price"]> };
 type Fact = readonly [ReactNode, ReactNode | undefined];
 
 export function PaneFacts({ detail }: { detail: SpanDetail }) {
@@ -49,7 +51,7 @@ function spent(detail: SpanDetail, t: Words, f: Format): Fact[] {
     [t.facts.reasoning, reasoning ? f.count(reasoning) : undefined],
     [t.facts.cost, <CostLine key="c" detail={detail} />],
     [t.facts.price, price ? <Price key="p" price={price} /> : undefined],
-    [t.facts.source, price ? <Text key="s">{price.checked ? t.priceChecked(price.source, price.checked) : price.source}</Text> : undefined],
+    [t.facts.source, price ? <PriceSource key="s" price={price} /> : undefined],
   ];
 }
 
@@ -72,16 +74,21 @@ function CostLine({ detail }: { detail: SpanDetail }) {
   );
 }
 
-function Price({ price }: { price: NonNullable<SpanDetail["price"]> }) {
-  const t = useText(text).pane;
+function PriceSource({ price }: PriceProps) {
+  const t = useText(priceText);
+  return <Text>{price.checked ? t.checked(price.source, price.checked) : price.source}</Text>;
+}
+
+function Price({ price }: PriceProps) {
+  const t = useText(priceText);
   const f = useFormat();
   const money = (amount: number | null) => f.money(amount, price.currency);
-  const terms = [price.above === null ? "" : t.priceAbove(f.count(price.above)), ...price.terms.map(t.priceTerm), price.since && t.priceSince(price.since)].filter((term) => term !== "");
+  const terms = [price.above === null ? "" : t.above(f.count(price.above)), ...price.terms.map(t.term), price.since && t.since(price.since)].filter((term) => term !== "");
   return (
     <>
-      {t.priceLine(money(price.input), money(price.output))}
+      {t.line(money(price.input), money(price.output))}
       {(price.cache_read !== null || price.cache_write !== null) && (
-        <span className={styles.remark}>{t.priceCache(money(price.cache_read), money(price.cache_write))}</span>
+        <span className={styles.remark}>{t.cache(money(price.cache_read), money(price.cache_write))}</span>
       )}
       {terms.map((term) => (
         <span key={term} className={styles.remark}>
