@@ -598,7 +598,7 @@ class _Intake:
             file.begun = False
         if self.source.stream != "main" or file.begun:
             return
-        first = next((at for entry in events if entry[4] and (at := _begins(entry[2])) is not None), None)
+        first = next((at for entry in events if (at := _begins(entry[2])) is not None), None)
         if first is None:
             return
         if not self._begun_before() and (session.born is None or first < session.born):
@@ -619,7 +619,9 @@ class _Intake:
         except Exception as error:
             _refusal(error)
             return False
-        return isinstance(event, Event) and _begins(event) is not None
+        if isinstance(event, Event):
+            return _begins(event) is not None
+        return not event.harmless and any(map(self._tells_beginning, event.salvaged))
 
     def _ordinal_id(self, entry: _Entry, known: set[bytes], live: LiveSession) -> bytes | None:
         """The id of a line that has none of its own; ``None`` if this occurrence of it is recorded."""
