@@ -49,7 +49,7 @@ def cut_before(text: str, end: int) -> int:
     for place in range(end, max(0, end - _LONGEST_CHARACTER), -1):
         if not _PARTS.search(text, place - 1, place + 1):
             return place
-    return end
+    return 0 if end < _LONGEST_CHARACTER else end
 
 
 def hidden_replaced(text: str, replacement: Callable[[str], str]) -> str:
