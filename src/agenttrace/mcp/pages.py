@@ -59,7 +59,8 @@ class Page:
         """As much of a text as there is room for: how much that is."""
         length = self._room
         while True:
-            piece = _ended(text[: cut_before(text, length)])
+            # No page is empty, whatever it cuts through.
+            piece = _ended(text[: cut_before(text, length) or length])
             if self._add(f"\n{line}:\n{fenced(piece)}"):
                 self._room = 0
                 return len(piece)
