@@ -107,7 +107,7 @@ def test_one_short_line(program: Program) -> None:
     line = program.run("statusline").stdout
     assert line == "1 working, 1 waiting, $0.30 today\n"
     found = program.json("statusline")
-    assert (found["working"], found["waiting"], found["cost"]) == (1, 1, 3.0)
+    assert (found["working"], found["waiting"], found["cost"]) == (1, 1, 0.3)
 
 
 def test_a_prompt_is_never_broken(program: Program) -> None:
