@@ -39,8 +39,9 @@ GROUPS = {
     "runs": ("list", "show"),
     "breakers": ("list", "open", "close"),
     "cache": ("list", "show", "invalidate"),
+    "token": ("create", "list", "revoke", "chat"),
 }
-COMMANDS = ("trigger", "apps", "budget", "token", *GROUPS)
+COMMANDS = ("trigger", "apps", "budget", *GROUPS)
 
 
 @dataclass
