@@ -6,8 +6,10 @@ import errno
 import json
 import shutil
 import socket
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 
 from agenttrace.cli import demo_console
 from agenttrace.cli.errors import CommandError
+from agenttrace.record import health
 
 from .conftest import Program, eventually, stop
 
@@ -112,6 +115,35 @@ def test_up_records_when_it_cannot_serve(machine: Program, background: Callable[
     assert process.returncode == 0
     assert "The console is at http://127.0.0.1:" in out + told + err
     assert "hunter2" not in out + told + err
+
+
+def test_a_recorder_that_fails_leaves_the_server_alone(
+    program: Program, background: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """A table that is gone while ``up`` runs: the failure is reported, the server answers, no line is given up as bad,
+    and once the table is back what was written meanwhile is recorded."""
+    process = background("up", "--json", "--port", "0")
+    assert process.stdout is not None
+    lines = [json.loads(process.stdout.readline()) for _ in range(2)]
+    url = next(line["url"] for line in lines if "url" in line)
+    program.log("before", {"type": "turn.begin", "ts": 1.0, "prompt": "x"})
+    eventually(lambda: _recorded(program) == 1, "the first session")
+    _rename_table(program, "spans", "spans_away")
+    program.log("meanwhile", {"type": "turn.begin", "ts": 2.0, "prompt": "y"})
+    trouble = eventually(lambda: health.problem(program.home), "the failure to be reported")
+    assert "spans" in trouble.reason
+    assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+    _rename_table(program, "spans_away", "spans")
+    eventually(lambda: _recorded(program) == 2, "the session written meanwhile")
+    assert program.json("quarantine", "list") == []
+    out, _ = stop(process)
+    assert process.returncode == 0
+    assert "recorded" in json.loads(out)
+
+
+def _rename_table(program: Program, old: str, new: str) -> None:
+    with closing(sqlite3.connect(program.home / "agenttrace.db", timeout=30)) as connection, connection:
+        connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
 
 
 def test_a_port_that_is_none(program: Program) -> None:

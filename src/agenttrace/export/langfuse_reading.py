@@ -108,7 +108,7 @@ class Reader:
 def _decoded(answer: Answer) -> _Observations | None:
     try:
         return msgspec.json.decode(answer.body, type=_Observations) if answer.status == 200 else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

@@ -177,7 +177,7 @@ def is_phoenix(answer: Answer) -> bool | None:
 def _decoded(body: bytes) -> _Page | None:
     try:
         return msgspec.json.decode(body, type=_Page)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 
