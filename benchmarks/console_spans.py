@@ -12,7 +12,7 @@ from typing import Any
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.contents import span_contents
-from agenttrace.store.reading import SpanView, list_sessions, session_spans
+from agenttrace.store.sqlite.reading import SpanView, list_sessions, session_spans
 from agenttrace.views.spans import joined
 
 #: Every turn is a trace, as with us; and every session is one, so that a page shows all of its spans.

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.record.search_index import match_expression
-from agenttrace.store import reading
+from agenttrace.store.sqlite import reading
 from benchmarks import ours
 from benchmarks.claude_session import Source
 from benchmarks.text import rare_word

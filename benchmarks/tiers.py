@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from agenttrace.record.dedup import Tiers
-from agenttrace.store.database import connect, transaction
+from agenttrace.store.sqlite.database import connect, transaction
 
 _STORED = 1_000_000
 _ASKED = 10_000

@@ -30,8 +30,8 @@ from agenttrace.mcp.server import Context, Desk
 from agenttrace.prices import PriceTable
 from agenttrace.record.search_index import index_all
 from agenttrace.record.session_texts import SessionTexts
-from agenttrace.store.reading import list_sessions
-from agenttrace.store.span_rows import stored_rows
+from agenttrace.store.sqlite.reading import list_sessions
+from agenttrace.store.sqlite.span_rows import stored_rows
 from export.faulty_server import FaultyServer, Received
 from export.rig import Shelf, World, target
 from secret_planting import leaks, native_lines, plant, received_lines, secret

@@ -17,7 +17,8 @@ from agenttrace.config import Settings, SettingsError, ensure_home
 from agenttrace.record import health
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.record.watcher import Watcher
-from agenttrace.store.database import CorruptStoreError, connect
+from agenttrace.store.errors import CorruptStoreError
+from agenttrace.store.sqlite.database import connect
 from agenttrace.views.checks import recorder as recorder_checks
 from agenttrace.views.status import collected
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agenttrace.config import load_settings
 from agenttrace.record.recorder import Recorder
-from agenttrace.store import pruning
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite import pruning
+from agenttrace.store.sqlite.database import connect
 
 from .conftest import Program
 

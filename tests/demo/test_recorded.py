@@ -9,7 +9,7 @@ from pathlib import Path
 from agenttrace.config import Settings
 from agenttrace.demo import Totals, environment, past, play
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.reading import list_sessions, usage_rows
+from agenttrace.store.sqlite.reading import list_sessions, usage_rows
 
 
 def _recorded(recorder: Recorder) -> dict[str, Totals]:

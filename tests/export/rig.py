@@ -29,7 +29,7 @@ from agenttrace.masking import Mask
 from agenttrace.prices import PriceTable
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.session_texts import SessionTexts
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 SAMPLES = ("claude-code-2.1.197/projects", "codex-0.166.0/sessions", "kimi-cli-1.49.0", "kimi-code-2.1.0", "native")

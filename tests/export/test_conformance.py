@@ -14,7 +14,7 @@ from agenttrace.export.genai import described
 from agenttrace.export.otlp_encoding import request_bytes
 from agenttrace.export.span import ExportSpan
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.reading import usage_rows
+from agenttrace.store.sqlite.reading import usage_rows
 
 from .rig import Shelf, World, target
 

@@ -16,7 +16,7 @@ from agenttrace.export.courier import GIVE_UP_AFTER
 from agenttrace.export.destination import Delivery
 from agenttrace.export.ledger import Ledger
 from agenttrace.export.span import ExportSpan
-from agenttrace.store.destinations import set_paused
+from agenttrace.store.sqlite.destinations import set_paused
 
 from .rig import Shelf, World, target
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.store.destinations import backfill
-from agenttrace.store.pruning import prune
+from agenttrace.store.sqlite.destinations import backfill
+from agenttrace.store.sqlite.pruning import prune
 
 from .rig import NOW, Shelf, World, target
 

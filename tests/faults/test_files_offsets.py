@@ -11,7 +11,7 @@ import pytest
 
 from agenttrace.record.offsets import PersistentOffsetStore
 from agenttrace.record.reader import IncrementalJSONLReader
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 from faults.rig import EXACT, Rig, append, bare_line, claude_line, codex_lines, line, lines
 
 ROLLOUT = "rollout-2026-01-02T03-04-05-0199c5d2-4a3b-7c11-8f00-6d1f2e3a4b5c.jsonl"

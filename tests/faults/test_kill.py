@@ -21,7 +21,7 @@ from agenttrace.record import reader
 from agenttrace.record.lock import owner
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.search_index import index_all, match_expression
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 from faults import store_rig
 from faults.store_rig import (
     CLI,

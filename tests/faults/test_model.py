@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from agenttrace.record import reader
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 from faults.rig import EXACT, RecorderProcess, Rig, append, bare_line, line, replace
 
 #: Few names, so that files get in each other's way; the last is outside what is watched.

@@ -21,9 +21,9 @@ import pytest
 from agenttrace.config import SettingsError, ensure_home
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.watcher import Watcher
-from agenttrace.store import database
-from agenttrace.store.database import connect
-from agenttrace.store.pruning import prune
+from agenttrace.store.sqlite import database
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.pruning import prune
 from faults.store_rig import (
     CLI,
     Writer,

@@ -16,9 +16,10 @@ import pytest
 from agenttrace import EventDeduplicator, PersistentOffsetStore
 from agenttrace.record import reader, recovery
 from agenttrace.record.recovery import Recovery, finish_interrupted, recover
-from agenttrace.store.database import CorruptStoreError, connect, is_corruption
-from agenttrace.store.pruning import prune
-from agenttrace.store.schema import PAGE_SIZE
+from agenttrace.store.errors import CorruptStoreError
+from agenttrace.store.sqlite.database import connect, is_corruption
+from agenttrace.store.sqlite.pruning import prune
+from agenttrace.store.sqlite.schema import PAGE_SIZE
 from faults.store_rig import Rows, Writer, differences, record_once, recorder, rows, run, write_logs
 
 Damage = Callable[[Path], None]

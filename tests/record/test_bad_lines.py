@@ -22,9 +22,9 @@ from agenttrace.record.acts import Act
 from agenttrace.record.agents.contract import Source, Unusable
 from agenttrace.record.agents.native import Native
 from agenttrace.record.recorder import Recorder, Summary
-from agenttrace.store.database import connect
-from agenttrace.store.writing import Batch
-from agenttrace.store.writing import write_batch as write_whole_batch
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.writing import Batch
+from agenttrace.store.sqlite.writing import write_batch as write_whole_batch
 
 DATA = Path(__file__).parents[1] / "data"
 #: What no program counts to, in each of the ways in which JSON can write it.

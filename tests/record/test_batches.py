@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from otlp_rig import chat, line
 
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 from faults.rig import Rig, check_sum
 from faults.store_rig import differences, record_once, rows
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.calendar import day_finder, zone
 from agenttrace.record.recorder import Recorder
-from agenttrace.store import reading
+from agenttrace.store.sqlite import reading
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 ZONES = ("UTC", "Asia/Shanghai", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe")

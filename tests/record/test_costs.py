@@ -16,11 +16,11 @@ from agenttrace.costing import price_of
 from agenttrace.model import Usage
 from agenttrace.prices import PriceTable, cost_micros, cost_numerator
 from agenttrace.record.recorder import Recorder
-from agenttrace.store import database
-from agenttrace.store.database import connect
-from agenttrace.store.reading import list_sessions, usage_rows
-from agenttrace.store.schema import MIGRATIONS
-from agenttrace.store.span_rows import session_rows
+from agenttrace.store.sqlite import database
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.reading import list_sessions, usage_rows
+from agenttrace.store.sqlite.schema import MIGRATIONS
+from agenttrace.store.sqlite.span_rows import session_rows
 from agenttrace.views.money import cashier
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "claude-code-2.1.325"

@@ -20,7 +20,7 @@ from agenttrace import EventDeduplicator, generate_event_id
 from agenttrace.ids import session_number
 from agenttrace.record import dedup
 from agenttrace.record.dedup import Tiers, cleanup_expired
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 
 IDS = [bytes([number]) * 16 for number in range(12)]
 #: The session of the newest event.

@@ -15,7 +15,7 @@ from agenttrace.model import Span, Usage
 from agenttrace.record import acts as a
 from agenttrace.record import fold
 from agenttrace.record.fold import Folder, StreamState
-from agenttrace.store.ledger import weight
+from agenttrace.store.sqlite.ledger import weight
 
 #: An event as the pipeline hands it over: when it was written, and what it means.
 Happening = tuple[int | None, list[a.Act]]

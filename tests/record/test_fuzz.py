@@ -36,7 +36,7 @@ from agenttrace.mcp.past import Past
 from agenttrace.mcp.server import Desk
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.record.search_index import index_all
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 from export.rig import Shelf, World, target
 from faults.rig import check_sum
 from faults.store_rig import Rows, differences, rows

@@ -13,7 +13,7 @@ import pytest
 
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.record.recorder import Recorder, Summary
-from agenttrace.store import reading
+from agenttrace.store.sqlite import reading
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY / "tests" / "data"

@@ -14,7 +14,7 @@ import pytest
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.model import Event
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.span_rows import NOT_IN_LOG
+from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 AGENTS = ("claude-code-2.1.325", "qwen-code-0.24.4")

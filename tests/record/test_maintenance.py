@@ -20,8 +20,8 @@ from agenttrace.record import maintenance, search_index
 from agenttrace.record.pipeline import IDLE_SECONDS
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.watcher import Watcher
-from agenttrace.store import pruning
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite import pruning
+from agenttrace.store.sqlite.database import connect
 from agenttrace.views.status import collected
 
 DATA = Path(__file__).resolve().parents[1] / "data"

@@ -34,9 +34,9 @@ from agenttrace.record.dedup import cleanup_expired
 from agenttrace.record.own_logs import remove_recorded
 from agenttrace.record.recovery import recover
 from agenttrace.record.search_index import index_all
-from agenttrace.store import pruning
-from agenttrace.store.database import connect
-from agenttrace.store.reading import find_sessions, raw_lines
+from agenttrace.store.sqlite import pruning
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.reading import find_sessions, raw_lines
 
 
 class Arrival(NamedTuple):

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from agenttrace.config import RecordSettings, Settings, ensure_home
 from agenttrace.record.quarantine import ask_retry, asked, retry_asked
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.database import connect
-from agenttrace.store.reading import raw_lines
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.reading import raw_lines
 
 #: Of the lines below, the long ones are longer.
 LIMIT = 1_200_000

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.record.quarantine import entries, retry
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 from agenttrace.views.status import collected
 
 

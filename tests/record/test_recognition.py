@@ -12,7 +12,7 @@ import zstandard
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.quarantine import entries, retry
 from agenttrace.record.recorder import Recorder, Summary
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 
 SESSION = "0f4d6a51-7a1e-4f6a-9b0e-2f3a61f4c001"
 

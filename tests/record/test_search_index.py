@@ -14,7 +14,7 @@ from agenttrace.config import ensure_home, load_settings
 from agenttrace.record import search_index
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.search_index import match_expression, segmented
-from agenttrace.store import reading
+from agenttrace.store.sqlite import reading
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 

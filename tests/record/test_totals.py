@@ -22,8 +22,8 @@ from agenttrace.record.acts import Totals
 from agenttrace.record.agents.codex_lines import Tokens
 from agenttrace.record.agents.codex_totals import running
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.agreement import Agreement, Reason, check
-from agenttrace.store.span_rows import NOT_IN_LOG
+from agenttrace.store.sqlite.agreement import Agreement, Reason, check
+from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "samples"
@@ -272,7 +272,7 @@ def test_models_with_a_larger_context_are_the_same_models(logs: Path) -> None:
 
 def test_a_pruned_sessions_usage_stays(logs: Path) -> None:
     """What a session used beyond its lines is kept when what it said is removed, and nothing is checked any more."""
-    from agenttrace.store.pruning import prune
+    from agenttrace.store.sqlite.pruning import prune
 
     write(logs, _family())
     with recorded(logs) as found:

@@ -16,7 +16,7 @@ import zstandard
 from agenttrace.config import RecordSettings, Settings, ensure_home
 from agenttrace.ids import session_number
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 from faults.rig import check_sum
 from faults.store_rig import Rows, differences, rows
 

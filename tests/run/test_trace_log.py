@@ -21,7 +21,7 @@ from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
 from agenttrace.run.calls import CallOutcome, CallRequest, RateRule
 from agenttrace.run.trace_log import JobFacts, TraceLog
-from agenttrace.store.reading import SpanView, find_sessions, session_spans, usage_rows
+from agenttrace.store.sqlite.reading import SpanView, find_sessions, session_spans, usage_rows
 
 CALL = CallRequest(
     app_id="id-3",

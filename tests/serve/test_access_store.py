@@ -18,7 +18,7 @@ from agenttrace.serve.access import attempts, audit_log, logins, passwords
 from agenttrace.serve.access.attempts import TooManyAttemptsError
 from agenttrace.serve.access.store import AccessStore, open_access
 from agenttrace.serve.access.users import NoSuchUserError, UserError, name_of
-from agenttrace.store.database import StoreError
+from agenttrace.store.errors import StoreError
 
 from .access_rig import Clock, password_hash
 

@@ -23,8 +23,8 @@ from agenttrace.export.ledger import STATES, Ledger, State
 from agenttrace.export.lock import ExporterLock
 from agenttrace.export.sealing import Sealer
 from agenttrace.serve.api.exports import LedgerReader
-from agenttrace.store.database import connect
-from agenttrace.store.destinations import destination_rows, keep_unusable
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.destinations import destination_rows, keep_unusable
 from agenttrace.views.exports import exports_fields, ledgers
 
 from .trace_rig import Logs, eventually

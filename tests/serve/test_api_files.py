@@ -19,8 +19,8 @@ from agenttrace.record.agents import AGENTS
 from agenttrace.record.lock import RecorderLock, owner
 from agenttrace.record.quarantine import ask_retry, asked, entries
 from agenttrace.serve.access.store import AccessStore
-from agenttrace.store.database import connect
-from agenttrace.store.reading import raw_lines
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.reading import raw_lines
 from agenttrace.views.status import collected
 
 from .trace_rig import DATA, Logs, eventually

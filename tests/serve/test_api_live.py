@@ -28,9 +28,9 @@ from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.api.timeline import whole_timeline
-from agenttrace.store.database import connect
-from agenttrace.store.pruning import prune
-from agenttrace.store.reading import sessions_by_number
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.pruning import prune
+from agenttrace.store.sqlite.reading import sessions_by_number
 
 from .test_api_sessions import compare_always
 from .trace_rig import Logs, Message, Stream, console, eventually, following, opened, parsed

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agenttrace.serve.api.kept import Kept
 from agenttrace.serve.api.overview import DAYS, last_days
-from agenttrace.store.database import connect
+from agenttrace.store.sqlite.database import connect
 from agenttrace.views.status import collected
 
 from .trace_rig import Logs, eventually

@@ -13,7 +13,7 @@ from agenttrace.record.contents import span_contents
 from agenttrace.run.trace_log import AGENT, JobFacts, TraceLog
 from agenttrace.serve.api.finding import key_of
 from agenttrace.serve.api.session import job_of
-from agenttrace.store.reading import session_spans
+from agenttrace.store.sqlite.reading import session_spans
 from agenttrace.views.spans import span_fields
 
 from .session_rig import CLAUDE, CLAUDE_FORK, DATA, Store, call, result, said, turn
@@ -179,8 +179,8 @@ def test_event(tmp_path: Path) -> None:
 
 def test_pruned(tmp_path: Path) -> None:
     """A session whose texts were pruned is told to be so, everywhere."""
-    from agenttrace.store.database import connect
-    from agenttrace.store.pruning import prune
+    from agenttrace.store.sqlite.database import connect
+    from agenttrace.store.sqlite.pruning import prune
 
     store = Store(tmp_path)
     store.write(turn(1, "ask"), call(1, 1, "Bash", "ls"), result(1, 1, "files"))

@@ -20,9 +20,9 @@ from agenttrace.serve.api.selection import Order, Sort, Sorted, Wanted, facets
 from agenttrace.serve.api.session_index import Entry, SessionIndex
 from agenttrace.serve.api.shapes import Bill, SessionRow
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.database import connect
-from agenttrace.store.pruning import prune
-from agenttrace.store.reading import list_sessions
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.pruning import prune
+from agenttrace.store.sqlite.reading import list_sessions
 from agenttrace.views.sessions import bills_of, session_fields
 from agenttrace.views.times import iso
 

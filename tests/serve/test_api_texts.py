@@ -16,8 +16,8 @@ from agenttrace.record.contents import span_contents
 from agenttrace.record.line_index import LineIndex
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.serve.api.texts import MOST_CHARS, Cutter
-from agenttrace.store.blocks import Blocks
-from agenttrace.store.reading import LineRow, line_rows, session_spans, with_text
+from agenttrace.store.sqlite.blocks import Blocks
+from agenttrace.store.sqlite.reading import LineRow, line_rows, session_spans, with_text
 
 from .session_rig import DATA, Store, call, result, said, samples, turn
 

@@ -10,16 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.store import database
-from agenttrace.store.database import (
-    CorruptStoreError,
-    NewerStoreError,
-    StoreError,
-    connect,
-    is_corruption,
-    transaction,
-)
-from agenttrace.store.schema import MIGRATIONS
+from agenttrace.store.errors import CorruptStoreError, NewerStoreError, StoreError
+from agenttrace.store.sqlite import database
+from agenttrace.store.sqlite.database import connect, is_corruption, transaction
+from agenttrace.store.sqlite.schema import MIGRATIONS
 
 
 @pytest.fixture

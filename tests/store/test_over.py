@@ -11,7 +11,7 @@ import pytest
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
-from agenttrace.store import reading
+from agenttrace.store.sqlite import reading
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 KILLED = "e64b9e82-085c-40b9-9c28-b48873ec85f9"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.store.database import connect
-from agenttrace.store.salvage import opened
-from agenttrace.store.schema import PAGE_SIZE
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.salvage import opened
+from agenttrace.store.sqlite.schema import PAGE_SIZE
 
 ROWS = 3_000
 

@@ -123,7 +123,7 @@ def _watch(settings: Settings, stop: threading.Event, deadline: float, *, quiet:
 
 
 def _fields(settings: Settings, variables: dict[str, str] | None) -> dict[str, Any]:
-    from agenttrace.store.reading import usage_rows
+    from agenttrace.store.sqlite.reading import usage_rows
 
     with opening.reading(settings) as connection:
         rows = usage_rows(connection, by="agent")
@@ -140,7 +140,7 @@ def _fields(settings: Settings, variables: dict[str, str] | None) -> dict[str, A
 
 
 def _closing_words(settings: Settings, variables: dict[str, str], *, keep: bool) -> None:
-    from agenttrace.store.reading import usage_rows
+    from agenttrace.store.sqlite.reading import usage_rows
 
     with opening.reading(settings) as connection:
         rows = usage_rows(connection, by="agent")

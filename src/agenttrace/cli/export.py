@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.destinations import DestinationSettings
     from agenttrace.export.ledger import Ledger, State
-    from agenttrace.store.destinations import DestinationRow
+    from agenttrace.store.sqlite.destinations import DestinationRow
     from agenttrace.views.exports import Ledgers, Listed
 
 EPILOG = """
@@ -277,7 +277,7 @@ def resume(name: Name, as_json: AsJson = False) -> None:
 
 
 def _set_paused(name: str, *, paused: bool, as_json: bool) -> None:
-    from agenttrace.store.destinations import set_paused
+    from agenttrace.store.sqlite.destinations import set_paused
 
     with _changing(name) as found:
         set_paused(found.connection, name, paused)
@@ -298,7 +298,7 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Also send what was recorded earlier. What a destination has is not sent again, and its filters hold."""
-    from agenttrace.store.destinations import backfill as look_back
+    from agenttrace.store.sqlite.destinations import backfill as look_back
 
     zone = opening.settings().usage.timezone
     moment = 0 if since.strip().lower() == "all" else since_micros(since, zone) or 0
@@ -325,7 +325,7 @@ def forget(
     from agenttrace.config import ensure_home
     from agenttrace.export.journal import Journal
     from agenttrace.export.lock import ExporterLock
-    from agenttrace.store import destinations
+    from agenttrace.store.sqlite import destinations
 
     settings = opening.settings()
     if not store_path(settings).exists():
@@ -369,7 +369,7 @@ class _Found(NamedTuple):
 def _changing(name: str, *, removed: bool = False) -> Iterator[_Found]:
     """The store to change, with the destination of this name; with ``removed`` also one that the settings lack."""
     from agenttrace.export.ledger import Ledger
-    from agenttrace.store.destinations import destination_rows, keep_destinations
+    from agenttrace.store.sqlite.destinations import destination_rows, keep_destinations
 
     settings = opening.settings()
     if not removed:

@@ -87,7 +87,7 @@ def once(settings: Settings, *, as_json: bool) -> None:
 def tally(settings: Settings) -> _Tally:
     """How it stands; all is zero where there is no store yet."""
     from agenttrace.export.ledger import counts
-    from agenttrace.store.destinations import destination_rows
+    from agenttrace.store.sqlite.destinations import destination_rows
 
     if not store_path(settings).exists():
         return _Tally({}, 0)

@@ -12,6 +12,7 @@ from agenttrace.views.places import store_path
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
+    from agenttrace.store.sqlite.store import SqliteStore
 
 
 def settings() -> Settings:
@@ -24,7 +25,7 @@ def settings() -> Settings:
 @contextmanager
 def reading(of: Settings) -> Iterator[sqlite3.Connection]:
     """The store, to look at; a recorder may write to it meanwhile."""
-    from agenttrace.store.database import connect
+    from agenttrace.store.sqlite.database import connect
 
     connection = connect(store_path(of), read_only=True)
     try:
@@ -34,10 +35,19 @@ def reading(of: Settings) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
+def opened_store(of: Settings) -> Iterator[SqliteStore]:
+    """The store, to ask; a recorder may write to it meanwhile."""
+    from agenttrace.store.sqlite.store import SqliteStore
+
+    with SqliteStore.open(store_path(of), stale_minutes=of.record.stale_minutes) as store:
+        yield store
+
+
+@contextmanager
 def writing(of: Settings) -> Iterator[sqlite3.Connection]:
     """The store, to change."""
     from agenttrace.config import ensure_home
-    from agenttrace.store.database import connect
+    from agenttrace.store.sqlite.database import connect
 
     ensure_home(of)
     connection = connect(store_path(of))

@@ -32,7 +32,7 @@ def today() -> dict[str, object]:
     from agenttrace.cli.progress import active_counts
     from agenttrace.config import load_settings
     from agenttrace.record.calendar import day_finder
-    from agenttrace.store.reading import usage_rows
+    from agenttrace.store.sqlite.reading import usage_rows
     from agenttrace.views.money import cashier
 
     settings = load_settings()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from agenttrace.config import Settings
-    from agenttrace.store.pruning import Pruned
+    from agenttrace.store.sqlite.pruning import Pruned
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -44,7 +44,7 @@ def prune(
 ) -> None:
     """Remove what old sessions said; their tokens and cost stay."""
     from agenttrace.record import own_logs
-    from agenttrace.store import pruning
+    from agenttrace.store.sqlite import pruning
 
     settings = opening.settings()
     cutoff = time.time() - _seconds(settings, older_than)
@@ -85,7 +85,7 @@ def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> t
     from agenttrace.cli.search import bring_up_to_date
     from agenttrace.cli.stopping import stop_event
     from agenttrace.record import maintenance, own_logs, search_index
-    from agenttrace.store import pruning
+    from agenttrace.store.sqlite import pruning
 
     with opening.writing(settings) as connection, stop_event() as stop:
         removed = pruning.prune(connection, cutoff, stop=stop.is_set)

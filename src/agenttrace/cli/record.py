@@ -114,7 +114,7 @@ def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
     The caller holds the recorder's lock.
     """
     from agenttrace.record.recovery import finish_interrupted, recover
-    from agenttrace.store.database import CorruptStoreError
+    from agenttrace.store.errors import CorruptStoreError
 
     finish_interrupted(settings.home)
     try:
@@ -174,7 +174,8 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
 
 def is_damage(error: BaseException) -> bool:
     """Whether the store itself is damaged."""
-    from agenttrace.store.database import CorruptStoreError, is_corruption
+    from agenttrace.store.errors import CorruptStoreError
+    from agenttrace.store.sqlite.database import is_corruption
 
     return isinstance(error, CorruptStoreError) or (isinstance(error, sqlite3.Error) and is_corruption(error))
 
@@ -185,7 +186,7 @@ def _is_for_the_user(error: Exception) -> bool:
 
     from agenttrace.cli.errors import CommandError
     from agenttrace.config import SettingsError
-    from agenttrace.store.database import NewerStoreError
+    from agenttrace.store.errors import NewerStoreError
 
     return isinstance(error, SettingsError | NewerStoreError | CommandError | ClickException | Exit)
 

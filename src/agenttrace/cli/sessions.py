@@ -87,7 +87,7 @@ def listed(
     limit: int = 0,
 ) -> list[Session]:
     """Sessions, newest first; ``limit`` 0: all."""
-    from agenttrace.store.reading import list_sessions
+    from agenttrace.store.sqlite.reading import list_sessions
 
     return list_sessions(
         connection,
@@ -102,7 +102,7 @@ def listed(
 
 def find_one(connection: sqlite3.Connection, settings: Settings, name: str) -> Session:
     """The session of that id or beginning of an id; clear errors for none and several."""
-    from agenttrace.store.reading import find_sessions
+    from agenttrace.store.sqlite.reading import find_sessions
 
     matching = find_sessions(connection, name, stale_minutes=settings.record.stale_minutes) if name else []
     found = [session for session in matching if session.events]

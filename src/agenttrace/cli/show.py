@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from agenttrace.costing import Bill
     from agenttrace.model import Session, Usage
     from agenttrace.record.agents.contract import Content
-    from agenttrace.store.agreement import Agreement
-    from agenttrace.store.reading import SpanView
+    from agenttrace.store.sqlite.agreement import Agreement
+    from agenttrace.store.sqlite.reading import SpanView
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -54,8 +54,8 @@ def show(
 ) -> None:
     """Show one session: turns, model calls and tools, with durations, tokens and errors."""
     from agenttrace.record.contents import span_contents
-    from agenttrace.store.agreement import check
-    from agenttrace.store.reading import session_spans
+    from agenttrace.store.sqlite.agreement import check
+    from agenttrace.store.sqlite.reading import session_spans
 
     settings = opening.settings()
     with opening.reading(settings) as connection:

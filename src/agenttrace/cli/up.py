@@ -138,7 +138,7 @@ def _known_sources(settings: Settings) -> dict[str, tuple[str, str]]:
     import msgspec
 
     from agenttrace.record.agents.contract import Source
-    from agenttrace.store.database import StoreError
+    from agenttrace.store.errors import StoreError
 
     known = {}
     try:

@@ -66,7 +66,7 @@ def usage(
 ) -> None:
     """Show tokens and cost, by day, month, model, agent, project or session."""
     from agenttrace.record.calendar import day_finder
-    from agenttrace.store.reading import usage_rows
+    from agenttrace.store.sqlite.reading import usage_rows
 
     settings = opening.settings()
     moment = since_micros(since, settings.usage.timezone)

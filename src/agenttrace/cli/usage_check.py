@@ -14,7 +14,7 @@ from agenttrace.views.sessions import title_of
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.model import Session
-    from agenttrace.store.agreement import Agreement
+    from agenttrace.store.sqlite.agreement import Agreement
 
 _COLUMNS = (
     Column("session", least=14),
@@ -28,8 +28,8 @@ _COLUMNS = (
 
 def show_check(settings: Settings, since: int | None, *, as_json: bool) -> int:
     """Compare all sessions, print what came of it; how many differ."""
-    from agenttrace.store.agreement import NOTHING, check, sessions_with_totals
-    from agenttrace.store.reading import list_sessions
+    from agenttrace.store.sqlite.agreement import NOTHING, check, sessions_with_totals
+    from agenttrace.store.sqlite.reading import list_sessions
 
     with opening.reading(settings) as connection:
         told = sessions_with_totals(connection)

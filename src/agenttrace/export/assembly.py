@@ -24,8 +24,8 @@ from agenttrace.model import Session, Usage
 from agenttrace.price_tables import MILLION
 from agenttrace.prices import cost_micros
 from agenttrace.redaction import redacted, redacted_session
-from agenttrace.store.reading import sessions_by_number
-from agenttrace.store.span_rows import SpanRow, some_rows
+from agenttrace.store.sqlite.reading import sessions_by_number
+from agenttrace.store.sqlite.span_rows import SpanRow, some_rows
 
 #: Spans whose texts are read together.
 _PORTION = 50

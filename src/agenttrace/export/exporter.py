@@ -20,8 +20,8 @@ from agenttrace.export.kinds import UnusableDestinationError, destination_of
 from agenttrace.export.ledger import Ledger, counts
 from agenttrace.export.sealing import Sealer, targets
 from agenttrace.prices import PriceTable
-from agenttrace.store.database import connect
-from agenttrace.store.destinations import keep_destinations, keep_unusable
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.destinations import keep_destinations, keep_unusable
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from agenttrace.export.ledger import Ledger, Place
-from agenttrace.store.database import transaction
+from agenttrace.store.sqlite.database import transaction
 
 _RECORD = 16
 _SESSION_BYTES = 7

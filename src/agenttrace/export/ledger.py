@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-from agenttrace.store.database import transaction
+from agenttrace.store.sqlite.database import transaction
 
 State = Literal["queued", "sending", "acknowledged", "refused", "unknown", "dropped"]
 STATES: tuple[State, ...] = ("queued", "sending", "acknowledged", "refused", "unknown", "dropped")

@@ -20,10 +20,10 @@ from agenttrace.destinations import DestinationSettings
 from agenttrace.export.ledger import Ledger
 from agenttrace.export.traces import SessionTraces, digest_of, end_of
 from agenttrace.model import Session
-from agenttrace.store.database import transaction
-from agenttrace.store.destinations import DestinationRow, destination_rows
-from agenttrace.store.reading import sessions_by_number
-from agenttrace.store.span_rows import SpanRow
+from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.destinations import DestinationRow, destination_rows
+from agenttrace.store.sqlite.reading import sessions_by_number
+from agenttrace.store.sqlite.span_rows import SpanRow
 
 #: Traces that one pass looks at; between two passes others may use the store.
 _PORTION = 2_000

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from agenttrace.export.span import Step
-from agenttrace.store.span_rows import SpanRow, Subagents, stored_rows
+from agenttrace.store.sqlite.span_rows import SpanRow, Subagents, stored_rows
 
 #: A damaged or hostile log may make a span its own ancestor.
 _DEEPEST = 1_000

@@ -27,7 +27,7 @@ from agenttrace.mcp.tool import (
 )
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
-from agenttrace.store.reading import sessions_by_number
+from agenttrace.store.sqlite.reading import sessions_by_number
 from agenttrace.views.spans import joined
 
 MOST = 50

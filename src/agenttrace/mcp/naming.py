@@ -10,7 +10,7 @@ from agenttrace.mcp.past import Look
 from agenttrace.model import Session
 from agenttrace.record.agents import AGENTS
 from agenttrace.redaction import session_name
-from agenttrace.store.reading import find_sessions, sessions_by_number
+from agenttrace.store.sqlite.reading import find_sessions, sessions_by_number
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import NotATimeError, iso, parse_when
 from agenttrace.views.trouble import TroubleError

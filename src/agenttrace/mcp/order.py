@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from agenttrace.model import Session
-from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, stored_rows
+from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, Subagents, over_at, stored_rows
 from agenttrace.views.transcript import depth_first
 
 

@@ -25,7 +25,9 @@ from agenttrace.mcp.order import Orders
 from agenttrace.mcp.shown import Shown
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.redaction import redacted
-from agenttrace.store.database import CorruptStoreError, connect
+from agenttrace.store.errors import CorruptStoreError
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.money import cashier
 from agenttrace.views.places import store_path
 from agenttrace.views.trouble import TroubleError
@@ -66,6 +68,9 @@ class Look:
 
     def __init__(self, connection: sqlite3.Connection, machine: Machine) -> None:
         self.connection = connection
+        self.store = SqliteStore(
+            connection, store_path(machine.settings), stale_minutes=machine.settings.record.stale_minutes
+        )
         self.machine = machine
         self.settings, self.shown, self.texts = machine.settings, machine.shown, machine.texts
 

@@ -14,7 +14,7 @@ from agenttrace.mcp.past import Look
 from agenttrace.mcp.tool import DATA_NOTE, Agent, Answer, Arguments, Cursor, Project, Since, Tool, Until, most
 from agenttrace.model import Session
 from agenttrace.price_tables import MILLION
-from agenttrace.store.reading import sessions_by_number, usage_by_session
+from agenttrace.store.sqlite.reading import sessions_by_number, usage_by_session
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import MICROS
 

@@ -16,7 +16,7 @@ from agenttrace.mcp.tool import DATA_NOTE, Arguments, Cursor, SessionName, Tool
 from agenttrace.mcp.transcript import MaxChars
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
-from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, some_rows
+from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, Subagents, over_at, some_rows
 from agenttrace.views import figures
 from agenttrace.views.markdown import label_of
 from agenttrace.views.times import MICROS

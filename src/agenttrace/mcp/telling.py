@@ -11,7 +11,7 @@ from agenttrace.mcp.order import Turn
 from agenttrace.mcp.pages import Passage
 from agenttrace.mcp.shown import Shown
 from agenttrace.record.agents.contract import Content
-from agenttrace.store.span_rows import MAIN
+from agenttrace.store.sqlite.span_rows import MAIN
 from agenttrace.views import figures
 from agenttrace.views.markdown import DEEPEST_HEADING, label_of
 from agenttrace.views.transcript import Told

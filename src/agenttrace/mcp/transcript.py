@@ -16,8 +16,8 @@ from agenttrace.mcp.past import Look
 from agenttrace.mcp.telling import Detail, Manner, last_passages, passages, turn_line
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, SessionName, Tool, most
 from agenttrace.model import Session
-from agenttrace.store.reading import usage_by_session
-from agenttrace.store.span_rows import Subagents, over_at, some_rows
+from agenttrace.store.sqlite.reading import usage_by_session
+from agenttrace.store.sqlite.span_rows import Subagents, over_at, some_rows
 from agenttrace.views.transcript import Told, facts_of, heading_of
 from agenttrace.views.trouble import TroubleError
 

@@ -11,7 +11,7 @@ from agenttrace.mcp.naming import agent_named, like
 from agenttrace.mcp.past import Look
 from agenttrace.mcp.sessions import TITLE_CHARS
 from agenttrace.mcp.tool import Agent, Answer, Arguments, Project, Tool, most
-from agenttrace.store.reading import UsageRow, usage_rows
+from agenttrace.store.sqlite.reading import UsageRow, usage_rows
 from agenttrace.views.times import NotATimeError
 from agenttrace.views.trouble import TroubleError
 from agenttrace.views.usage import day_after, first_day, ordered

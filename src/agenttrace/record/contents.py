@@ -18,7 +18,7 @@ from agenttrace.model import Event, Session
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Agent, Content, Source, TellsAttributes
 from agenttrace.record.bad_lines import is_a_lines_fault
-from agenttrace.store.reading import RawLine, SpanView, file_source, line_of_event, raw_lines
+from agenttrace.store.sqlite.reading import RawLine, SpanView, file_source, line_of_event, raw_lines
 
 logger = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from typing import Any
 from agenttrace.config import load_settings
 from agenttrace.ids import session_number
 from agenttrace.record.offsets import still_there
-from agenttrace.store.database import connect, transaction
-from agenttrace.store.writing import known_event_ids
+from agenttrace.store.sqlite.database import connect, transaction
+from agenttrace.store.sqlite.writing import known_event_ids
 
 #: Ids that all L0 sets may hold together; the set of the session that was idle longest goes first.
 SESSION_IDS_LIMIT = 200_000

@@ -18,8 +18,8 @@ from agenttrace.record import own_logs, search_index
 from agenttrace.record.dedup import expired_ids
 from agenttrace.record.offsets import still_there
 from agenttrace.record.pipeline import BLOCK_BITS
-from agenttrace.store import pruning
-from agenttrace.store.database import transaction
+from agenttrace.store.sqlite import pruning
+from agenttrace.store.sqlite.database import transaction
 
 HOUR = 3_600.0
 DAY = 24 * HOUR

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agenttrace.config import load_settings
 from agenttrace.record import fingerprint as fp
-from agenttrace.store.database import connect, transaction
+from agenttrace.store.sqlite.database import connect, transaction
 
 logger = logging.getLogger(__name__)
 

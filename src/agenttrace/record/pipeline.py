@@ -29,10 +29,10 @@ from agenttrace.record.quarantine_rows import COMPRESSION_LEVEL, LIMITS, Quarant
 from agenttrace.record.reader import BOM, Chunk
 from agenttrace.record.trace_homes import TraceHomes, is_joined
 from agenttrace.record.tracked import FileRow, TrackedFile, row_values
-from agenttrace.store.database import transaction
-from agenttrace.store.ledger import Claim
-from agenttrace.store.totals import told_row
-from agenttrace.store.writing import Batch, load_session, load_stream, span_row, write_batch
+from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.ledger import Claim
+from agenttrace.store.sqlite.totals import told_row
+from agenttrace.store.sqlite.writing import Batch, load_session, load_stream, span_row, write_batch
 
 #: Sessions whose folding state stays in memory between batches.
 SESSIONS_IN_MEMORY = 500

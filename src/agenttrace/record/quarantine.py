@@ -33,7 +33,7 @@ from agenttrace.record.reader import BOM, UNPACKED_LIMIT, Chunk
 from agenttrace.record.recognition import openings, recognised
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.tracked import FileRow, TrackedFile
-from agenttrace.store.database import transaction
+from agenttrace.store.sqlite.database import transaction
 
 _FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
 

@@ -42,9 +42,9 @@ from agenttrace.record.reader import BOM, Chunk, open_limit, storable
 from agenttrace.record.recognition import may_become_known, openings, recognised
 from agenttrace.record.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.watchlist import Watchlist
-from agenttrace.store.database import connect, transaction
-from agenttrace.store.destinations import keep_destinations
-from agenttrace.store.writing import keep_days
+from agenttrace.store.sqlite.database import connect, transaction
+from agenttrace.store.sqlite.destinations import keep_destinations
+from agenttrace.store.sqlite.writing import keep_days
 
 logger = logging.getLogger(__name__)
 

@@ -33,9 +33,9 @@ from agenttrace.record.pipeline import BLOCK_BITS
 from agenttrace.record.reader import stored_path
 from agenttrace.record.replay import Place
 from agenttrace.record.tracked import FileRow, TrackedFile, row_values
-from agenttrace.store import ledger, salvage
-from agenttrace.store.database import connect, transaction
-from agenttrace.store.salvage import Damaged, Salvaged
+from agenttrace.store.sqlite import ledger, salvage
+from agenttrace.store.sqlite.database import connect, transaction
+from agenttrace.store.sqlite.salvage import Damaged, Salvaged
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from agenttrace.record.agents.contract import Source
 from agenttrace.record.pipeline import BLOCK_BITS, Pipeline
 from agenttrace.record.reader import Chunk
 from agenttrace.record.tracked import FileRow, TrackedFile
-from agenttrace.store.salvage import Damaged
+from agenttrace.store.sqlite.salvage import Damaged
 
 _BATCH_LINES = 10_000
 _BATCH_BYTES = 8 << 20

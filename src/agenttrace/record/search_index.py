@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.contents import Interpreter
-from agenttrace.store.database import transaction
-from agenttrace.store.reading import raw_lines
+from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.reading import raw_lines
 
 #: Of one piece of text, this much is indexed: conversations nearly whole, of long tool outputs beginning and end.
 INDEXED_CHARACTERS = 8_000

@@ -14,8 +14,8 @@ from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.contents import Calls, Interpreter, Said, contents_by_span
 from agenttrace.record.line_index import LineIndex
-from agenttrace.store.blocks import Blocks
-from agenttrace.store.reading import LineRow, line_rows, with_text
+from agenttrace.store.sqlite.blocks import Blocks
+from agenttrace.store.sqlite.reading import LineRow, line_rows, with_text
 
 #: Lines that are read again soon: somebody scrolls.
 _BLOCK_BYTES = 64 << 20

@@ -21,8 +21,8 @@ from agenttrace.record import health, quarantine, search_index
 from agenttrace.record.contents import Interpreter
 from agenttrace.record.maintenance import Maintenance
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.database import is_corruption
-from agenttrace.store.schema import PAGE_SIZE
+from agenttrace.store.sqlite.database import is_corruption
+from agenttrace.store.sqlite.schema import PAGE_SIZE
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from agenttrace.record.discover import Found
 from agenttrace.record.pipeline import BLOCK_BITS
 from agenttrace.record.reader import stored_path
 from agenttrace.record.tracked import FileRow, TrackedFile
-from agenttrace.store.database import transaction
+from agenttrace.store.sqlite.database import transaction
 
 logger = logging.getLogger(__name__)
 

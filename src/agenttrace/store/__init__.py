@@ -1,3 +1,3 @@
-"""The trace store: one SQLite file, one writer, roll-ups for everything a list shows."""
+"""The trace store: every question about traces and every write of them."""
 
 from __future__ import annotations

@@ -145,7 +145,8 @@ def _space(home: Path) -> Check:
 
 def store(settings: Settings) -> Iterator[Check]:
     """Whether the store is sound, and what waits in it."""
-    from agenttrace.store.database import StoreError, connect, is_corruption
+    from agenttrace.store.errors import StoreError
+    from agenttrace.store.sqlite.database import connect, is_corruption
 
     path = places.store_path(settings)
     if not path.exists():
@@ -311,7 +312,7 @@ def claude_periods(logs_in: set[str]) -> Iterator[tuple[Path, float, str]]:
 
 def recorded_offsets(settings: Settings) -> dict[str, int]:
     """How far each file is recorded."""
-    from agenttrace.store.database import connect
+    from agenttrace.store.sqlite.database import connect
 
     try:
         with closing(connect(places.store_path(settings), read_only=True)) as connection:

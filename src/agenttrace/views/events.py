@@ -57,7 +57,7 @@ class Listener:
 
     def hear(self, numbers: Sequence[int]) -> Iterator[Heard]:
         """These events, in order of their numbers."""
-        from agenttrace.store.reading import raw_lines
+        from agenttrace.store.sqlite.reading import raw_lines
 
         for start in range(0, len(numbers), 500):
             part = numbers[start : start + 500]
@@ -74,7 +74,7 @@ class Listener:
         return dict(self._connection.execute(query, list(numbers)).fetchall())
 
     def _session(self, number: int) -> Session | None:
-        from agenttrace.store.writing import load_session
+        from agenttrace.store.sqlite.writing import load_session
 
         if number not in self._sessions:
             session = load_session(self._connection, number)

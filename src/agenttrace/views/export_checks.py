@@ -27,7 +27,8 @@ def destinations(settings: Settings) -> Iterator[Check]:
 
 
 def _found(settings: Settings) -> dict[str, Any]:
-    from agenttrace.store.database import StoreError, connect
+    from agenttrace.store.errors import StoreError
+    from agenttrace.store.sqlite.database import connect
     from agenttrace.views.exports import NOTHING, exports_fields, ledgers
 
     try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agenttrace.destinations import DestinationSettings
     from agenttrace.export.ledger import State
     from agenttrace.model import Session
-    from agenttrace.store.destinations import DestinationRow
+    from agenttrace.store.sqlite.destinations import DestinationRow
 
 #: How a destination is: everything is there; spans are being sent; all were sent and not all are confirmed; it is tried
 #: again later; it is paused; it cannot be used as it is configured; no exporter runs; the settings name it no longer.
@@ -58,7 +58,7 @@ NOTHING = Ledgers([], {}, {}, {})
 def ledgers(connection: sqlite3.Connection) -> Ledgers:
     """Count everything that was sent and is to be sent."""
     from agenttrace.export.ledger import counts
-    from agenttrace.store.destinations import destination_rows
+    from agenttrace.store.sqlite.destinations import destination_rows
 
     rows = destination_rows(connection)
     oldest = {
@@ -225,7 +225,7 @@ def entries(
 
 
 def _sessions(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Session]:
-    from agenttrace.store.reading import sessions_by_number
+    from agenttrace.store.sqlite.reading import sessions_by_number
 
     return {session.id: session for session in sessions_by_number(connection, sorted(set(numbers)))}
 

@@ -21,7 +21,7 @@ RECENT_SECONDS = 86_400
 
 def bills_of(connection: sqlite3.Connection, settings: Settings, found: Sequence[Session]) -> dict[int, Bill]:
     """What each of these sessions used and cost."""
-    from agenttrace.store.reading import usage_by_session
+    from agenttrace.store.sqlite.reading import usage_by_session
 
     cash = cashier(settings)
     rows = usage_by_session(connection, [session.id for session in found])

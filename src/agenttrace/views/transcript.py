@@ -15,7 +15,7 @@ from agenttrace.costing import Cashier, cost_of
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.session_texts import SessionTexts
-from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, some_rows, stored_rows
+from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, Subagents, over_at, some_rows, stored_rows
 from agenttrace.views import figures
 from agenttrace.views.plain import hidden_replaced, one_line
 from agenttrace.views.sessions import title_of

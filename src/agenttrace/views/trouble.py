@@ -40,7 +40,8 @@ def database_trouble(url: str | None, error: BaseException) -> TroubleError | No
 
 def store_trouble(error: BaseException) -> TroubleError | None:
     """What can be expected of the trace store; None for a bug."""
-    from agenttrace.store.database import CorruptStoreError, StoreError, is_corruption
+    from agenttrace.store.errors import CorruptStoreError, StoreError
+    from agenttrace.store.sqlite.database import is_corruption
     from agenttrace.views.checks import REBUILD
 
     if isinstance(error, CorruptStoreError) or (isinstance(error, sqlite3.Error) and is_corruption(error)):

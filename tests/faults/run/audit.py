@@ -14,7 +14,7 @@ from agenttrace.record.recorder import Recorder
 from agenttrace.run.client import NOT_CONNECTED
 from agenttrace.run.simulator import Call
 from agenttrace.run.simulator.replies import SYSTEM_TOKENS, tokens
-from agenttrace.store.reading import list_sessions, session_spans
+from agenttrace.store.sqlite.reading import list_sessions, session_spans
 from faults.run.rig import Rig
 from run.crew import KEYS, facts_of
 from run.world import BOOKS

@@ -12,13 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agenttrace.store.database import (
-    StoreError,
-    create_private,
-    is_corruption,
-    transaction,
-    use_write_ahead_log,
-)
+from agenttrace.store.errors import StoreError
+from agenttrace.store.sqlite.database import create_private, is_corruption, transaction, use_write_ahead_log
 
 BUSY_SECONDS = 5.0
 

@@ -12,7 +12,8 @@ import sqlite3
 from pathlib import Path
 from typing import NamedTuple
 
-from agenttrace.store.database import StoreError, connect
+from agenttrace.store.errors import StoreError
+from agenttrace.store.sqlite.database import connect
 
 
 class Look(NamedTuple):

@@ -25,7 +25,7 @@ from agenttrace.serve.api.html_page import HtmlPage
 from agenttrace.serve.api.markdown_page import MarkdownPage
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.problems import documented
-from agenttrace.store.reading import LineRow, line_rows, usage_by_session, with_text
+from agenttrace.store.sqlite.reading import LineRow, line_rows, usage_by_session, with_text
 from agenttrace.views.money import cashier
 from agenttrace.views.transcript import Page, Told, Transcript, facts_of
 

@@ -15,7 +15,7 @@ from agenttrace.serve.api.downloading import Full, downloading
 from agenttrace.serve.api.finding import ref_of
 from agenttrace.serve.api.shapes import EventDetail
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.store.reading import RawLine, file_source, raw_lines, sessions_by_number
+from agenttrace.store.sqlite.reading import RawLine, file_source, raw_lines, sessions_by_number
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:

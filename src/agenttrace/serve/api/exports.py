@@ -30,8 +30,9 @@ from agenttrace.serve.api.shapes import (
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.store.database import StoreError, connect
-from agenttrace.store.destinations import DestinationRow, backfill, destination_rows, set_paused
+from agenttrace.store.errors import StoreError
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.destinations import DestinationRow, backfill, destination_rows, set_paused
 from agenttrace.views.exports import NOTHING, Ledgers, Listed, entries, exports_fields, keys_hidden_of, ledgers
 from agenttrace.views.times import NotATimeError, iso, parse_when
 

@@ -13,7 +13,7 @@ from agenttrace.model import Session
 from agenttrace.serve.api.rows import TITLE_CHARS, cut, session_key
 from agenttrace.serve.api.shapes import SessionRef
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.reading import find_sessions, joined_to, sessions_by_number
+from agenttrace.store.sqlite.reading import find_sessions, joined_to, sessions_by_number
 from agenttrace.views.sessions import title_of
 
 #: As paths have it.

@@ -28,7 +28,7 @@ from agenttrace.serve.api.shapes import LiveHello, LiveReset, LiveSessions, Live
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.api.texts import Cutter
 from agenttrace.serve.api.timeline import changed_timeline
-from agenttrace.store.reading import sessions_by_number
+from agenttrace.store.sqlite.reading import sessions_by_number
 
 logger = logging.getLogger(__name__)
 

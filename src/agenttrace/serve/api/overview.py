@@ -27,7 +27,7 @@ from agenttrace.serve.api.shapes import DayUsage, Exports, Overview, SessionRow
 from agenttrace.serve.api.usage import named_bills
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import documented
-from agenttrace.store.reading import UsageRow, usage_rows
+from agenttrace.store.sqlite.reading import UsageRow, usage_rows
 from agenttrace.views.sessions import RECENT_SECONDS
 from agenttrace.views.times import MICROS, iso
 

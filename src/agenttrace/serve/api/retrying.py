@@ -10,7 +10,8 @@ from agenttrace.config import Settings
 from agenttrace.record.lock import AlreadyRecordingError, RecorderLock, owner
 from agenttrace.record.quarantine import ask_retry, asked, retry_asked
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.database import StoreError, connect
+from agenttrace.store.errors import StoreError
+from agenttrace.store.sqlite.database import connect
 from agenttrace.views.places import store_path
 
 

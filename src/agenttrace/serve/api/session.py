@@ -18,8 +18,8 @@ from agenttrace.serve.api.rows import bill_of, row_of
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SessionRef, SourceFile, UsageCheck
 from agenttrace.serve.problems import documented
-from agenttrace.store.agreement import check
-from agenttrace.store.reading import UsageRow, sessions_by_number, usage_by_session
+from agenttrace.store.sqlite.agreement import check
+from agenttrace.store.sqlite.reading import UsageRow, sessions_by_number, usage_by_session
 from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from agenttrace.serve.api.rows import row_of, session_key
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.threads import shut_down
-from agenttrace.store.reading import heard_of, sessions_by_number, usage_by_session
+from agenttrace.store.sqlite.reading import heard_of, sessions_by_number, usage_by_session
 from agenttrace.views.money import cashier
 from agenttrace.views.times import MICROS
 

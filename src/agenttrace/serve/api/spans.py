@@ -18,8 +18,8 @@ from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
 from agenttrace.serve.api.texts import Chars, Cutter, no_span
 from agenttrace.serve.problems import documented
-from agenttrace.store.reading import SpanView, span_views
-from agenttrace.store.span_rows import MAIN, SpanRow, Subagents, over_at, session_rows, some_rows
+from agenttrace.store.sqlite.reading import SpanView, span_views
+from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, Subagents, over_at, session_rows, some_rows
 from agenttrace.views.money import cashier
 from agenttrace.views.prices import units
 from agenttrace.views.spans import conventional, span_fields, usage_fields

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from agenttrace.serve.threads import shut_down
-from agenttrace.store.database import StoreError, connect
+from agenttrace.store.errors import StoreError
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 
@@ -38,6 +40,10 @@ class TraceReader:
     async def ask(self, question: Callable[[sqlite3.Connection], T], *, empty: Callable[[], T]) -> T:
         """What the question finds; ``empty()`` where there is no store yet."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._asked, question, empty)
+
+    async def query(self, question: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
+        """The same for a question that is asked of the store and not of a connection."""
+        return await self.ask(lambda connection: question(SqliteStore(connection, self.path)), empty=empty)
 
     def _asked(self, question: Callable[[sqlite3.Connection], T], empty: Callable[[], T]) -> T:
         connection = self._connection()

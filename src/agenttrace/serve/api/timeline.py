@@ -22,7 +22,7 @@ from agenttrace.serve.api.answers import BIGGEST, Cursor, Natural, from_cursor, 
 from agenttrace.serve.api.finding import SessionName, find_session, key_of, no_session
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.problems import documented
-from agenttrace.store.span_rows import MAIN, SpanRow, changed_rows, session_rows
+from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, changed_rows, session_rows
 from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:

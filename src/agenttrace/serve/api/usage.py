@@ -18,7 +18,7 @@ from agenttrace.serve.api.shapes import NamedBill, UsageAnswer, UsageGroup
 from agenttrace.serve.api.usage_table import usage_table
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.store.reading import UsageRow, usage_rows
+from agenttrace.store.sqlite.reading import UsageRow, usage_rows
 from agenttrace.views.usage import day_after, first_day, ordered
 
 By = Literal["day", "month", "model", "agent", "project", "session"]

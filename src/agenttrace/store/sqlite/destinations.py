@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from agenttrace.destinations import DestinationSettings
-from agenttrace.store.database import transaction
+from agenttrace.store.sqlite.database import transaction
 
 _COLUMNS = """destination_id, name, kind, address, added_at, since, paused, removed_at,
     last_success_at, last_error, last_error_at, retry_at, requests, sent_bytes, rejected, unusable"""

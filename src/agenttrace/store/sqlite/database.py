@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agenttrace.store.schema import MIGRATIONS, PAGE_SIZE
+from agenttrace.store.errors import CorruptStoreError, NewerStoreError, StoreError
+from agenttrace.store.sqlite.schema import MIGRATIONS, PAGE_SIZE
 
 logger = logging.getLogger(__name__)
 
@@ -18,18 +19,6 @@ BUSY_SECONDS = 10.0
 #: Pages in the write-ahead log before it is folded back: few checkpoints while importing, a small file otherwise.
 CHECKPOINT_PAGES = 16_384
 CACHE_KIB = 32 * 1024
-
-
-class StoreError(Exception):
-    """The store cannot be used; the message says why and what to do."""
-
-
-class CorruptStoreError(StoreError):
-    """The store's file is damaged or is no database at all."""
-
-
-class NewerStoreError(StoreError):
-    """The store was written by a newer AgentTrace."""
 
 
 def is_corruption(error: sqlite3.Error) -> bool:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from agenttrace import ids
 from agenttrace.model import Span, Usage
-from agenttrace.store import ledger
-from agenttrace.store.ledger import UNKNOWN_MODEL, Claim
-from agenttrace.store.span_rows import NOT_IN_LOG, USAGE_FIELDS
-from agenttrace.store.totals import Book
+from agenttrace.store.sqlite import ledger
+from agenttrace.store.sqlite.ledger import UNKNOWN_MODEL, Claim
+from agenttrace.store.sqlite.span_rows import NOT_IN_LOG, USAGE_FIELDS
+from agenttrace.store.sqlite.totals import Book
 
 #: How a call is named of which only the agent's total tells.
 COMPACTION = "compaction, title or another call of the agent itself"

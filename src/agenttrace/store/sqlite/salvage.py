@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from agenttrace.store.database import connect
-from agenttrace.store.schema import PAGE_SIZE
+from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.schema import PAGE_SIZE
 
 _HEADER = 100
 _NEEDED = {"raw_blocks", "file_offsets"}

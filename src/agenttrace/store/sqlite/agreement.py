@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from agenttrace.store.span_rows import USAGE_FIELDS
-from agenttrace.store.totals import COMPARED, NOT_PRUNED, Book, Call, Tokens, added, calls_of
+from agenttrace.store.sqlite.span_rows import USAGE_FIELDS
+from agenttrace.store.sqlite.totals import COMPARED, NOT_PRUNED, Book, Call, Tokens, added, calls_of
 
 Status = Literal["agree", "differ", "nothing"]
 

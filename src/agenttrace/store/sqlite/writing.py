@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from agenttrace.model import Session, Span
-from agenttrace.store import ledger, unlogged
-from agenttrace.store.absorbing import absorb
-from agenttrace.store.database import transaction
-from agenttrace.store.ledger import Claim
-from agenttrace.store.span_rows import NOT_IN_LOG
-from agenttrace.store.totals import INSERT_TOTALS
+from agenttrace.store.sqlite import ledger, unlogged
+from agenttrace.store.sqlite.absorbing import absorb
+from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.ledger import Claim
+from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
+from agenttrace.store.sqlite.totals import INSERT_TOTALS
 
 _SESSION_COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
 

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from agenttrace.model import Usage
-from agenttrace.store.span_rows import MAIN, NOT_IN_LOG, USAGE_FIELDS
+from agenttrace.store.sqlite.span_rows import MAIN, NOT_IN_LOG, USAGE_FIELDS
 
 #: The first fields are disjoint and are what counts are compared by; those after them are parts of them.
 COMPARED = 4

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from agenttrace.store.database import transaction
-from agenttrace.store.totals import FORGET_TOTALS, MARK_PRUNED
+from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.totals import FORGET_TOTALS, MARK_PRUNED
 
 _PORTION = 500
 #: Events that one piece of a sweep looks at.

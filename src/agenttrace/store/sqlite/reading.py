@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenttrace.model import Session, Usage
-from agenttrace.store.blocks import Blocks
-from agenttrace.store.span_rows import ENDED_BY, USAGE_FIELDS, SpanRow, session_rows
+from agenttrace.store.sqlite.blocks import Blocks
+from agenttrace.store.sqlite.span_rows import ENDED_BY, USAGE_FIELDS, SpanRow, session_rows
 
 _SESSION_COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
 _SESSION_LIST = ", ".join(f"s.{name}" for name in _SESSION_COLUMNS)
