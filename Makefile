@@ -8,7 +8,7 @@ PAGE := src/agenttrace/console/dist/index.html
 JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup console up demo test test-peers lint bench screenshots web-types lock clean
+.PHONY: help setup console up demo test test-peers lint bench screenshots web-types docs-tables lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -64,6 +64,10 @@ lint: setup console
 # The pictures of the README, from the demo; needs Chromium.
 screenshots: setup console
 	$(BIN)/python web/screenshots.py
+
+# The tables of docs/configuration.md, from the settings.
+docs-tables: setup
+	$(BIN)/python -m agenttrace.config.documentation docs/configuration.md
 
 # The shapes of the API as TypeScript.
 web-types: setup

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import string
@@ -16,15 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import (
-    SECRETS,
-    SETTING_NAMES,
+    SETTINGS,
     RecordSettings,
-    Settings,
     SettingsError,
     ensure_home,
     load_settings,
-    variable,
 )
+from agenttrace.config.documentation import updated
 from agenttrace.price_tables import parse_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
@@ -44,7 +41,7 @@ def test_without_anything_the_defaults_hold(home: Path) -> None:
     assert settings.home == home
     assert settings.origin("home") == "environment AGENTTRACE_HOME"
     assert settings.record == RecordSettings()
-    assert {settings.origin(name) for name in SETTING_NAMES if name != "home"} == {"default"}
+    assert {settings.origin(name) for name in SETTINGS if name != "home"} == {"default"}
 
 
 def test_the_home_is_under_the_users_home_unless_named() -> None:
@@ -91,7 +88,7 @@ def test_the_last_place_that_has_a_value_gives_it(
         shown = f'"{values["file"]}"' if isinstance(values["file"], str) else repr(values["file"])
         write(home, f"[{section}]\n{key} = {shown}\n")
     if "environment" in values:
-        environ[variable(name)] = str(values["environment"])
+        environ[SETTINGS[name].variable] = str(values["environment"])
     settings = load_settings(environ, {name: values.get("flag")})
     last = next((place for place in ("flag", "environment", "file") if place in values), "default")
     assert settings.origin(name).split()[0] == last
@@ -301,7 +298,7 @@ def test_no_secret_is_ever_shown(home: Path) -> None:
     settings = load_settings({**os.environ, **variables})
     assert settings.database.url == variables["AGENTTRACE_DATABASE_URL"]
     assert settings.jwt.secret == variables["AGENTTRACE_JWT_SECRET"]
-    assert [settings.shown(name) for name in SECRETS] == ["***", "***"]
+    assert [settings.shown(name) for name in ("database.url", "jwt.secret")] == ["***", "***"]
     assert "hunter2" not in repr(settings)
     with pytest.raises(SettingsError) as caught:
         load_settings({**os.environ, "AGENTTRACE_JWT_SECRET": "hunter2"})
@@ -367,23 +364,21 @@ def test_a_home_that_cannot_be_written_is_refused(home: Path) -> None:
         home.chmod(0o700)
 
 
-@pytest.mark.parametrize("name", SETTING_NAMES)
-def test_every_setting_is_documented(name: str) -> None:
-    """Name, variable and default of each setting stand in one row of the documentation."""
-    rows = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}`")]
-    assert len(rows) == 1
-    assert f"`{variable(name)}`" in rows[0]
-    assert as_documented(Settings(home=Path("~/.agenttrace")).value(name)) in rows[0]
+def test_the_documentation_has_every_setting_as_it_is_described() -> None:
+    """The tables of the documentation are those that the descriptions of the settings make."""
+    page = DOCS.read_text(encoding="utf-8")
+    assert updated(page) == page
+    for name, setting in SETTINGS.items():
+        assert page.count(f"| `{name}` |") == 1
+        assert len(setting.meaning) > 10
 
 
-def as_documented(default: object) -> str:
-    if default is None:
-        return "none"
-    if isinstance(default, str):
-        return f'`"{default}"`'
-    if isinstance(default, tuple | bool):
-        return f"`{json.dumps(default)}`"
-    return f"`{default}`"
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_example_of_every_setting_loads(home: Path, name: str) -> None:
+    """The example of a setting is a valid line of the file."""
+    section = name.rpartition(".")[0]
+    file = write(home, f"[{section}]\n{SETTINGS[name].example}\n" if section else f"{SETTINGS[name].example}\n")
+    assert load_settings({"AGENTTRACE_CONFIG": str(file)}).origin(name) == f"file {file}"
 
 
 @pytest.mark.parametrize("page", ["configuration.md", "prices.md"])
@@ -403,7 +398,7 @@ def test_every_documented_example_loads(home: Path, page: str) -> None:
 def test_the_types_of_the_settings_are_the_declared_ones() -> None:
     """Defaults satisfy the very rules that files and variables are held to."""
     settings = load_settings({})
-    for struct in {type(settings.value(name.split(".")[0])) for name in SETTING_NAMES if "." in name}:
+    for struct in {type(settings.value(name.split(".")[0])) for name in SETTINGS if "." in name}:
         assert isinstance(struct, type)
         assert issubclass(struct, msgspec.Struct)
         assert msgspec.convert(msgspec.structs.asdict(struct()), struct) == struct()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from agenttrace.config import SECRETS, SETTING_NAMES, Settings, variable
+from agenttrace.config import SETTINGS, Settings
 
 NAME = "agenttrace"
 LABEL = "agenttrace.recorder"
@@ -34,7 +34,7 @@ ENVIRONMENT_FILE = "service.env"
 _SECTIONS = ("record", "retention", "usage", "export")
 #: Variables that hold for the service, too, if they are set now. Whatever else is in the environment may be a secret.
 _KEPT = (
-    *(variable(name) for name in SETTING_NAMES if name.split(".")[0] in _SECTIONS and name not in SECRETS),
+    *(each.variable for each in SETTINGS.values() if each.name.split(".")[0] in _SECTIONS and not each.secret),
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
     "KIMI_CODE_HOME",

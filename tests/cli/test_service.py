@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace import service
-from agenttrace.config import SECRETS, SETTING_NAMES, variable
+from agenttrace.config import SETTINGS
 
 from .conftest import Program
 
@@ -123,8 +123,8 @@ def test_no_secret_of_the_environment_is_written(program: Program, kind: str) ->
 
 def test_variables_that_are_kept_are_no_secrets() -> None:
     """None of those that are never shown is among them; the settings of recording are."""
-    names = {name for name in SETTING_NAMES if variable(name) in service._KEPT}
-    assert not names & set(SECRETS)
+    names = {name for name, setting in SETTINGS.items() if setting.variable in service._KEPT}
+    assert not any(SETTINGS[name].secret for name in names)
     assert {"record.paths", "export.mask", "retention.days"} <= names
     assert not [name for name in names if name.startswith(("serve.", "run.", "database.", "jwt."))]
 

@@ -9,13 +9,12 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.config import SECRETS, SETTING_NAMES, Settings
+from agenttrace.config import SETTINGS, Settings
 from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.kept import Kept
 from agenttrace.serve.api.shapes import Check, Doctor, SettingList, SettingRow
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import documented
-from agenttrace.setting_meanings import MEANINGS
 from agenttrace.views.doctor import all_checks
 
 #: For as long findings are good: the whole store is checked for them, and every directory looked at.
@@ -50,7 +49,7 @@ def _settings(settings: Settings) -> SettingList:
     return SettingList(
         home=_whole(str(settings.home)),
         file=_whole(str(settings.file or settings.home / "agenttrace.toml")),
-        items=[_row(settings, name) for name in SETTING_NAMES],
+        items=[_row(settings, name) for name in SETTINGS],
     )
 
 
@@ -59,8 +58,8 @@ def _row(settings: Settings, name: str) -> SettingRow:
         name=name,
         value=_plain(settings.shown(name)),
         origin=_whole(settings.origin(name)),
-        secret=name in SECRETS,
-        description=MEANINGS[name],
+        secret=SETTINGS[name].secret,
+        description=SETTINGS[name].meaning,
     )
 
 
