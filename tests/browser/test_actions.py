@@ -104,7 +104,7 @@ def test_breaker_and_chat(apps: Apps, admin: Visit) -> None:
     expect(row).to_contain_text("closed")
     row.get_by_role("button", name="Open").click()
     confirm(guards, "Open")
-    expect(row).to_contain_text("held open by hand")
+    expect(row).to_contain_text("opened manually")
     box.fill("还在吗？")
     page.keyboard.press("Enter")
     expect(answers.last).to_contain_text(UNAVAILABLE)
@@ -124,7 +124,7 @@ def test_breaker_and_chat(apps: Apps, admin: Visit) -> None:
 
 
 def test_job_chain_and_cache(apps: Apps, admin: Visit) -> None:
-    """A job shows its chain, prompts and answers and its trace; its result is browsed and taken out of use once."""
+    """A job shows its chain, prompts and answers and its trace; its result is browsed and invalidated once."""
     job = apps.trigger(2, "--wait")
     page = admin.open("/runs")
     row = page.get_by_role("row").filter(has=page.locator(f"a[href='/runs/jobs/{job}']"))
@@ -150,14 +150,12 @@ def test_job_chain_and_cache(apps: Apps, admin: Visit) -> None:
     rows.get_by_role("button").first.click()
     drawer = page.get_by_role("dialog", name=f"Result {number}", exact=True)
     expect(drawer.get_by_role("group", name="JSON")).to_be_visible()
-    drawer.get_by_role("button", name="Take out of use").click()
-    page.get_by_role("dialog", name=f"Take result {number} out of use?").get_by_role(
-        "button", name="Take out of use"
-    ).click()
-    expect(drawer).to_contain_text("out of use")
-    expect(drawer.get_by_role("button", name="Take out of use")).to_have_count(0)
+    drawer.get_by_role("button", name="Invalidate").click()
+    page.get_by_role("dialog", name=f"Invalidate result {number}?").get_by_role("button", name="Invalidate").click()
+    expect(drawer).to_contain_text("invalidated")
+    expect(drawer.get_by_role("button", name="Invalidate")).to_have_count(0)
     page.keyboard.press("Escape")
-    expect(rows).to_contain_text("out of use")
+    expect(rows).to_contain_text("invalidated")
     audited_once(page, apps, "cache.invalidate", number)
 
 
@@ -188,14 +186,14 @@ def test_quarantine_is_tried_again(apps: Apps, admin: Visit) -> None:
         stream.write("{torn in two\n")
     page = admin.open("/files?tab=quarantine")
     row = (
-        page.get_by_role("table", name="Lines that could not be understood")
+        page.get_by_role("table", name="Lines that could not be parsed")
         .locator("tbody tr")
         .filter(has_text="torn.jsonl")
     )
     expect(row).to_have_count(1)
     expect(row).to_contain_text("open")
-    row.get_by_role("button", name="Try again").click()
-    expect(page.get_by_text("1 line will be tried again")).to_be_visible()
+    row.get_by_role("button", name="Retry").click()
+    expect(page.get_by_text("Retrying 1 line")).to_be_visible()
     expect(row.get_by_role("cell").nth(5)).not_to_have_text(re.compile("open|waits"))
     assert len(apps.audit("quarantine.retry")) == 1
 
@@ -213,7 +211,7 @@ def test_pages_with_something_in_them(apps: Apps, admin: Visit) -> None:
     page.goto("/runs?tab=calls&app=app7&member=4")
     expect(page.get_by_role("table").locator("tbody tr")).to_have_count(1)
     page.goto("/runs?member=4&status=failed")
-    expect(page.get_by_text("Nothing fits these filters")).to_be_visible()
+    expect(page.get_by_text("No matches for these filters")).to_be_visible()
     page.get_by_role("button", name="Clear filters").last.click()
     expect(page.get_by_role("table").locator("tbody tr").first).to_be_visible()
     calls = page.request.get(f"/api/v1/runs?job={job}").json()["items"]
@@ -233,15 +231,15 @@ def test_pages_with_something_in_them(apps: Apps, admin: Visit) -> None:
 def test_an_event_is_started_by_hand(apps: Apps, admin: Visit) -> None:
     """The form refuses what is no number and no JSON object, then starts the event and opens its job."""
     page = admin.open("/runs")
-    page.get_by_role("button", name="Start an event").click()
+    page.get_by_role("button", name="Trigger event").click()
     dialog = page.get_by_role("dialog")
-    start = dialog.locator("footer").get_by_role("button", name="Start an event")
+    start = dialog.locator("footer").get_by_role("button", name="Trigger event")
     dialog.get_by_role("combobox", name="Event").select_option("consumption")
     dialog.get_by_label("Member (optional)").fill("x")
     expect(start).to_be_disabled()
     dialog.get_by_label("Member (optional)").fill("4711")
     dialog.get_by_label("Payload").fill("[1]")
-    expect(dialog).to_contain_text("This is no JSON object")
+    expect(dialog).to_contain_text("Not a JSON object")
     expect(start).to_be_disabled()
     dialog.get_by_label("Payload").fill('{"coach_id": 8}')
     page.evaluate(AXE.read_text(encoding="utf-8"))

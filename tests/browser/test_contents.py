@@ -45,10 +45,10 @@ def test_overview(visit: Visit, told: Program) -> None:
     assert set(month.get_by_role("listitem").locator("a").all_inner_texts()) <= names
     expect(page.get_by_role("table", name=re.compile("lines read"))).to_contain_text(str(status["lines"]["recorded"]))
     expect(page.get_by_role("table", name=re.compile("Events known"))).to_be_visible()
-    expect(page.get_by_role("link", name="1 line not understood")).to_be_visible()
+    expect(page.get_by_role("link", name="1 line could not be parsed")).to_be_visible()
     expect(page.get_by_role("link", name=f"{status['file_count']} files")).to_be_visible()
     expect(figure(page, "Recorder")).to_contain_text(f"running (process {told.recorder_pid()})")
-    expect(page.get_by_text("Applications cannot be run here yet.")).to_be_visible()
+    expect(page.get_by_text("Applications are not configured.")).to_be_visible()
 
 
 def test_sessions(visit: Visit, told: Program) -> None:
@@ -62,7 +62,7 @@ def test_sessions(visit: Visit, told: Program) -> None:
     assert [link.get_attribute("href") for link in links.all()] == [f"/sessions/{key}" for key in keys]
     for key, each in zip(keys, sessions, strict=True):
         row = rows.filter(has=page.locator(f"#session-{key}"))
-        expect(row).to_contain_text(each["title"] or "Without a title")
+        expect(row).to_contain_text(each["title"] or "Untitled")
         expect(row.get_by_title(re.compile("^Input: "))).to_have_attribute("title", hint(each["usage"]))
         expect(row).to_contain_text(f"Errors {each['errors']}")
     page.get_by_role("group", name="Sort").get_by_role("button", name="Turns").click()
@@ -91,7 +91,7 @@ def test_session(visit: Visit, told: Program) -> None:
     expect(rows.first).to_contain_text("SCENARIO parallel please")
     page.keyboard.press("e")
     page.keyboard.press("Enter")
-    pane = page.get_by_role("complementary", name="Details of the span")
+    pane = page.get_by_role("complementary", name="Span details")
     failed = next(span for span in shown["spans"] if span["status"] == "error" and span["kind"] == "tool")
     expect(pane.get_by_role("heading", level=2)).to_contain_text(failed["name"].removeprefix("execute_tool "))
     expect(page).to_have_url(re.compile(f"span={failed['span_id']}"))
@@ -109,11 +109,11 @@ def test_prices(visit: Visit, told: Program) -> None:
     spans = told.json("show", CLAUDE)["spans"]
     step = next(span for span in spans if span["kind"] == "step")
     page = visit.open(f"/sessions/{key_of('claude-code', CLAUDE)}?span={step['span_id']}")
-    pane = page.get_by_role("complementary", name="Details of the span")
+    pane = page.get_by_role("complementary", name="Span details")
     expect(pane.get_by_role("heading", level=2)).to_contain_text("claude-sonnet-4-5")
     expect(pane).to_contain_text("Price per million")
     expect(pane).to_contain_text("$3.00 in, $15.00 out")
-    expect(pane).to_contain_text("Source of the price")
+    expect(pane).to_contain_text("Price source")
 
 
 def test_waterfall(visit: Visit, told: Program) -> None:
@@ -143,7 +143,7 @@ def test_usage(visit: Visit, told: Program, by: str) -> None:
     assert total[1:6] == [f"{usage['total'][kind]:,}" for kind in kinds]
     assert total[0] == f"{usage['total']['requests']:,}"
     expect(page.get_by_text(re.compile(r"tokens are unpriced"))).to_be_visible()
-    expect(page.get_by_text(f"{usage['total']['folded_copies']} repeated mentions")).to_be_visible()
+    expect(page.get_by_text(f"{usage['total']['folded_copies']} duplicates")).to_be_visible()
     expect(page.get_by_text("1 response is estimated")).to_be_visible()
     expect(page.get_by_role("figure").locator("canvas").first).to_be_visible()
     page.get_by_role("figure").get_by_text("Table", exact=True).click()
@@ -162,10 +162,12 @@ def test_files(visit: Visit, told: Program) -> None:
         expect(row).to_contain_text(f"{file['size']:,}")
     for name in ("recorded", "duplicate", "quarantined"):
         expect(figure(page, name.capitalize())).to_have_text(f"{status['lines'][name]:,}")
-    page.get_by_role("textbox", name="Find a path").or_(page.get_by_role("searchbox", name="Find a path")).fill("logs/")
+    page.get_by_role("textbox", name="Filter by path").or_(page.get_by_role("searchbox", name="Filter by path")).fill(
+        "logs/"
+    )
     expect(table.locator("tbody tr")).to_have_count(2)
-    page.get_by_role("radio", name="Gone").click()
-    expect(page.get_by_text("No file fits")).to_be_visible()
+    page.get_by_role("radio", name="Deleted").click()
+    expect(page.get_by_text("No matching files")).to_be_visible()
     page.get_by_role("button", name="Clear filters").click()
     expect(table.locator("tbody tr")).to_have_count(status["file_count"])
 
@@ -174,7 +176,7 @@ def test_quarantine(visit: Visit, told: Program) -> None:
     """A line that was not understood is listed with its reason and place, and shown as it is."""
     page = visit.open("/files")
     page.get_by_role("tab", name="Quarantine").click()
-    table = page.get_by_role("table", name="Lines that could not be understood")
+    table = page.get_by_role("table", name="Lines that could not be parsed")
     expect(table.locator("tbody tr")).to_have_count(1)
     expect(table).to_contain_text(f"{FAILING}.jsonl")
     table.locator("tbody button").first.click()
@@ -194,7 +196,7 @@ def test_settings(visit: Visit, told: Program) -> None:
     if password:
         assert password[1] not in page.content()
     page.get_by_role("tab", name="Health check").click()
-    checks = page.get_by_role("list", name="Findings").get_by_role("listitem")
+    checks = page.get_by_role("list", name="Checks").get_by_role("listitem")
     expect(checks.first).to_be_visible()
     assert sorted(checks.locator("strong").all_inner_texts()) == sorted(doctors_checks(told))
 
@@ -209,8 +211,8 @@ def test_run_half_without_applications(visit: Visit) -> None:
     """Guards, cache, exports and runs of a machine without applications are empty, in words, not broken."""
     page = visit.open("/guards")
     expect(page.get_by_role("table", name="Circuit breakers").locator("tbody tr").first).to_contain_text("closed")
-    expect(page.get_by_text("No call is under way.")).to_be_visible()
+    expect(page.get_by_text("No running calls.")).to_be_visible()
     page.goto("/cache")
-    expect(page.get_by_text("No result fits")).to_be_visible()
+    expect(page.get_by_text("No matching results")).to_be_visible()
     page.goto("/exports")
     expect(page.get_by_text("No destination is configured")).to_be_visible()

@@ -66,7 +66,7 @@ def test_span_and_tab(visit: Visit, spans: list[dict[str, Any]]) -> None:
     """A link to a span opens its details and brings it into view; back closes them, forward opens them."""
     span = next(each for each in spans if each["status"] == "error")
     page = visit.open(f"/sessions/{KEY}?span={span['span_id']}")
-    pane = page.get_by_role("complementary", name="Details of the span")
+    pane = page.get_by_role("complementary", name="Span details")
     expect(pane.get_by_role("heading", level=2)).to_contain_text(span["name"].split(" ")[-1])
     current = page.locator("[role=listitem][aria-current=true]")
     expect(current).to_be_in_viewport()
@@ -112,8 +112,8 @@ def test_filters_of_a_session(visit: Visit) -> None:
     page.goto(f"/sessions/{KEY}?tool=Bash&view=waterfall")
     expect(page.get_by_role("combobox", name="Tool")).to_have_value("Bash")
     page.goto(f"/sessions/{KEY}?tool=never-called")
-    expect(page.get_by_text("No span fits the filter")).to_be_visible()
-    page.get_by_role("button", name="Clear the filters").click()
+    expect(page.get_by_text("No span matches the filters")).to_be_visible()
+    page.get_by_role("button", name="Clear filters").click()
     expect(page.get_by_role("list", name="Conversation, in reading order")).to_be_visible()
 
 
@@ -149,4 +149,4 @@ def test_an_address_of_nonsense_is_a_page_all_the_same(visit: Visit) -> None:
         expect(page.locator("main [role=alert]")).to_have_count(0)
         expect(page.get_by_role("table").or_(page.locator("article")).first).to_be_visible()
     page.goto(f"/sessions/{KEY}?span=0123456789abcdef&from=9&to=1&view=nonsense")
-    expect(page.get_by_text("This span is not in the session")).to_be_visible()
+    expect(page.get_by_text("Span not found in this session")).to_be_visible()

@@ -7,16 +7,16 @@ from playwright.sync_api import expect
 from .conftest import Visit
 
 EMPTY = {
-    "/": "Recording runs, but no agent has said anything yet",
+    "/": "The recorder is running; no agent has written a log yet",
     "/sessions": "Nothing is recorded yet",
-    "/usage": "Nothing was used in this time",
-    "/cache": "No result fits",
-    "/files": "No file fits",
-    "/files?tab=quarantine": "Nothing is in quarantine",
+    "/usage": "No usage in this period",
+    "/cache": "No matching results",
+    "/files": "No matching files",
+    "/files?tab=quarantine": "The quarantine is empty",
     "/exports": "No destination is configured",
-    "/settings?tab=audit": "Nothing was changed yet",
-    "/sessions?q=anything": "No text has these words",
-    "/sessions/0000000000000001": "There is no such session",
+    "/settings?tab=audit": "No entries yet",
+    "/sessions?q=anything": "No text contains these words",
+    "/sessions/0000000000000001": "Session not found",
 }
 
 

@@ -93,7 +93,7 @@ def test_the_figures_are_those_of_the_ledger(look: Visit, sending: running) -> N
         "aria-label", re.compile(f"Refused {known['refused']}, Unknown {UNKNOWN}")
     )
     gone = card(page, "gone")
-    expect(gone).to_contain_text(re.compile(r"waiting\s*tried again at \d\d:\d\d:\d\d"))
+    expect(gone).to_contain_text(re.compile(r"waiting\s*next retry at \d\d:\d\d:\d\d"))
     expect(figure(gone, "Queued")).to_have_text(f"Queued {known['refused'] + UNKNOWN}")
     expect(gone).to_contain_text("127.0.0.1:1")
 
@@ -102,7 +102,7 @@ def test_a_span_leads_to_its_place_in_its_session(look: Visit) -> None:
     """The list of refused spans has the destination's answer, is in the address, and leads to the span itself."""
     page = look.open("/exports")
     where = card(page, "looked-at")
-    where.get_by_role("button", name="Show them").first.click()
+    where.get_by_role("button", name="Show", exact=True).first.click()
     expect(page).to_have_url(re.compile(r"of=looked-at&state=refused"))
     rows = where.get_by_role("table", name="Refused: spans of looked-at").locator("tbody tr")
     expect(rows.first).to_contain_text("these are no good")
@@ -114,7 +114,7 @@ def test_a_span_leads_to_its_place_in_its_session(look: Visit) -> None:
     assert target is not None
     span = target.partition("span=")[2]
     expect(page).to_have_url(re.compile(rf"/sessions/[0-9a-f]{{16}}\?.*span={span}"))
-    expect(page.get_by_role("complementary", name="Details of the span")).to_be_visible()
+    expect(page.get_by_role("complementary", name="Span details")).to_be_visible()
     page.go_back()
     expect(rows.first).to_be_visible()
     where.get_by_role("button", name="Close the list").click()
@@ -132,13 +132,13 @@ def test_everything_that_can_be_done(look: Visit, sending: running, there: Colle
     refused = status(sending.program, "acted-on")["refused"]
     before = there.spans.total()
     where.get_by_role("button", name="Send again").first.click()
-    expect(page.get_by_text(f"{refused} spans are queued again")).to_be_visible()
+    expect(page.get_by_text(f"{refused} spans queued again")).to_be_visible()
     expect(figure(where, "Acknowledged")).to_have_text(f"Acknowledged {refused}")
     eventually(lambda: there.spans.total() == before + refused, "the spans to arrive")
-    where.get_by_role("button", name="They arrived").click()
-    confirm(page, "They arrived")
+    where.get_by_role("button", name="Mark as delivered").click()
+    confirm(page, "Mark as delivered")
     expect(figure(where, "Acknowledged")).to_have_text(f"Acknowledged {refused + UNKNOWN}")
-    expect(where.get_by_role("button", name="They arrived")).to_have_count(0)
+    expect(where.get_by_role("button", name="Mark as delivered")).to_have_count(0)
     assert there.spans.total() == before + refused
     told = [row["action"] for row in sending.program.json("user", "audit") if row["target"].startswith("acted-on")]
     assert sorted(told) == ["export.accept", "export.pause", "export.resume", "export.retry"]
@@ -147,17 +147,17 @@ def test_everything_that_can_be_done(look: Visit, sending: running, there: Colle
 def test_earlier_turns(look: Visit, sending: running) -> None:
     """A day or everything can be chosen; the page says how many turns are looked at; Escape changes nothing."""
     page = look.open("/exports")
-    opener = card(page, "gone").get_by_role("button", name="Send earlier turns…")
+    opener = card(page, "gone").get_by_role("button", name="Backfill…")
     opener.click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Since")).to_have_value(re.compile(r"\d{4}-\d\d-\d\d"))
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     opener.click()
-    dialog.get_by_label("Everything that was recorded").check()
+    dialog.get_by_label("Everything recorded").check()
     expect(dialog.get_by_label("Since")).to_be_disabled()
-    dialog.get_by_role("button", name="Look and send").click()
-    expect(page.get_by_text(re.compile(r"\d+ turns are looked at"))).to_be_visible()
+    dialog.get_by_role("button", name="Backfill").click()
+    expect(page.get_by_text(re.compile(r"\d+ turns checked"))).to_be_visible()
     expect(dialog).to_have_count(0)
     assert len([row for row in sending.program.json("user", "audit") if row["action"] == "export.backfill"]) == 1
 
@@ -187,7 +187,7 @@ def test_looks(look: Visit, width: int) -> None:
     expect(page.get_by_role("table")).to_be_visible()
     assert problems(page) == []
     assert overflow(page) <= 0
-    card(page, "looked-at").get_by_role("button", name="Send earlier turns…").click()
+    card(page, "looked-at").get_by_role("button", name="Backfill…").click()
     expect(page.get_by_role("dialog")).to_be_visible()
     assert problems(page) == []
     chinese = look.open("/exports", width=width, language="zh-CN")

@@ -142,7 +142,7 @@ def test_no_session_is_harmed(victim: Visit, width: int) -> None:
             expect(rows.first).to_contain_text(text)
         page.keyboard.press("e")
         page.keyboard.press("Enter")
-        pane = page.get_by_role("complementary", name="Details of the span")
+        pane = page.get_by_role("complementary", name="Span details")
         expect(pane.get_by_role("tab").first).to_be_visible()
         for tab in range(pane.get_by_role("tab").count()):
             pane.get_by_role("tab").nth(tab).click()

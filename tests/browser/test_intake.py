@@ -92,7 +92,7 @@ def test_the_conversation(own_visit: Visit, talk: str) -> None:
     conversation = page.get_by_role("list", name="Conversation, in reading order")
     for text in ("Turn 1", "POST /chat", "shopper", "find", ASKED, ANSWER, "audit"):
         expect(conversation.get_by_text(text, exact=True).first).to_be_visible()
-    conversation.get_by_role("button", name="Show what is inside (1 spans)").click()
+    conversation.get_by_role("button", name="Show children (1 spans)").click()
     expect(conversation.get_by_text("SELECT shoes", exact=True)).to_be_visible()
     assert overflow(page) == 0
 
@@ -113,7 +113,7 @@ def test_the_waterfall(own_visit: Visit, talk: str) -> None:
 def test_the_details(own_visit: Visit, talk: str) -> None:
     """Whatever was sent about a span is among its attributes."""
     page = own_visit.open(f"{talk}?span={6:016x}")
-    pane = page.get_by_role("complementary", name="Details of the span")
+    pane = page.get_by_role("complementary", name="Span details")
     expect(pane.get_by_role("heading", level=2)).to_contain_text("audit")
     expect(pane.get_by_role("tab", name="Attributes")).to_have_attribute("aria-selected", "true")
     expect(pane).to_contain_text("audit.level")

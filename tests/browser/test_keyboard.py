@@ -68,7 +68,7 @@ def test_from_a_fresh_page_to_an_error_and_back(visit: Visit) -> None:
     expect(current).to_be_focused()
     here(page)
     page.keyboard.press("Enter")
-    pane = page.get_by_role("complementary", name="Details of the span")
+    pane = page.get_by_role("complementary", name="Span details")
     expect(pane).to_contain_text(DARK)
     here(page)
     page.keyboard.press("Escape")
@@ -120,7 +120,7 @@ def test_tab_reaches_everything_and_is_always_seen(visit: Visit) -> None:
         page.goto(path)
         settled(page)
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        assert page.evaluate("document.activeElement.textContent") == "Skip to content"
         here(page)
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.closest('main') !== null")

@@ -69,12 +69,12 @@ def test_login_leads_to_where_one_wanted_to_go(guest: Visit) -> None:
     expect(page).to_have_url(f"{guest.base}/login?next=%2Ffiles%3Ftab%3Dquarantine")
     enter(page, "ben", PASSWORDS["ben"])
     expect(page).to_have_url(f"{guest.base}/files?tab=quarantine")
-    expect(page.get_by_role("button", name="Try all of them again")).to_be_visible()
+    expect(page.get_by_role("button", name="Retry all")).to_be_visible()
     (cookie,) = page.context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     assert cookie["value"] not in page.evaluate("document.cookie + JSON.stringify(localStorage)")
     page.reload()
-    expect(page.get_by_role("button", name="Try all of them again")).to_be_visible()
+    expect(page.get_by_role("button", name="Retry all")).to_be_visible()
 
 
 @pytest.mark.parametrize("after", ["https://elsewhere.example/", "//elsewhere.example/", "/\\elsewhere.example/"])
@@ -91,7 +91,7 @@ def test_viewers_look_and_change_nothing(guest: Visit) -> None:
     """A viewer sees the pages without their buttons, and whatever else asks with the viewer's cookie is refused."""
     page = guest.open("/files?tab=quarantine")
     enter(page, "anna", PASSWORDS["anna"])
-    expect(page.get_by_role("table", name="Lines that could not be understood").locator("tbody tr")).to_have_count(1)
+    expect(page.get_by_role("table", name="Lines that could not be parsed").locator("tbody tr")).to_have_count(1)
     expect(page.get_by_role("button", name="Try")).to_have_count(0)
     page.get_by_role("link", name="Guards", exact=True).first.click()
     expect(page.get_by_role("table", name="Circuit breakers").locator("tbody tr").first).to_be_visible()
@@ -200,5 +200,5 @@ def test_a_page_goes_on_when_the_link_was_opened_elsewhere(stranger: Visit, serv
     beside = page.context.new_page()
     beside.goto(link_of(served))
     page.bring_to_front()
-    page.get_by_role("link", name="Go on").click()
+    page.get_by_role("link", name="Continue").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Usage")

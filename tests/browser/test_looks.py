@@ -95,7 +95,7 @@ def test_theme_follows_the_system_and_the_switch(visit: Visit) -> None:
     settled(page)
     assert ground(page) < 60, "before anything is clicked"
     opener.click()
-    page.get_by_role("radiogroup", name="Theme").get_by_role("radio", name="As the system").click()
+    page.get_by_role("radiogroup", name="Theme").get_by_role("radio", name="System").click()
     assert ground(page) > 200
     visit.leave(page)
     page = visit.open("/exports", theme="light")

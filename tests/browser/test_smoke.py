@@ -41,6 +41,6 @@ def test_every_page_opens_by_its_link_and_its_keys(visit: Visit) -> None:
 def test_a_wrong_address_says_so(visit: Visit) -> None:
     """An address that leads nowhere says so and leads to the overview."""
     page = visit.open("/nowhere/at-all")
-    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
-    page.get_by_role("link", name="To the overview").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
+    page.get_by_role("link", name="Go to the overview").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

@@ -47,7 +47,7 @@ def test_an_error_is_said_and_tried_again(visit: Visit, status: int) -> None:
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         page.unroute(failing)
         # Where applications cannot be run, there is no button: the page asks again by itself.
-        again = page.get_by_role("button", name="Try again").first
+        again = page.get_by_role("button", name="Retry").first
         if again.is_visible():
             again.click()
         expect(page.get_by_text(DETAIL)).to_have_count(0)
@@ -60,7 +60,7 @@ def test_a_page_whose_code_cannot_be_loaded_fails_alone(visit: Visit) -> None:
     settled(page)
     page.route(re.compile(r"/assets/.*\.js"), lambda route: route.abort())
     page.get_by_role("link", name="Guards", exact=True).first.click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("This page has failed")
+    expect(page.get_by_role("heading", level=1)).to_have_text("This page failed")
     expect(page.get_by_role("button", name="Reload")).to_be_visible()
     page.get_by_role("link", name="Exports", exact=True).first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Exports")
@@ -80,7 +80,7 @@ def test_every_page_survives_the_server(own: running, own_visit: Visit) -> None:
         page.evaluate("window.loaded = 'once'")
     own.stop()
     for page in pages.values():
-        expect(page.get_by_text("AgentTrace cannot be reached: what you see may be old.")).to_be_visible()
+        expect(page.get_by_text("Cannot reach AgentTrace. The page may be out of date.")).to_be_visible()
         expect(page.locator("header [role=status]")).to_have_text("Offline")
     # What is there can still be read, and a page that was not open yet says why it cannot be shown.
     expect(pages["/sessions"].get_by_role("link", name=re.compile("Before the storm"))).to_be_visible()
@@ -88,7 +88,7 @@ def test_every_page_survives_the_server(own: running, own_visit: Visit) -> None:
     own.start()
     for page in pages.values():
         expect(page.locator("header [role=status]")).to_have_text("Live")
-        expect(page.get_by_text("AgentTrace cannot be reached")).to_have_count(0)
+        expect(page.get_by_text("Cannot reach AgentTrace")).to_have_count(0)
     for path in ("/", "/sessions"):
         expect(pages[path].get_by_role("link", name=re.compile("During the storm"))).to_be_visible()
     expect(pages["/files"].get_by_title(re.compile("during.jsonl")).first).to_be_visible()

@@ -37,10 +37,10 @@ describe("get", () => {
   });
 
   it("throws what the server says as a problem", async () => {
-    serving(problem(404, "There is no such session."));
+    serving(problem(404, "Session not found."));
     const error = await get("/gone").catch((caught: unknown) => caught);
     expect(error).toBeInstanceOf(ProblemError);
-    expect(error).toMatchObject({ status: 404, title: "T", detail: "There is no such session." });
+    expect(error).toMatchObject({ status: 404, title: "T", detail: "Session not found." });
   });
 
   it("tells a server that is away from one that refuses", async () => {

@@ -5,17 +5,17 @@ export const text = words({
   en: {
     name: "check",
     status: { agree: "agrees", differ: "differs", nothing: "not checked" },
-    nothing: "Nothing to check by: the agent tells no total of its own",
+    nothing: "Not checked: the agent reports no total",
     checked: (requests: string) => `Compared with the agent's own total: ${requests} requests`,
     difference: (kind: string, tokens: string, more: boolean) => `${kind}: the agent counts ${tokens} ${more ? "more" : "less"}`,
-    unlogged: (tokens: string) => `${tokens} tokens are known from that total alone: calls that no line of the log has`,
+    unlogged: (tokens: string) => `${tokens} tokens are known only from that total: calls that are not in the log`,
     kinds: { input_tokens: "Input", output_tokens: "Output", cache_read_tokens: "Cache read", cache_write_tokens: "Cache write" },
     reasons: {
       killed: (requests: string) => `${requests} requests of a process that was killed are not in that total`,
-      missing: (name: string) => `Nothing is recorded of the log of ${name}`,
-      placeholder: (requests: string) => `The log holds only a placeholder for the output of ${requests} requests`,
-      unread: (lines: string) => `${lines} lines of its files could not be read: see the quarantine`,
-      unknown: "No reason found",
+      missing: (name: string) => `The log of ${name} is not recorded`,
+      placeholder: (requests: string) => `The log has only a placeholder for the output of ${requests} requests`,
+      unread: (lines: string) => `${lines} lines of its files are quarantined`,
+      unknown: "Unknown reason",
     },
   },
   zh: {
