@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.reading import usage_rows
+from agenttrace.store.sqlite.usage import usage_rows
 from benchmarks.measure import Cost, run, sandbox_environ, tree_bytes
 from benchmarks.peers import Imported
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.record.search_index import match_expression
+from agenttrace.store.questions import UsageQuery
 from agenttrace.store.sqlite import reading
 from benchmarks import ours
 from benchmarks.claude_session import Source
@@ -84,8 +85,8 @@ def measure(connection: sqlite3.Connection) -> list[Answer]:
     questions: dict[str, Callable[[], object]] = {
         "last 100 sessions": lambda: reading.list_sessions(connection, limit=100),
         "a session of 10,000 spans": lambda: reading.session_spans(connection, longest),
-        "usage by day and model": lambda: reading.usage_rows(connection, by="day"),
-        "usage of one day": lambda: reading.usage_rows(connection, by="model", since_day=day),
+        "usage by day and model": lambda: reading.usage_rows(connection, UsageQuery(by="day")),
+        "usage of one day": lambda: reading.usage_rows(connection, UsageQuery(by="model", since_day=day)),
         "search, common word": search("file"),
         "search, rare word": search(rare_word()),
         "search, two words": search("circuit breaker"),

@@ -21,10 +21,11 @@ from agenttrace.model import Price, Session, Usage
 from agenttrace.price_tables import parse_prices
 from agenttrace.prices import PriceTable, cost_numerator, shape, variant_of
 from agenttrace.record.calendar import day_finder
+from agenttrace.store.questions import UsageQuery, UsageRow
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.ledger import Claim
-from agenttrace.store.sqlite.reading import UsageRow, usage_rows
+from agenttrace.store.sqlite.usage import usage_rows
 from agenttrace.store.sqlite.writing import Batch, write_rows
 
 SHIPPED = PriceTable.load(load_settings({}))
@@ -210,7 +211,7 @@ class Ledger:
         return self.connection.execute(query).fetchall()
 
     def sums(self) -> list[UsageRow]:
-        return usage_rows(self.connection, by="number")
+        return usage_rows(self.connection, UsageQuery(by="session"))
 
     def cost(self) -> dict[str, int]:
         """What the responses cost, one by one and exactly."""

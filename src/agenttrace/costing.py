@@ -6,7 +6,8 @@ shown; so a total does not depend on how its rows are grouped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from agenttrace.model import Price, Usage
@@ -15,7 +16,7 @@ from agenttrace.prices import PriceTable, applied, cost_micros, cost_numerator, 
 
 if TYPE_CHECKING:
     from agenttrace.config import UsageSettings
-    from agenttrace.store.sqlite.reading import UsageRow
+    from agenttrace.store.questions import UsageRow
     from agenttrace.store.sqlite.span_rows import SpanRow
 
 #: The token counts of a contract's ``usage`` object; the hour-long part of cache writes only shows in the cost.
@@ -77,6 +78,11 @@ class Bill:
         return found
 
     @property
+    def amounts(self) -> dict[str, float]:
+        """Currency units by currency."""
+        return {currency: micros / MILLION for currency, micros in self.costs.items()}
+
+    @property
     def currency(self) -> str | None:
         """The one currency, ``mixed``, or ``None`` where nothing has a price."""
         costs = self.costs
@@ -85,8 +91,18 @@ class Bill:
     @property
     def cost(self) -> float | None:
         """The amount in currency units; ``None`` where there is no single one."""
-        costs = self.costs
-        return next(iter(costs.values())) / MILLION if len(costs) == 1 else None
+        amounts = self.amounts
+        return next(iter(amounts.values())) if len(amounts) == 1 else None
+
+    @property
+    def all_input(self) -> int:
+        """Everything that went in, cached or not."""
+        return self.tokens["input_tokens"] + self.tokens["cache_read_tokens"] + self.tokens["cache_write_tokens"]
+
+    @property
+    def all_tokens(self) -> int:
+        """Everything that went in and came out; reasoning is a part of that."""
+        return self.all_input + self.tokens["output_tokens"]
 
     def usage_fields(self) -> dict[str, Any]:
         """The token counts and how many requests they are of."""
@@ -97,7 +113,7 @@ class Bill:
         return {
             "cost": self.cost,
             "currency": self.currency,
-            "costs": {currency: micros / MILLION for currency, micros in self.costs.items()},
+            "costs": self.amounts,
             "unpriced_tokens": self.unpriced_tokens,
         }
 
@@ -126,13 +142,16 @@ class Cashier:
             bill.add(row)
         return bill
 
-    def by_group(self, rows: Iterable[UsageRow]) -> dict[str, Bill]:
+    def by_group(
+        self, rows: Iterable[UsageRow], group: Callable[[UsageRow], str] = attrgetter("group")
+    ) -> dict[str, Bill]:
         """A bill for each group, in the order of the rows."""
         bills: dict[str, Bill] = {}
         for row in rows:
-            bill = bills.get(row.group)
+            name = group(row)
+            bill = bills.get(name)
             if bill is None:
-                bill = bills[row.group] = self.bill()
+                bill = bills[name] = self.bill()
             bill.add(row)
         return bills
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
+
+_SESSION_KEY = re.compile("[0-7][0-9a-f]{15}")
 
 
 def generate_event_id(session_id: str, turn_index: int, step_n: int, event_type: str, *, key: str | None = None) -> str:
@@ -66,6 +69,16 @@ def session_number(agent: str, session_id: str) -> int:
     """The store's number for a session: a hash, so that a rebuilt store gives it the same one."""
     text = f"{agent}\x1f{session_id}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")
+
+
+def session_key(number: int) -> str:
+    """What addresses call the session of this number, and no other one."""
+    return f"{number:016x}"
+
+
+def key_number(key: str) -> int | None:
+    """The number of the session of this key; ``None`` for what is no key."""
+    return int(key, 16) if _SESSION_KEY.fullmatch(key) else None
 
 
 def file_number(path: str, attempt: int) -> int:

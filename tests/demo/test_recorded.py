@@ -9,12 +9,14 @@ from pathlib import Path
 from agenttrace.config import Settings
 from agenttrace.demo import Totals, environment, past, play
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.sqlite.reading import list_sessions, usage_rows
+from agenttrace.store.questions import UsageQuery
+from agenttrace.store.sqlite.sessions import list_sessions
+from agenttrace.store.sqlite.usage import usage_rows
 
 
 def _recorded(recorder: Recorder) -> dict[str, Totals]:
     found: dict[str, Totals] = {}
-    for row in usage_rows(recorder.connection, by="agent"):
+    for row in usage_rows(recorder.connection, UsageQuery(by="agent")):
         total = found.setdefault(row.group, Totals())
         total.add(row.usage)
         total.requests += row.requests - 1

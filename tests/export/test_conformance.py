@@ -14,7 +14,7 @@ from agenttrace.export.genai import described
 from agenttrace.export.otlp_encoding import request_bytes
 from agenttrace.export.span import ExportSpan
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.sqlite.reading import usage_rows
+from agenttrace.store.sqlite.usage import usage_rows
 
 from .rig import Shelf, World, target
 
@@ -113,7 +113,7 @@ def test_required_attributes_are_there(exported: Exported) -> None:
 def test_totals_are_those_of_usage(exported: Exported) -> None:
     """Tokens stand on model calls alone, and summed over everything they are what ``agenttrace usage`` shows."""
     with exported.world.opened() as connection:
-        rows = usage_rows(connection, by="total")
+        rows = usage_rows(connection)
     expected = Counter(
         {
             "gen_ai.usage.output_tokens": sum(row.usage.output_tokens for row in rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -37,8 +38,8 @@ _SENSIBLE = {
     "limit": st.integers(-5, 10**40),
     "max_chars": st.integers(-5, 10**40),
     "cursor": st.lists(
-        st.integers(-(10**30), 10**30).map(str) | st.sampled_from(["short", "full", "0", "1", "f" * 16]), max_size=8
-    ).map(".".join),
+        st.integers(-(10**30), 10**30) | st.booleans() | st.sampled_from(["short", "full", "0", "f" * 16]), max_size=8
+    ).map(lambda place: base64.urlsafe_b64encode(json.dumps(place).encode()).rstrip(b"=").decode()),
     "first_turn": st.integers(-5, 10**40),
     "last_turn": st.integers(-(10**40), 5),
     "detail": st.sampled_from(["outline", "conversation", "short", "full", "everything"]),

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from agenttrace.views.cursors import to_cursor
 from cli.conftest import CLAUDE, CLAUDE_FORK, KIMI_CODE, Program
 
 from .rig import Asker, ToolError, serving
+
+#: A place in a transcript that no session has.
+_GONE = to_cursor("0" * 16, 0, 0, 0, "short", 0, -1)
 
 
 @pytest.fixture(scope="session")
@@ -202,8 +206,8 @@ def test_status_names_what_filters_need(asker: Asker, sessions: list[dict[str, A
         ("read_session", {"session": "zzz"}, "list_sessions and search give ids"),
         ("read_session", {"session": CLAUDE, "first_turn": 9}, "It has turns 1 to 2."),
         ("read_session", {"session": CLAUDE, "first_turn": 2, "last_turn": 1}, "Exchange them."),
-        ("read_session", {"session": CLAUDE, "cursor": "1.2"}, "begin without one"),
-        ("read_session", {"session": CLAUDE, "cursor": f"{'0' * 16}.0.0.0.short.0.-1"}, "Begin without a cursor"),
+        ("read_session", {"session": CLAUDE, "cursor": to_cursor(1, 2)}, "begin without one"),
+        ("read_session", {"session": CLAUDE, "cursor": _GONE}, "Begin without a cursor"),
         ("read_span", {"session": CLAUDE, "span": "zz"}, "span"),
         ("read_span", {"session": CLAUDE, "span": "0" * 16}, "read_session shows its spans"),
     ],

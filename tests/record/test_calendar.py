@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.calendar import day_finder, zone
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.sqlite import reading
+from agenttrace.store.questions import UsageQuery
+from agenttrace.store.sqlite.usage import usage_rows
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 ZONES = ("UTC", "Asia/Shanghai", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe")
@@ -53,7 +54,7 @@ def test_another_zone_counts_all_days_anew(tmp_path: Path) -> None:
         ensure_home(settings)
         recorder = Recorder(settings, paths=[str(log)])
         recorder.run_once()
-        rows = reading.usage_rows(recorder.connection, by="day")
+        rows = usage_rows(recorder.connection, UsageQuery(by="day"))
         days[name] = [(row.group, row.usage.input_tokens) for row in rows]
         recorder.close()
     assert days == {"UTC": [("2026-11-14", 10)], "Asia/Shanghai": [("2026-11-15", 10)]}

@@ -22,7 +22,8 @@ from agenttrace.record.acts import Totals
 from agenttrace.record.agents.codex_lines import Tokens
 from agenttrace.record.agents.codex_totals import running
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.sqlite.agreement import Agreement, Reason, check
+from agenttrace.store.questions import Agreement, Reason
+from agenttrace.store.sqlite.agreement import check
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 
 DATA = Path(__file__).resolve().parents[1] / "data"

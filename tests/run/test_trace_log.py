@@ -21,7 +21,10 @@ from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
 from agenttrace.run.calls import CallOutcome, CallRequest, RateRule
 from agenttrace.run.trace_log import JobFacts, TraceLog
-from agenttrace.store.sqlite.reading import SpanView, find_sessions, session_spans, usage_rows
+from agenttrace.store.questions import UsageQuery
+from agenttrace.store.sqlite.reading import SpanView, session_spans
+from agenttrace.store.sqlite.sessions import find_sessions
+from agenttrace.store.sqlite.usage import usage_rows
 
 CALL = CallRequest(
     app_id="id-3",
@@ -128,7 +131,7 @@ def test_tokens_of_attempts_that_brought_nothing_count_too(trace: TraceLog, reco
     """What was billed beside the answer is recorded, marked as an estimate, once."""
     trace.begin(CALL, 11)
     trace.end(CALL, 11, replace(GOOD, tokens_used=100))
-    (row,) = usage_rows(recorded().connection, by="agent")
+    (row,) = usage_rows(recorded().connection, UsageQuery(by="agent"))
     assert row.usage.total == 100
 
 
@@ -143,7 +146,7 @@ def test_saying_everything_again_changes_nothing(trace: TraceLog, recorded: Reco
     recorder = recorded()
     # The turn, the call that was answered, and what the attempts before it used.
     assert [span.kind for span in spans_of(recorder, request_.session_id or "")] == ["turn", "step", "step"]
-    (row,) = usage_rows(recorder.connection, by="agent")
+    (row,) = usage_rows(recorder.connection, UsageQuery(by="agent"))
     assert row.usage.total == 80
 
 

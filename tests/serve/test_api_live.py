@@ -17,12 +17,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenttrace.ids import session_number
+from agenttrace.ids import session_key, session_number
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.recorder import Recorder
 from agenttrace.serve.api import hub as hub_module
 from agenttrace.serve.api.hub import Hub, Listener
-from agenttrace.serve.api.rows import session_key
 from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Timeline

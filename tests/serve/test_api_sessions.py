@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,14 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import Settings
+from agenttrace.model import Session
 from agenttrace.serve.api import session_index
-from agenttrace.serve.api.selection import Order, Sort, Sorted, Wanted, facets
+from agenttrace.serve.api.selection import Order, Sort, Sorted, facets
 from agenttrace.serve.api.session_index import Entry, SessionIndex
 from agenttrace.serve.api.shapes import Bill, SessionRow
 from agenttrace.serve.problems import ProblemError
+from agenttrace.store.questions import SessionFilter
+from agenttrace.store.session_state import SessionState
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.pruning import prune
-from agenttrace.store.sqlite.reading import list_sessions
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.sessions import bills_of, session_fields
 from agenttrace.views.times import iso
 
@@ -69,10 +72,9 @@ def test_rows_say_what_the_command_line_says(samples: Logs) -> None:
 
 
 def _printed(settings: Settings) -> dict[str, dict[str, Any]]:
-    connection = connect(settings.home / "agenttrace.db", read_only=True)
-    found = list_sessions(connection)
-    bills = bills_of(connection, settings, found)
-    connection.close()
+    with SqliteStore.open(settings.home / "agenttrace.db") as store:
+        found = store.sessions()
+        bills = bills_of(store, settings, found)
     return {session.session_id: session_fields(session, bills[session.id]) for session in found}
 
 
@@ -154,7 +156,18 @@ def _sessions(draw: st.DrawFn, number: int) -> Entry:
         parent=None,
         bill=draw(_bills()),
     )
-    return Entry(row, started, last)
+    session = Session(
+        id=number,
+        agent=row.agent,
+        session_id=row.session_id,
+        title=row.title,
+        project=row.project,
+        state=row.state,
+        started_at=started,
+        last_at=last,
+        errors=row.errors,
+    )
+    return Entry(session, row)
 
 
 _entries = st.sets(st.integers(0, 2**63 - 1), max_size=14).flatmap(
@@ -167,7 +180,7 @@ def _some(values: list[str]) -> st.SearchStrategy[frozenset[str]]:
 
 
 _wanted = st.builds(
-    Wanted,
+    SessionFilter,
     agents=_some(["codex", "kimi-cli", "other"]),
     projects=_some(["/home/shop", "", "/nowhere"]),
     states=_some(["working", "waiting"]),
@@ -175,26 +188,29 @@ _wanted = st.builds(
     text=st.sampled_from(["", "", "fix", "STRASSE", "转", "home", "x-"]),
     since=_times,
     until=_times,
-    min_cost=st.none() | st.sampled_from([0.0, 0.5, 6.0]),
     errors=st.none() | st.booleans(),
 )
+_min_cost = st.none() | st.sampled_from([0.0, 0.5, 6.0])
 
 
-def _expected(entries: list[Entry], wanted: Wanted, sort: Sort, order: Order) -> list[SessionRow]:
+def _expected(
+    entries: list[Entry], wanted: SessionFilter, sort: Sort, order: Order, min_cost: float | None
+) -> list[SessionRow]:
     """The list as its documentation describes it, in the plainest way."""
 
     def fits(entry: Entry) -> bool:
         row, costs = entry.row, entry.row.bill.costs.values()
         text = wanted.text.casefold()
+        started, last = entry.session.started_at, entry.session.last_at
         return all(
             (
                 row.agent in (wanted.agents or {row.agent}),
                 (row.project or "") in (wanted.projects or {row.project or ""}),
                 row.state in (wanted.states or {row.state}),
                 not wanted.models or row.model in wanted.models,
-                wanted.since is None or (entry.last is not None and entry.last >= wanted.since),
-                wanted.until is None or (entry.started is not None and entry.started < wanted.until),
-                wanted.min_cost is None or any(cost >= wanted.min_cost for cost in costs),
+                wanted.since is None or (last is not None and last >= wanted.since),
+                wanted.until is None or (started is not None and started < wanted.until),
+                min_cost is None or any(cost >= min_cost for cost in costs),
                 wanted.errors in (None, row.errors > 0),
                 any(text in (name or "").casefold() for name in (row.title, row.session_id, row.project)),
             )
@@ -202,15 +218,15 @@ def _expected(entries: list[Entry], wanted: Wanted, sort: Sort, order: Order) ->
 
     def value(entry: Entry) -> float | None:
         bill = entry.row.bill
-        both = entry.started is not None and entry.last is not None
+        both = entry.session.started_at is not None and entry.session.last_at is not None
         values: dict[Sort, float | None] = {
-            "last": entry.last,
-            "started": entry.started,
+            "last": entry.session.last_at,
+            "started": entry.session.started_at,
             "cost": max(bill.costs.values()) if bill.costs else None,
             "tokens": bill.input_tokens + bill.output_tokens + bill.cache_read_tokens + bill.cache_write_tokens,
             "errors": entry.row.errors,
             "turns": entry.row.turns,
-            "duration": (entry.last or 0) - (entry.started or 0) if both else None,
+            "duration": (entry.session.last_at or 0) - (entry.session.started_at or 0) if both else None,
         }
         return values[sort]
 
@@ -226,19 +242,20 @@ def _expected(entries: list[Entry], wanted: Wanted, sort: Sort, order: Order) ->
     sort=st.sampled_from(SORTS),
     order=st.sampled_from(("desc", "asc")),
     limit=st.integers(1, 7),
+    min_cost=_min_cost,
 )
 def test_the_pages_together_are_the_sorted_filtered_whole(
-    entries: list[Entry], wanted: Wanted, sort: Sort, order: Order, limit: int
+    entries: list[Entry], wanted: SessionFilter, sort: Sort, order: Order, limit: int, min_cost: float | None
 ) -> None:
     """For any sessions, filters, order and page size, each fitting session is on exactly one page, in its place."""
-    found = Sorted(entries, wanted, sort, order)
+    found = Sorted(entries, wanted, sort, order, min_cost)
     rows, following = found.page(None, limit)
     paged = list(rows)
     while following is not None:
         assert len(rows) == limit
-        rows, following = Sorted(entries, wanted, sort, order).page(following, limit)
+        rows, following = Sorted(entries, wanted, sort, order, min_cost).page(following, limit)
         paged += rows
-    assert paged == found.rows == _expected(entries, wanted, sort, order)
+    assert paged == found.rows == _expected(entries, wanted, sort, order, min_cost)
 
 
 @given(entries=_entries, changed=st.data(), sort=st.sampled_from(SORTS), order=st.sampled_from(("desc", "asc")))
@@ -246,11 +263,11 @@ def test_sessions_that_change_do_not_make_others_vanish(
     entries: list[Entry], changed: st.DataObject, sort: Sort, order: Order
 ) -> None:
     """Whatever changes in some sessions while pages are turned, the others come exactly once."""
-    everything = Sorted(entries, Wanted(), sort, order)
+    everything = Sorted(entries, SessionFilter(), sort, order)
     first, following = everything.page(None, 3)
     moving = changed.draw(st.sets(st.sampled_from([entry.row.key for entry in entries]))) if entries else set()
     later = [changed.draw(_sessions(int(entry.row.key, 16))) if entry.row.key in moving else entry for entry in entries]
-    rest = [] if following is None else Sorted(later, Wanted(), sort, order).page(following, 500)[0]
+    rest = [] if following is None else Sorted(later, SessionFilter(), sort, order).page(following, 500)[0]
     shown = [row.key for row in [*first, *rest]]
     for entry in entries:
         if entry.row.key not in moving:
@@ -261,7 +278,7 @@ def test_sessions_that_change_do_not_make_others_vanish(
 def test_no_cursor_of_anybody_else_s_making_breaks_the_list(text: str) -> None:
     """Any text in the place of a cursor is refused in words."""
     with pytest.raises(ProblemError) as caught:
-        Sorted([], Wanted(), "last", "desc").page(text, 1)
+        Sorted([], SessionFilter(), "last", "desc").page(text, 1)
     assert caught.value.status == 400
 
 
@@ -270,13 +287,13 @@ def test_facets_count_each_session_under_each_of_its_values(entries: list[Entry]
     """Filtering by a facet's value shows as many sessions as the facet says."""
     found = facets(entry.row for entry in entries)
     chosen = [
-        *((Wanted(agents=frozenset([facet.value])), facet) for facet in found.agents),
-        *((Wanted(projects=frozenset([facet.value])), facet) for facet in found.projects),
-        *((Wanted(models=frozenset([facet.value])), facet) for facet in found.models),
-        *((Wanted(states=frozenset([facet.value])), facet) for facet in found.states),
+        *((SessionFilter(agents=frozenset([facet.value])), facet) for facet in found.agents),
+        *((SessionFilter(projects=frozenset([facet.value])), facet) for facet in found.projects),
+        *((SessionFilter(models=frozenset([facet.value])), facet) for facet in found.models),
+        *((SessionFilter(states=frozenset([cast("SessionState", facet.value)])), facet) for facet in found.states),
     ]
     for wanted, facet in chosen:
-        assert sum(map(wanted.fits, entries)) == facet.count > 0
+        assert len(Sorted(entries, wanted, "last", "desc").rows) == facet.count > 0
     for whole in (found.agents, found.projects, found.states):
         assert sum(facet.count for facet in whole) == len(entries)
 

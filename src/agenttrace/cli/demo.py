@@ -123,27 +123,27 @@ def _watch(settings: Settings, stop: threading.Event, deadline: float, *, quiet:
 
 
 def _fields(settings: Settings, variables: dict[str, str] | None) -> dict[str, Any]:
-    from agenttrace.store.sqlite.reading import usage_rows
+    from agenttrace.store.questions import UsageQuery
 
-    with opening.reading(settings) as connection:
-        rows = usage_rows(connection, by="agent")
-        sessions, events = connection.execute("SELECT count(*), sum(events) FROM sessions").fetchone()
+    with opening.opened_store(settings) as store:
+        rows = store.usage(UsageQuery(by="agent"))
+        sessions = store.sessions()
     cash = cashier(settings)
     return {
         "home": None if variables is None else variables["HOME"],
         "environment": variables,
-        "sessions": sessions,
-        "events": events,
+        "sessions": len(sessions),
+        "events": sum(session.events for session in sessions),
         "total": cash.bill(rows).fields(),
         "rows": [{"agent": agent, **bill.fields()} for agent, bill in cash.by_group(rows).items()],
     }
 
 
 def _closing_words(settings: Settings, variables: dict[str, str], *, keep: bool) -> None:
-    from agenttrace.store.sqlite.reading import usage_rows
+    from agenttrace.store.questions import UsageQuery
 
-    with opening.reading(settings) as connection:
-        rows = usage_rows(connection, by="agent")
+    with opening.opened_store(settings) as store:
+        rows = store.usage(UsageQuery(by="agent"))
     bills = cashier(settings).by_group(rows)
     output.say()
     output.say("What they used:", "bold")

@@ -286,12 +286,11 @@ def _table(settings: Settings) -> PriceTable:
 def _recorded(settings: Settings) -> list[str]:
     """The models of the recording; none where nothing is recorded."""
     from agenttrace.views.places import store_path
-    from agenttrace.views.prices import recorded_models
 
     if not store_path(settings).exists():
         return []
-    with opening.reading(settings) as connection:
-        return recorded_models(connection)
+    with opening.opened_store(settings) as store:
+        return store.models()
 
 
 def _complain_about_file(table: PriceTable) -> None:

@@ -164,6 +164,8 @@ class LiveStatus:
             self._look()
 
     def _look(self) -> None:
+        from agenttrace.store.sqlite.sessions import active_counts
+
         stale_minutes = self._recorder.settings.record.stale_minutes
         self._working, self._waiting = active_counts(self._recorder.connection, stale_minutes)
         self._next_look = time.monotonic() + _REFRESH_SECONDS
@@ -188,17 +190,6 @@ class LiveStatus:
             f" · {figures.counted(summary.recorded, 'new event')}{quiet}",
             f" · {self._working} working, {self._waiting} waiting for you",
         )
-
-
-def active_counts(connection: sqlite3.Connection, stale_minutes: int) -> tuple[int, int]:
-    """Sessions that work now, and sessions of the last day that wait for the user."""
-    now = time.time()
-    row = connection.execute(
-        "SELECT coalesce(sum(state = 'working' AND last_at >= ?), 0), coalesce(sum(state = 'waiting'), 0) "
-        "FROM sessions WHERE agent <> '' AND last_at >= ?",
-        (int((now - stale_minutes * 60) * 1e6), int((now - 86_400) * 1e6)),
-    ).fetchone()
-    return int(row[0]), int(row[1])
 
 
 def what_to_do(reason: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -12,16 +11,15 @@ from agenttrace.cli import money, opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.times import since_micros
-from agenttrace.views import figures, times
+from agenttrace.views import figures
 from agenttrace.views.plain import one_line
-from agenttrace.views.sessions import RECENT_SECONDS, bills_of, session_fields, title_of
+from agenttrace.views.sessions import bills_of, session_fields, title_of
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    from agenttrace.config import Settings
     from agenttrace.costing import Bill
     from agenttrace.model import Session
+    from agenttrace.store.errors import SessionNameError
+    from agenttrace.store.sqlite.store import SqliteStore
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -63,12 +61,20 @@ def sessions(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List sessions, newest first, with what they used and cost."""
+    from agenttrace.store.questions import SessionFilter
+
     settings = opening.settings()
-    name, moment = opening.checked_agent(agent), since_micros(since, settings.usage.timezone)
-    with opening.reading(settings) as connection:
+    name = opening.checked_agent(agent)
+    wanted = SessionFilter(
+        agents=frozenset() if name is None else frozenset([name]),
+        project_contains=project,
+        since=since_micros(since, settings.usage.timezone),
+        states=frozenset() if state is None else frozenset([state.value]),
+    )
+    with opening.opened_store(settings) as store:
         shown = limit if limit is not None else 0 if as_json else _LATEST
-        found = listed(connection, settings, name, project, moment, state and state.value, shown)
-        bills = bills_of(connection, settings, found)
+        found = store.sessions(wanted, limit=shown or None)
+        bills = bills_of(store, settings, found)
     if as_json:
         output.print_json([session_fields(session, bills[session.id]) for session in found])
     elif found:
@@ -77,38 +83,19 @@ def sessions(
         output.say("No session fits. Try fewer filters, or record first: agenttrace record --once")
 
 
-def listed(
-    connection: sqlite3.Connection,
-    settings: Settings,
-    agent: str | None = None,
-    project: str | None = None,
-    since: int | None = None,
-    state: str | None = None,
-    limit: int = 0,
-) -> list[Session]:
-    """Sessions, newest first; ``limit`` 0: all."""
-    from agenttrace.store.sqlite.reading import list_sessions
+def find_one(store: SqliteStore, name: str) -> Session:
+    """The session of that key, id or beginning of an id; clear errors for none and several."""
+    from agenttrace.store import errors
 
-    return list_sessions(
-        connection,
-        agent=agent,
-        project=project,
-        since=since,
-        state=state,
-        stale_minutes=settings.record.stale_minutes,
-        limit=limit or None,
-    )
+    try:
+        return store.session(name)
+    except errors.SessionNameError as error:
+        _refuse(error)
 
 
-def find_one(connection: sqlite3.Connection, settings: Settings, name: str) -> Session:
-    """The session of that id or beginning of an id; clear errors for none and several."""
-    from agenttrace.store.sqlite.reading import find_sessions
-
-    matching = find_sessions(connection, name, stale_minutes=settings.record.stale_minutes) if name else []
-    found = [session for session in matching if session.events]
-    if len(found) == 1:
-        return found[0]
-    if matching and not found:
+def _refuse(error: SessionNameError) -> NoReturn:
+    name, found = error.name, error.found
+    if error.pruned:
         raise CommandError(f"session {name} was pruned; only its cost is kept", "See: agenttrace usage --by session")
     if not found:
         raise CommandError(f"no session begins with {name!r}", "See which there are: agenttrace sessions")
@@ -134,17 +121,17 @@ _COLUMNS = (
 
 
 def _show(found: list[Session], bills: dict[int, Bill]) -> None:
+    from agenttrace.store.session_state import recent_since
+
     short = short_ids([session.session_id for session in found])
     print_table(_COLUMNS, [_row(session, bills[session.id], short[session.session_id]) for session in found])
-    recent = (time.time() - RECENT_SECONDS) * times.MICROS
-    waiting = sum(1 for session in found if session.state == "waiting" and (session.last_at or 0) > recent)
+    recent = recent_since()
+    waiting = sum(1 for session in found if session.state == "waiting" and (session.last_at or 0) >= recent)
     hint = f"{figures.counted(waiting, 'session waits', 'sessions wait')} for you. " if waiting else ""
     output.note(f"{hint}Next: agenttrace show SESSION (the beginning of an id is enough)")
 
 
 def _row(session: Session, bill: Bill, short: str) -> list[Any]:
-    tokens = bill.tokens
-    all_input = tokens["input_tokens"] + tokens["cache_read_tokens"] + tokens["cache_write_tokens"]
     return [
         output.styled(short, "cyan"),
         output.styled(session.agent),
@@ -154,8 +141,8 @@ def _row(session: Session, bill: Bill, short: str) -> list[Any]:
         output.styled(_last_part(session.project)),
         str(session.turns),
         output.styled(f"{session.tools}{f' ({session.errors}!)' if session.errors else ''}"),
-        figures.tokens(all_input),
-        figures.tokens(tokens["output_tokens"]),
+        figures.tokens(bill.all_input),
+        figures.tokens(bill.tokens["output_tokens"]),
         output.styled(money.cost_text(bill)),
     ]
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from agenttrace.config import Settings
+    from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.views.events import Heard, Listener
 
 EPILOG = """
@@ -54,8 +55,8 @@ def tail(
 
     settings = opening.settings()
     output.show_warnings()
-    with recorded(settings, wanted=follow, quiet=as_json) as stop, opening.reading(settings) as connection:
-        number = _number(connection, settings, session)
+    with recorded(settings, wanted=follow, quiet=as_json) as stop, opening.opened_store(settings) as store:
+        number, connection = _number(store, session), store.connection
         listener = Listener(connection)
         printed = Printer(as_json=as_json, everything=everything or as_json)
         numbers = printed.backlog(listener, number, lines)
@@ -70,10 +71,10 @@ def tail(
             last = fresh[-1]
 
 
-def _number(connection: sqlite3.Connection, settings: Settings, session: str | None) -> int | None:
+def _number(store: SqliteStore, session: str | None) -> int | None:
     from agenttrace.cli.sessions import find_one
 
-    return None if session is None else find_one(connection, settings, session).id
+    return None if session is None else find_one(store, session).id
 
 
 def newest(connection: sqlite3.Connection) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +14,7 @@ from agenttrace.cli.usage_check import show_check
 from agenttrace.views import figures
 from agenttrace.views.money import cashier
 from agenttrace.views.plain import one_line
-from agenttrace.views.usage import ordered
+from agenttrace.views.usage import Group, Report, usage_report
 
 if TYPE_CHECKING:
     from agenttrace.costing import Bill
@@ -66,7 +65,7 @@ def usage(
 ) -> None:
     """Show tokens and cost, by day, month, model, agent, project or session."""
     from agenttrace.record.calendar import day_finder
-    from agenttrace.store.sqlite.reading import usage_rows
+    from agenttrace.store.questions import UsageQuery
 
     settings = opening.settings()
     moment = since_micros(since, settings.usage.timezone)
@@ -74,24 +73,17 @@ def usage(
         differ = show_check(settings, moment, as_json=as_json)
         raise typer.Exit(1 if differ and exit_code else 0)
     since_day = None if moment is None else day_finder(settings.usage.timezone)(moment)
-    with opening.reading(settings) as connection:
-        rows = usage_rows(connection, by=by.value, since_day=since_day)
-        titles = _titles(connection) if by is By.session and not as_json else {}
-    cash = cashier(settings)
-    total, groups = cash.bill(rows), cash.by_group(rows)
+    with opening.opened_store(settings) as store:
+        report = usage_report(store, cashier(settings), UsageQuery(by=by.value, since_day=since_day))
     if as_json:
-        output.print_json(
-            {
-                "total": total.fields(),
-                "rows": [{by.value: group or None, **bill.fields()} for group, bill in groups.items()],
-            }
-        )
-    elif not rows:
+        rows = [{by.value: each.name or None, **each.bill.fields()} for each in report.groups]
+        output.print_json({"total": report.total.fields(), "rows": rows})
+    elif not report.groups:
         output.say(
             "No usage recorded" + (f" since {since_day}." if since_day else " yet. Try: agenttrace record --once")
         )
     else:
-        _show(by.value, total, groups, titles)
+        _show(report)
 
 
 _NUMBERS = (
@@ -105,25 +97,19 @@ _NUMBERS = (
 )
 
 
-def _show(by: str, total: Bill, groups: dict[str, Bill], titles: dict[str, str]) -> None:
-    columns = (Column(by, least=14), *_NUMBERS)
-    sorted_groups = ordered(by, total, groups).items()
-    rows = [[_label(by, group, titles.get(group, "")), *_numbers(bill)] for group, bill in sorted_groups]
-    print_table(columns, rows, footer=["total", *_numbers(total)] if len(groups) > 1 else ())
+def _show(report: Report) -> None:
+    columns = (Column(report.by, least=14), *_NUMBERS)
+    rows = [[_label(report.by, each), *_numbers(each.bill)] for each in report.ranked()]
+    print_table(columns, rows, footer=["total", *_numbers(report.total)] if len(rows) > 1 else ())
     output.note("reasoning is part of output; input, cache read and cache write do not overlap")
-    for remark in money.remarks(total):
+    for remark in money.remarks(report.total):
         output.note(remark, "yellow")
 
 
-def _label(by: str, group: str, title: str) -> str:
-    if title:
-        return f"{one_line(group.removeprefix('session_'))[:8]}  {one_line(title, 60)}"
-    return one_line(group) or f"(no {by})"
-
-
-def _titles(connection: sqlite3.Connection) -> dict[str, str]:
-    query = "SELECT session_id, coalesce(title, first_prompt, '') FROM sessions WHERE agent <> ''"
-    return dict(connection.execute(query).fetchall())
+def _label(by: str, group: Group) -> str:
+    if group.title:
+        return f"{one_line(group.name.removeprefix('session_'))[:8]}  {one_line(group.title, 60)}"
+    return one_line(group.name) or f"(no {by})"
 
 
 def _numbers(bill: Bill) -> list[Any]:

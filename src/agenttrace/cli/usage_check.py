@@ -14,7 +14,7 @@ from agenttrace.views.sessions import title_of
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.model import Session
-    from agenttrace.store.sqlite.agreement import Agreement
+    from agenttrace.store.questions import Agreement
 
 _COLUMNS = (
     Column("session", least=14),
@@ -28,13 +28,12 @@ _COLUMNS = (
 
 def show_check(settings: Settings, since: int | None, *, as_json: bool) -> int:
     """Compare all sessions, print what came of it; how many differ."""
-    from agenttrace.store.sqlite.agreement import NOTHING, check, sessions_with_totals
-    from agenttrace.store.sqlite.reading import list_sessions
+    from agenttrace.store.questions import NOTHING, SessionFilter
 
-    with opening.reading(settings) as connection:
-        told = sessions_with_totals(connection)
-        sessions = list_sessions(connection, since=since, stale_minutes=settings.record.stale_minutes)
-        found = [(session, check(connection, session.id) if session.id in told else NOTHING) for session in sessions]
+    with opening.opened_store(settings) as store:
+        told = store.sessions_with_totals()
+        sessions = store.sessions(SessionFilter(since=since))
+        found = [(session, store.agreement(session.id) if session.id in told else NOTHING) for session in sessions]
     differing = [entry for entry in found if entry[1].status == "differ"]
     counts: Counter[str] = Counter(agreement.status for _, agreement in found)
     if as_json:

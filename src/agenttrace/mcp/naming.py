@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 
 from agenttrace.config import did_you_mean
+from agenttrace.ids import session_key
 from agenttrace.mcp.past import Look
 from agenttrace.model import Session
 from agenttrace.record.agents import AGENTS
 from agenttrace.redaction import session_name
-from agenttrace.store.sqlite.reading import find_sessions, sessions_by_number
+from agenttrace.store.errors import SessionNameError
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import NotATimeError, iso, parse_when
 from agenttrace.views.trouble import TroubleError
@@ -18,37 +18,29 @@ from agenttrace.views.trouble import TroubleError
 _SHOWN = 10
 _TITLE_CHARS = 80
 _LONGEST_ID = 200
-_KEY = re.compile("[0-7][0-9a-f]{15}")
 
 
 def session_named(look: Look, name: str) -> Session:
     """The session of that name; where several have it, the error says which."""
     name = name.strip()
-    matching = _matching(look, name) if name else []
-    found = [session for session in matching if session.events]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = "".join(f"\n- {_line(look, session)}" for session in found[:_SHOWN])
-        raise TroubleError(f"{name!r} is the beginning of several sessions", f"Give one of these:{listed}")
-    if matching:
-        raise TroubleError(f"session {name!r} was pruned; only its cost is kept", "usage with by=session shows it.")
-    raise TroubleError(f"no session has an id that begins with {name!r}", "list_sessions and search give ids.")
-
-
-def _matching(look: Look, name: str) -> list[Session]:
-    stale = look.settings.record.stale_minutes
-    found = find_sessions(look.connection, name, stale_minutes=stale)
-    if not any(session.events for session in found) and _KEY.fullmatch(name):
-        found = sessions_by_number(look.connection, [int(name, 16)], stale_minutes=stale)
-    return found
+    try:
+        return look.store.session(name)
+    except SessionNameError as error:
+        if error.found:
+            listed = "".join(f"\n- {_line(look, session)}" for session in error.found[:_SHOWN])
+            problem, fix = f"{name!r} is the beginning of several sessions", f"Give one of these:{listed}"
+        elif error.pruned:
+            problem, fix = f"session {name!r} was pruned; only its cost is kept", "usage with by=session shows it."
+        else:
+            problem, fix = f"no session has an id that begins with {name!r}", "list_sessions and search give ids."
+        raise TroubleError(problem, fix) from None
 
 
 def name_of(look: Look, session: Session) -> str:
     """What a model may call a session: its id, or its key where the id is nothing to copy or to be seen."""
     name = session_name(session, look.shown.mask)
     plain = len(name) <= _LONGEST_ID and name.isprintable() and name == name.strip()
-    return name if plain else key_of(session)
+    return name if plain else session_key(session.id)
 
 
 def quoted(look: Look, session: Session) -> str:
@@ -56,14 +48,9 @@ def quoted(look: Look, session: Session) -> str:
     return json.dumps(name_of(look, session), ensure_ascii=False)
 
 
-def key_of(session: Session) -> str:
-    """The name that no other session has."""
-    return f"{session.id:016x}"
-
-
 def _line(look: Look, session: Session) -> str:
     # Two agents may have a session of one id; keys tell them apart.
-    facts = (key_of(session), name_of(look, session), session.agent, short_time(session.last_at))
+    facts = (session_key(session.id), name_of(look, session), session.agent, short_time(session.last_at))
     return " · ".join([*filter(None, facts), look.shown.line(title_of(session), _TITLE_CHARS)])
 
 
@@ -76,7 +63,7 @@ def agent_named(look: Look, name: str | None) -> str | None:
     if wanted in names:
         return wanted
     # Programs that send spans of their own are called what they call themselves.
-    stored = [row[0] for row in look.connection.execute("SELECT DISTINCT agent FROM sessions WHERE agent <> ''")]
+    stored = look.store.agents()
     if name in stored:
         return name
     raise TroubleError(

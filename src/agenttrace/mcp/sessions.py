@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from agenttrace.costing import Bill
-from agenttrace.mcp.cursors import Int64, from_cursor, to_cursor
-from agenttrace.mcp.naming import agent_named, like, moment_of, name_of, short_time
+from agenttrace.mcp.cursors import from_cursor
+from agenttrace.mcp.naming import agent_named, moment_of, name_of, short_time
 from agenttrace.mcp.past import Look
 from agenttrace.mcp.tool import DATA_NOTE, Agent, Answer, Arguments, Cursor, Project, Since, Tool, Until, most
 from agenttrace.model import Session
-from agenttrace.price_tables import MILLION
-from agenttrace.store.sqlite.reading import sessions_by_number, usage_by_session
+from agenttrace.store.questions import SessionFilter, SessionPlace
+from agenttrace.store.session_state import SessionState
+from agenttrace.views.cursors import page_of
 from agenttrace.views.sessions import title_of
-from agenttrace.views.times import MICROS
 
 MOST = 100
 TITLE_CHARS = 200
 _NAME_CHARS = 300
-#: Sessions that do not say when they were active stand last.
-_LAST = "coalesce(last_at, -9223372036854775808)"
-#: Nobody logs their own death: a session that says nothing for long was interrupted.
-_HEARD = "coalesce(last_at, (SELECT max(processed_at) * 1e6 FROM processed_events WHERE session_id = sessions.id), 0)"
-_STATE = f"CASE WHEN state = 'working' AND {_HEARD} < :horizon THEN 'interrupted' ELSE state END"
-_FOUND = "instr(folded(title, first_prompt, session_id, project, branch, model), :word{}) > 0"
 #: More words than these find nothing that these do not.
 _MOST_WORDS = 20
 
@@ -50,7 +43,7 @@ class Asked(Arguments, frozen=True, kw_only=True):
     until: Until = None
     state: (
         Annotated[
-            Literal["working", "waiting", "ended", "interrupted"],
+            SessionState,
             msgspec.Meta(description="Only those in this state; waiting: it is the user's turn."),
         ]
         | None
@@ -97,69 +90,30 @@ class SessionList(Answer):
 def listed(look: Look, asked: Asked) -> SessionList:
     """One page."""
     limit = min(asked.limit, MOST)
-    rows = _numbers(look, asked, limit + 1)
-    page = [number for number, _ in rows[:limit]]
-    following = to_cursor(rows[limit - 1][1], rows[limit - 1][0]) if len(rows) > limit else None
-    return SessionList(note=DATA_NOTE, sessions=session_lines(look, page), next_cursor=following)
+    after = None if asked.cursor is None else from_cursor(asked.cursor, SessionPlace)
+    found = look.store.sessions(_filter(look, asked), limit=limit + 1, after=after)
+    page, following = page_of(found, limit, SessionPlace.of)
+    usage = look.store.usage_by_session([session.id for session in page])
+    lines = [_line(look, session, look.prices.bill(usage.get(session.id, ()))) for session in page]
+    return SessionList(note=DATA_NOTE, sessions=lines, next_cursor=following)
 
 
-def session_lines(look: Look, numbers: list[int]) -> list[SessionLine]:
-    """Sessions by number, in this order."""
-    stale = look.settings.record.stale_minutes
-    found = {each.id: each for each in sessions_by_number(look.connection, numbers, stale_minutes=stale)}
-    usage = usage_by_session(look.connection, numbers)
-    return [
-        _line(look, found[number], look.prices.bill(usage.get(number, ()))) for number in numbers if number in found
-    ]
-
-
-def _numbers(look: Look, asked: Asked, limit: int) -> list[tuple[int, int]]:
-    """The numbers of the sessions that fit, newest first, each with the time it is sorted by."""
-    where, values = _filter(look, asked)
-    if asked.cursor is not None:
-        values["last"], values["id"] = from_cursor(asked.cursor, tuple[Int64, Int64])
-        where.append(f"({_LAST}, id) < (:last, :id)")
-    rows = look.connection.execute(
-        f"SELECT id, {_LAST} FROM sessions WHERE {' AND '.join(where)} ORDER BY last_at DESC, id DESC LIMIT :limit",
-        {**values, "limit": limit},
+def _filter(look: Look, asked: Asked) -> SessionFilter:
+    agent = agent_named(look, asked.agent)
+    return SessionFilter(
+        agents=frozenset() if agent is None else frozenset([agent]),
+        project_contains=asked.project,
+        states=frozenset() if asked.state is None else frozenset([asked.state]),
+        words=tuple((asked.query or "").split()[:_MOST_WORDS]),
+        since=moment_of(look, asked.since),
+        until=moment_of(look, asked.until),
     )
-    return rows.fetchall()
-
-
-def _filter(look: Look, asked: Asked) -> tuple[list[str], dict[str, str | int | None]]:
-    where = ["agent <> '' AND events > 0"]
-    values: dict[str, str | int | None] = {
-        "horizon": round((time.time() - look.settings.record.stale_minutes * 60) * MICROS),
-        "agent": agent_named(look, asked.agent),
-        "project": None if asked.project is None else like(asked.project),
-        "since": moment_of(look, asked.since),
-        "until": moment_of(look, asked.until),
-        "state": asked.state,
-    }
-    tests = {
-        "agent": "agent = :agent",
-        "project": "project LIKE :project ESCAPE '\\'",
-        "since": "last_at >= :since",
-        "until": "started_at < :until",
-        "state": f"{_STATE} = :state",
-    }
-    where += [test for name, test in tests.items() if values[name] is not None]
-    look.connection.create_function("folded", -1, _folded, deterministic=True)
-    words = (asked.query or "").casefold().split()[:_MOST_WORDS]
-    where += [_FOUND.format(number) for number in range(len(words))]
-    values |= {f"word{number}": word for number, word in enumerate(words)}
-    return where, values
-
-
-def _folded(*texts: str | None) -> str:
-    return "\n".join(text for text in texts if text).casefold()
 
 
 def _line(look: Look, session: Session, bill: Bill) -> SessionLine:
     def line(text: str | None, chars: int = _NAME_CHARS) -> str | None:
         return look.shown.line(text, chars) or None
 
-    tokens = bill.tokens
     return SessionLine(
         session=name_of(look, session),
         agent=line(session.agent) or "",
@@ -174,9 +128,9 @@ def _line(look: Look, session: Session, bill: Bill) -> SessionLine:
         model_calls=session.steps,
         tool_calls=session.tools,
         errors=session.errors,
-        input_tokens=tokens["input_tokens"] + tokens["cache_read_tokens"] + tokens["cache_write_tokens"],
-        output_tokens=tokens["output_tokens"],
-        cost={currency: micros / MILLION for currency, micros in bill.costs.items()},
+        input_tokens=bill.all_input,
+        output_tokens=bill.tokens["output_tokens"],
+        cost=bill.amounts,
         unpriced_tokens=bill.unpriced_tokens,
         forked_from=line(session.parent),
     )

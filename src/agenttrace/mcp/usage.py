@@ -7,19 +7,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agenttrace.costing import Bill
-from agenttrace.mcp.naming import agent_named, like
+from agenttrace.mcp.naming import agent_named
 from agenttrace.mcp.past import Look
 from agenttrace.mcp.sessions import TITLE_CHARS
 from agenttrace.mcp.tool import Agent, Answer, Arguments, Project, Tool, most
-from agenttrace.store.sqlite.reading import UsageRow, usage_rows
+from agenttrace.store.questions import UsageQuery
 from agenttrace.views.times import NotATimeError
 from agenttrace.views.trouble import TroubleError
-from agenttrace.views.usage import day_after, first_day, ordered
+from agenttrace.views.usage import day_after, first_day, usage_report
 
 MOST = 500
 _GROUP_CHARS = 300
-#: No directory is called so: a project that nobody has.
-_NO_PROJECT = "\0"
 
 By = Literal["day", "month", "model", "agent", "project", "session"]
 
@@ -79,54 +77,38 @@ class UsageAnswer(Answer):
 
 def used(look: Look, asked: Asked) -> UsageAnswer:
     """Tokens and cost by group."""
-    rows = _rows(look, asked)
-    total = look.prices.bill(rows)
-    groups = list(ordered(asked.by, total, look.prices.by_group(rows)).items())
+    report = usage_report(look.store, look.prices, _query(look, asked))
+    groups = report.ranked()
     limit = min(asked.limit, MOST)
     kept = groups[-limit:] if asked.by in ("day", "month") else groups[:limit]
-    titles = _titles(look, [group for group, _ in kept]) if asked.by == "session" else {}
     return UsageAnswer(
         by=asked.by,
-        total=Figures(**_fields(look, total)),
+        total=Figures(**_fields(look, report.total)),
         groups=[
             Figures(
-                group=look.shown.line(group, _GROUP_CHARS) or None,
-                title=look.shown.line(titles.get(group), TITLE_CHARS) or None,
-                **_fields(look, bill),
+                group=look.shown.line(each.name, _GROUP_CHARS) or None,
+                title=look.shown.line(each.title, TITLE_CHARS) or None,
+                **_fields(look, each.bill),
             )
-            for group, bill in kept
+            for each in kept
         ],
         left_out=len(groups) - len(kept),
     )
 
 
-def _rows(look: Look, asked: Asked) -> list[UsageRow]:
+def _query(look: Look, asked: Asked) -> UsageQuery:
     timezone = look.settings.usage.timezone
     agent = agent_named(look, asked.agent)
     try:
-        since = None if asked.since is None else first_day(asked.since, timezone)
-        until = None if asked.until is None else day_after(asked.until, timezone)
+        return UsageQuery(
+            by=asked.by,
+            since_day=None if asked.since is None else first_day(asked.since, timezone),
+            before_day=None if asked.until is None else day_after(asked.until, timezone),
+            agents=frozenset() if agent is None else frozenset([agent]),
+            project_contains=asked.project,
+        )
     except NotATimeError as error:
         raise TroubleError(error.problem, error.fix, misused=True) from None
-    return usage_rows(
-        look.connection,
-        by=asked.by,
-        since_day=since,
-        before_day=until,
-        agents=() if agent is None else (agent,),
-        projects=() if asked.project is None else _projects(look, asked.project),
-    )
-
-
-def _projects(look: Look, part: str) -> list[str]:
-    query = "SELECT DISTINCT project FROM sessions WHERE project LIKE ? ESCAPE '\\' LIMIT 10000"
-    return [row[0] for row in look.connection.execute(query, (like(part),))] or [_NO_PROJECT]
-
-
-def _titles(look: Look, groups: list[str]) -> dict[str, str]:
-    marks = ",".join("?" * len(groups))
-    query = f"SELECT session_id, coalesce(title, first_prompt, '') FROM sessions WHERE session_id IN ({marks})"
-    return dict(look.connection.execute(query, groups).fetchall())
 
 
 def _fields(look: Look, bill: Bill) -> dict[str, Any]:

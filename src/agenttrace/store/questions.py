@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Collection
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-SessionState = Literal["working", "waiting", "ended", "interrupted"]
+from agenttrace.model import Session, Usage
+from agenttrace.store.session_state import SessionState
+
 #: What usage is grouped by. ``session`` is the session's number: two agents may have a session of one id.
 UsageGroup = Literal["total", "day", "month", "model", "agent", "project", "session"]
 
@@ -21,6 +24,8 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     project_contains: str | None = None
     states: frozenset[SessionState] = frozenset()
     models: frozenset[str] = frozenset()
+    #: Occurs in the title (in the first prompt where there is no title), id or directory, in any case.
+    text: str = ""
     #: All of these occur in title, first prompt, id, directory, branch or model, in any case.
     words: tuple[str, ...] = ()
     #: Active at some moment from ``since`` and before ``until``.
@@ -28,6 +33,65 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
     #: With errors, without any, or either.
     errors: bool | None = None
+
+    def matches(self, session: Session, models: Collection[str]) -> bool:
+        """Whether a session with these models matches: the meaning of the filter, which every engine has to agree with.
+
+        A session's models are the one that its log names and those that its tokens are counted for.
+        """
+        return (
+            (not self.agents or session.agent in self.agents)
+            and (not self.projects or (session.project or "") in self.projects)
+            and (self.project_contains is None or _contains(session.project, self.project_contains))
+            and (not self.states or session.state in self.states)
+            and (not self.models or not self.models.isdisjoint(models))
+            and (self.errors is None or self.errors == (session.errors > 0))
+            and (self.since is None or (session.last_at is not None and session.last_at >= self.since))
+            and (self.until is None or (session.started_at is not None and session.started_at < self.until))
+            and (not self.text or folded(self.text) in folded(title_of(session), session.session_id, session.project))
+            and (not self.words or self._has_words(session))
+        )
+
+    def _has_words(self, session: Session) -> bool:
+        names = (session.project, session.branch, session.model)
+        text = folded(session.title, session.first_prompt, session.session_id, *names)
+        return all(folded(word) in text for word in self.words)
+
+
+def folded(*texts: str | None) -> str:
+    """Texts as they are compared in any case: one a line."""
+    return "\n".join(text for text in texts if text).casefold()
+
+
+def _contains(text: str | None, part: str) -> bool:
+    return text is not None and folded(part) in folded(text)
+
+
+def title_of(session: Session) -> str:
+    """The title, or the first prompt in its place."""
+    return session.title or session.first_prompt or ""
+
+
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class SessionPlace(NamedTuple):
+    """A place in the list of sessions, newest first; a page begins after one, so changes never hide other sessions."""
+
+    last_at: _Int64
+    number: _Int64
+
+    @classmethod
+    def of(cls, session: Session) -> SessionPlace:
+        """Where a session stands; sessions that do not say when they were active stand last."""
+        return cls(-(2**63) if session.last_at is None else session.last_at, session.id)
+
+
+class SessionName(NamedTuple):
+    """What a session is called; known of pruned sessions too."""
+
+    session_id: str
+    title: str
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,8 +102,27 @@ class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
     since_day: str | None = None
     before_day: str | None = None
     agents: frozenset[str] = frozenset()
+    #: Exact directories; the empty text matches sessions without one.
     projects: frozenset[str] = frozenset()
+    #: A part of the directory, in any case.
+    project_contains: str | None = None
     models: frozenset[str] = frozenset()
+
+
+class UsageRow(NamedTuple):
+    """Tokens of one model in one group."""
+
+    group: str
+    model: str
+    requests: int
+    estimated: int
+    copies: int
+    usage: Usage
+    #: The part of the group, where groups were split.
+    part: str = ""
+    #: What the price depends on beside the model.
+    day: str = ""
+    variant: str = ""
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,3 +140,43 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     #: Only events before this number; pages go from new to old.
     before: int | None = None
     limit: int = 50
+
+
+# -- agreement with the agents' own totals -----------------------------------------------------------------------
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why figures differ, or what the agent's total leaves out.
+
+    ``killed``: requests of a process that was killed are not in it. ``missing``: nothing is recorded of a subagent's
+    log. ``placeholder``: responses of which the log holds only the first count. ``unread``: lines that are quarantined.
+    ``unknown``: none of these.
+    """
+
+    kind: Literal["killed", "missing", "placeholder", "unread", "unknown"]
+    #: How many requests or lines.
+    number: int = 0
+    #: Which subagent.
+    name: str = ""
+
+
+class Agreement(msgspec.Struct, kw_only=True, frozen=True):
+    """How our count of a session stands to its agent's own."""
+
+    #: ``nothing``: the agent tells no total, or not yet.
+    status: Literal["agree", "differ", "nothing"]
+    #: Requests that a total of the agent covers.
+    checked: int = 0
+    #: What the agent says of them, and what we counted, by field.
+    claimed: dict[str, int] = {}
+    counted: dict[str, int] = {}
+    #: The part of ``counted`` that is known from the agent's total alone: calls that no line of the log has.
+    unlogged: dict[str, int] = {}
+    #: By how much the agent's figures are above ours.
+    difference: dict[str, int] = {}
+    #: Why the figures differ, and what the agent's total leaves out.
+    reasons: list[Reason] = []
+
+
+#: Of a session whose agent writes no totals.
+NOTHING = Agreement(status="nothing")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agenttrace.views import figures
 
 if TYPE_CHECKING:
-    from agenttrace.store.sqlite.agreement import Agreement, Reason
+    from agenttrace.store.questions import Agreement, Reason
 
 
 def sentence(found: Agreement) -> str:

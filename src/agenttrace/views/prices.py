@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -151,13 +150,6 @@ def file_fields(table: PriceTable) -> dict[str, Any] | None:
         "used": not table.file.problems,
         "problem": None if trouble is None else trouble[0],
     }
-
-
-def recorded_models(connection: sqlite3.Connection) -> list[str]:
-    """The models whose tokens are in the store, the most used first."""
-    total = "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens"
-    query = f"SELECT model FROM usage_rollup GROUP BY model ORDER BY sum({total}) DESC, model"
-    return [model for (model,) in connection.execute(query)]
 
 
 def listed_models(table: PriceTable) -> list[str]:

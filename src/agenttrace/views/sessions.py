@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import TYPE_CHECKING, Any
 
+from agenttrace.store.questions import title_of as title_of
 from agenttrace.views.money import cashier
 from agenttrace.views.times import iso
 
@@ -14,23 +14,14 @@ if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.costing import Bill
     from agenttrace.model import Session
-
-#: A session that was left waiting longer ago does not wait for anybody any more.
-RECENT_SECONDS = 86_400
+    from agenttrace.store.sqlite.store import SqliteStore
 
 
-def bills_of(connection: sqlite3.Connection, settings: Settings, found: Sequence[Session]) -> dict[int, Bill]:
+def bills_of(store: SqliteStore, settings: Settings, found: Sequence[Session]) -> dict[int, Bill]:
     """What each of these sessions used and cost."""
-    from agenttrace.store.sqlite.reading import usage_by_session
-
     cash = cashier(settings)
-    rows = usage_by_session(connection, [session.id for session in found])
+    rows = store.usage_by_session([session.id for session in found])
     return {session.id: cash.bill(rows.get(session.id, ())) for session in found}
-
-
-def title_of(session: Session) -> str:
-    """The title, or the first prompt in its place."""
-    return session.title or session.first_prompt or ""
 
 
 def session_fields(session: Session, bill: Bill) -> dict[str, Any]:

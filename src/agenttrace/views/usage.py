@@ -1,29 +1,89 @@
-"""Usage by group: what stands first, and the part of time that is asked for, in whole days."""
+"""Usage by group: what it cost, what stands first, and the part of time that is asked for, in whole days."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from agenttrace.views.times import parse_when
 
 if TYPE_CHECKING:
-    from agenttrace.costing import Bill
+    from agenttrace.costing import Bill, Cashier
+    from agenttrace.store.questions import SessionName, UsageGroup, UsageQuery, UsageRow
+    from agenttrace.store.sqlite.store import SqliteStore
 
+T = TypeVar("T")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def ordered(by: str, total: Bill, groups: dict[str, Bill]) -> dict[str, Bill]:
-    """Days and months as they are; the rest by cost where all costs are in one currency, by tokens otherwise."""
+class Group(NamedTuple):
+    """One group of a report."""
 
-    def weight(entry: tuple[str, Bill]) -> tuple[int, int]:
-        bill = entry[1]
-        cost = sum(bill.costs.values()) if len(total.costs) == 1 else 0
-        tokens = sum(bill.tokens.values()) - bill.tokens["reasoning_tokens"]
-        return cost, tokens
+    #: As the store groups: for sessions the number.
+    group: str
+    #: As people know it: for sessions the id.
+    name: str
+    #: Of a session.
+    title: str
+    bill: Bill
+    #: What the group is split into.
+    parts: dict[str, Bill]
 
-    return groups if by in ("day", "month") else dict(sorted(groups.items(), key=weight, reverse=True))
+
+class Report(NamedTuple):
+    """What was used and what it cost, in all and by group."""
+
+    by: UsageGroup
+    total: Bill
+    #: In the order of their names.
+    groups: list[Group]
+
+    def ranked(self) -> list[Group]:
+        """The groups, days and months in their order, all else with the most expensive first."""
+        return self.groups if self.by in ("day", "month") else ranked(self.total, self.groups, lambda each: each.bill)
+
+
+def usage_report(store: SqliteStore, cashier: Cashier, query: UsageQuery) -> Report:
+    """What was used and what it cost, by the groups of the query."""
+    rows = store.usage(query)
+    names = store.session_names(sorted({int(row.group) for row in rows})) if query.by == "session" else {}
+    return _report(cashier, query, rows, {str(number): name for number, name in names.items()})
+
+
+def empty_report(cashier: Cashier, query: UsageQuery) -> Report:
+    """The report where there is no store."""
+    return _report(cashier, query, [], {})
+
+
+def _report(cashier: Cashier, query: UsageQuery, rows: list[UsageRow], names: dict[str, SessionName]) -> Report:
+    parts: dict[str, list[UsageRow]] = {}
+    for row in rows if query.split != "total" else ():
+        parts.setdefault(row.group, []).append(row)
+    return Report(
+        query.by,
+        cashier.bill(rows),
+        [
+            Group(group, *names.get(group, (group, "")), bill, cashier.by_group(parts.get(group, ()), _part))
+            for group, bill in cashier.by_group(rows).items()
+        ],
+    )
+
+
+def _part(row: UsageRow) -> str:
+    return row.part
+
+
+def ranked(total: Bill, entries: Iterable[T], bill_of: Callable[[T], Bill]) -> list[T]:
+    """The most expensive first where all costs are in one currency, else those with the most tokens."""
+    comparable = len(total.costs) == 1
+
+    def weight(entry: T) -> tuple[int, int]:
+        bill = bill_of(entry)
+        return sum(bill.costs.values()) if comparable else 0, bill.all_tokens
+
+    return sorted(entries, key=weight, reverse=True)
 
 
 def first_day(since: str, timezone: str) -> str:

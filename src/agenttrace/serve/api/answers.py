@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from typing import Annotated, Any, TypeVar
 
@@ -11,13 +10,12 @@ from fastapi import Query, Request, Response
 
 from agenttrace.serve.api.shapes import Shape
 from agenttrace.serve.problems import ProblemError
+from agenttrace.views import cursors
+from agenttrace.views.cursors import BIGGEST as BIGGEST
+from agenttrace.views.cursors import Natural as Natural
+from agenttrace.views.cursors import to_cursor as to_cursor
 
 T = TypeVar("T")
-
-#: Of whole numbers that the stores can hold.
-BIGGEST = 2**63 - 1
-#: A place in a list, as part of a cursor.
-Natural = Annotated[int, msgspec.Meta(ge=0, le=BIGGEST)]
 
 Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
 Cursor = Annotated[str | None, Query(description="`next` of the page before.")]
@@ -53,19 +51,13 @@ def _headers(tag: str) -> dict[str, str]:
     return {"ETag": f'W/"{tag}"', "Cache-Control": "private, no-cache"}
 
 
-def to_cursor(*place: object) -> str:
-    """A place in a list, as a text that only we read."""
-    return base64.urlsafe_b64encode(_encoder.encode(place)).rstrip(b"=").decode()
-
-
 def from_cursor(cursor: str | None, kind: type[T]) -> T | None:
-    """The place that :func:`to_cursor` was given, as a tuple of this type; 400 for anything else."""
+    """The place that a cursor names, as a tuple of this type; 400 for what is none of this list."""
     if cursor is None:
         return None
     try:
-        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
-        return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=kind)
-    except (ValueError, msgspec.MsgspecError):
+        return cursors.from_cursor(cursor, kind)
+    except cursors.NotACursorError:
         raise ProblemError(400, "The cursor is not one of this list; begin without one.") from None
 
 

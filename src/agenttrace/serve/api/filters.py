@@ -11,8 +11,9 @@ from fastapi import Path, Query
 
 from agenttrace.config import Settings
 from agenttrace.run.catalog import App, Catalog
-from agenttrace.serve.api.answers import BIGGEST, Natural, from_cursor, to_cursor
+from agenttrace.serve.api.answers import BIGGEST, Natural, from_cursor
 from agenttrace.serve.problems import ProblemError
+from agenttrace.views import cursors
 from agenttrace.views.times import moment, parse_when
 
 T = TypeVar("T")
@@ -56,8 +57,7 @@ def place_of(cursor: str | None) -> int | None:
 
 def page_of(found: Sequence[T], limit: int, number: Callable[[T], int]) -> tuple[Sequence[T], str | None]:
     """A page, and the cursor of the next one, of what was found when one more than ``limit`` was asked for."""
-    page = found[:limit]
-    return page, to_cursor(number(page[-1])) if len(found) > limit else None
+    return cursors.page_of(found, limit, lambda last: (number(last),))
 
 
 def app_named(catalog: Catalog, name: str) -> App | None:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from fastapi import Path
 
 from agenttrace.config import Settings
+from agenttrace.ids import session_key
 from agenttrace.model import Session
-from agenttrace.serve.api.rows import TITLE_CHARS, cut, session_key
+from agenttrace.serve.api.rows import TITLE_CHARS, cut
 from agenttrace.serve.api.shapes import SessionRef
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.sqlite.reading import find_sessions, joined_to, sessions_by_number
+from agenttrace.store.errors import SessionNameError
+from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.views.places import store_path
 from agenttrace.views.sessions import title_of
 
 #: As paths have it.
 SessionName = Annotated[str, Path(description="A session's key, its id, or the beginning of its id.", max_length=500)]
 SpanName = Annotated[str, Path(description="A span's id: sixteen hexadecimal digits.", max_length=500)]
 
-_KEY = re.compile(r"[0-7][0-9a-f]{15}")
 _SPAN = re.compile(r"[0-9a-fA-F]{16}")
 
 
@@ -35,23 +36,25 @@ def ref_of(session: Session) -> SessionRef:
     return SessionRef(key_of(session), session.session_id, session.agent, title, session.project)
 
 
-def find_session(connection: sqlite3.Connection, name: str, settings: Settings) -> Session:
+def session_named(store: SqliteStore, name: str) -> Session:
     """The session of that name; 404 where there is none, 409 where there are several."""
-    stale = settings.record.stale_minutes
-    if _KEY.fullmatch(name):
-        number = int(name, 16)
-        found = sessions_by_number(connection, [joined_to(connection, number) or number], stale_minutes=stale)
-        if found:
-            return found[0]
-    matching = find_sessions(connection, name, stale_minutes=stale) if name else []
-    found = [session for session in matching if session.events]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ProblemError(409, f"{len(found)} sessions have an id that begins like this; give more of it, or a key.")
-    if matching:
-        raise ProblemError(404, "This session was pruned; only its cost is kept.")
-    return no_session()
+    try:
+        return store.session(name)
+    except SessionNameError as error:
+        several = len(error.found)
+        if several:
+            problem = f"{several} sessions have an id that begins like this; give more of it, or a key."
+            raise ProblemError(409, problem) from None
+        if error.pruned:
+            raise ProblemError(404, "This session was pruned; only its cost is kept.") from None
+        return no_session()
+
+
+def find_session(connection: Any, name: str, settings: Settings) -> Session:  # noqa: ANN401 - of the store's engine
+    """The same for callers that still hold a connection."""
+    return session_named(
+        SqliteStore(connection, store_path(settings), stale_minutes=settings.record.stale_minutes), name
+    )
 
 
 def no_session() -> NoReturn:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import sqlite3
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import islice
+from operator import attrgetter
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -27,15 +26,16 @@ from agenttrace.serve.api.shapes import DayUsage, Exports, Overview, SessionRow
 from agenttrace.serve.api.usage import named_bills
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import documented
-from agenttrace.store.sqlite.reading import UsageRow, usage_rows
-from agenttrace.views.sessions import RECENT_SECONDS
-from agenttrace.views.times import MICROS, iso
+from agenttrace.store.questions import UsageQuery, UsageRow
+from agenttrace.store.session_state import recent_since
+from agenttrace.views.times import iso
 
 #: For as long an answer is good. The page asks every few seconds; what is under way it hears at once by other means.
 _SECONDS = 1.0
 DAYS = 30
 #: Of each state; the list of sessions has them all.
 _MOST_SESSIONS = 50
+_model = attrgetter("model")
 
 
 def overview_router(context: Context) -> APIRouter:
@@ -61,7 +61,7 @@ async def _overview(context: Context, recording: Kept[Recording], exports: Kept[
     run, recorded, sent, usage, _ = await asyncio.gather(
         run_state(context), recording.get(), exports.get(), _usage(context, today), context.index.refresh()
     )
-    sessions = _Sessions(context.index, now)
+    sessions = _Sessions(context.index)
     found = Overview(
         at=iso(now) or "",
         timezone=context.settings.usage.timezone,
@@ -90,16 +90,16 @@ def _tag(found: Overview) -> str:
 class _Sessions:
     """Sessions by state, the latest first."""
 
-    def __init__(self, index: SessionIndex, now: int) -> None:
-        self._entries = sorted(index.entries(), key=lambda entry: entry.last or 0, reverse=True)
-        self._recent = now - RECENT_SECONDS * MICROS
+    def __init__(self, index: SessionIndex) -> None:
+        self._entries = sorted(index.entries(), key=lambda entry: entry.session.last_at or 0, reverse=True)
+        self._recent = recent_since()
 
     def of(self, state: str, *, recent: bool = False) -> list[SessionRow]:
         """Those in this state, or those of them that said something within a day."""
         found = (
             entry.row
             for entry in self._entries
-            if entry.row.state == state and (not recent or (entry.last or 0) >= self._recent)
+            if entry.row.state == state and (not recent or (entry.session.last_at or 0) >= self._recent)
         )
         return list(islice(found, _MOST_SESSIONS))
 
@@ -123,7 +123,8 @@ class _Usage:
 
 async def _usage(context: Context, today: str) -> _Usage:
     days = last_days(today)
-    rows: list[UsageRow] = await context.reader.ask(lambda connection: _read(connection, days[0]), empty=list)
+    query = UsageQuery(by="day", split="agent", since_day=days[0])
+    rows: list[UsageRow] = await context.reader.query(lambda store: store.usage(query), empty=list)
     cashier = context.index.prices
     return _Usage(
         today=_sums(cashier, [row for row in rows if row.group == today]),
@@ -139,20 +140,10 @@ def last_days(today: str) -> list[str]:
     return [(last - timedelta(days=back)).isoformat() for back in range(DAYS - 1, -1, -1)]
 
 
-def _read(connection: sqlite3.Connection, since: str) -> list[UsageRow]:
-    return usage_rows(connection, by="day", split="agent", since_day=since)
-
-
 def _sums(cashier: Cashier, rows: list[UsageRow]) -> _Sums:
-    return _Sums(
-        cashier.bill(rows), _by(cashier, rows, lambda row: row.model), _by(cashier, rows, lambda row: row.part)
-    )
+    return _Sums(cashier.bill(rows), cashier.by_group(rows, _model), cashier.by_group(rows, attrgetter("part")))
 
 
 def _day(cashier: Cashier, day: str, rows: list[UsageRow]) -> DayUsage:
     total = cashier.bill(rows)
-    return DayUsage(day, bill_of(total), named_bills(total, _by(cashier, rows, lambda row: row.model)))
-
-
-def _by(cashier: Cashier, rows: Iterable[UsageRow], name: Callable[[UsageRow], str]) -> dict[str, Bill]:
-    return cashier.by_group(row._replace(group=name(row)) for row in rows)
+    return DayUsage(day, bill_of(total), named_bills(total, cashier.by_group(rows, _model)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from agenttrace.ids import key_number, session_key
 from agenttrace.serve.api.shapes import Bill, SessionRow, State
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views.sessions import title_of
@@ -17,19 +17,14 @@ if TYPE_CHECKING:
 
 #: Of a title or first prompt, lists show this much.
 TITLE_CHARS = 300
-_KEY = re.compile("[0-7][0-9a-f]{15}")
-
-
-def session_key(number: int) -> str:
-    """The key of the session of this number."""
-    return f"{number:016x}"
 
 
 def number_of(key: str) -> int:
     """The number of the session of this key; 400 where it is no key."""
-    if not _KEY.fullmatch(key):
+    number = key_number(key)
+    if number is None:
         raise ProblemError(400, "session is not a key: sixteen hexadecimal digits, as lists of sessions have them.")
-    return int(key, 16)
+    return number
 
 
 def bill_of(bill: costing.Bill) -> Bill:
@@ -46,7 +41,7 @@ def row_of(session: Session, bill: costing.Bill) -> SessionRow:
         agent=sys.intern(session.agent),
         title=cut(title_of(session), TITLE_CHARS) or None,
         project=_shared(session.project),
-        state=_state(session.state),
+        state=cast("State", session.state),
         started_at=iso(session.started_at),
         last_at=iso(session.last_at),
         turns=session.turns,
@@ -70,8 +65,3 @@ def cut(text: str, chars: int) -> str:
 
 def _shared(name: str | None) -> str | None:
     return None if name is None else sys.intern(name)
-
-
-def _state(state: str) -> State:
-    # What a store of another version may hold beside these is nothing that goes on.
-    return state if state in ("working", "waiting", "ended", "interrupted") else "ended"  # type: ignore[return-value]

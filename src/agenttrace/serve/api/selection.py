@@ -1,5 +1,8 @@
 """Which sessions a list shows, in what order, and where its pages begin.
 
+What a filter means is said by the store's ``SessionFilter``; what depends on prices, which the store does not know, is
+compared here.
+
 A page begins after a place, not after a count: sessions that change while somebody turns pages move, but never make
 others vanish or come twice.
 """
@@ -10,12 +13,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from agenttrace.serve.api.answers import from_cursor, to_cursor
 from agenttrace.serve.api.session_index import Entry
 from agenttrace.serve.api.shapes import Facet, SessionFacets, SessionRow
 from agenttrace.serve.problems import ProblemError
+from agenttrace.store.questions import SessionFilter
 
 Sort = Literal["last", "started", "cost", "tokens", "errors", "turns", "duration"]
 Order = Literal["desc", "asc"]
@@ -31,42 +33,6 @@ class _Spot(NamedTuple):
     missing: bool
     value: int | float
     key: str
-
-
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The filters of a list; all that are given must fit."""
-
-    agents: frozenset[str] = frozenset()
-    #: The empty text: sessions without one.
-    projects: frozenset[str] = frozenset()
-    states: frozenset[str] = frozenset()
-    models: frozenset[str] = frozenset()
-    text: str = ""
-    #: Active at some moment between the two, in microseconds.
-    since: int | None = None
-    until: int | None = None
-    min_cost: float | None = None
-    #: With errors, without any, or either.
-    errors: bool | None = None
-
-    def fits(self, entry: Entry) -> bool:
-        """Whether the list shows this session."""
-        row = entry.row
-        return (
-            (not self.agents or row.agent in self.agents)
-            and (not self.projects or (row.project or "") in self.projects)
-            and (not self.states or row.state in self.states)
-            and (not self.models or not self.models.isdisjoint(row.models))
-            and (self.errors is None or self.errors == (row.errors > 0))
-            and (self.since is None or (entry.last is not None and entry.last >= self.since))
-            and (self.until is None or (entry.started is not None and entry.started < self.until))
-            and (self.min_cost is None or _costs(row, self.min_cost))
-            and (not self.text or self._is_named(row))
-        )
-
-    def _is_named(self, row: SessionRow) -> bool:
-        wanted = self.text.casefold()
-        return any(wanted in (text or "").casefold() for text in (row.title, row.session_id, row.project))
 
 
 def _costs(row: SessionRow, least: float) -> bool:
@@ -86,12 +52,13 @@ def _tokens(entry: Entry) -> int:
 
 
 def _duration(entry: Entry) -> int | None:
-    return None if entry.last is None or entry.started is None else entry.last - entry.started
+    started, last = entry.session.started_at, entry.session.last_at
+    return None if last is None or started is None else last - started
 
 
 _VALUES: dict[Sort, Callable[[Entry], int | float | None]] = {
-    "last": lambda entry: entry.last,
-    "started": lambda entry: entry.started,
+    "last": lambda entry: entry.session.last_at,
+    "started": lambda entry: entry.session.started_at,
     "cost": lambda entry: amount(entry.row),
     "tokens": _tokens,
     "errors": lambda entry: entry.row.errors,
@@ -103,10 +70,16 @@ _VALUES: dict[Sort, Callable[[Entry], int | float | None]] = {
 class Sorted:
     """Sessions in an order, cut into pages."""
 
-    def __init__(self, entries: Iterable[Entry], wanted: Wanted, sort: Sort, order: Order) -> None:
+    def __init__(
+        self, entries: Iterable[Entry], wanted: SessionFilter, sort: Sort, order: Order, min_cost: float | None = None
+    ) -> None:
         self._sort, self._order = sort, order
         place = self._placer()
-        found = [(place(entry), entry.row) for entry in entries if wanted.fits(entry)]
+        found = [
+            (place(entry), entry.row)
+            for entry in entries
+            if wanted.matches(entry.session, entry.row.models) and (min_cost is None or _costs(entry.row, min_cost))
+        ]
         found.sort(key=lambda pair: pair[0])
         self._places = [pair[0] for pair in found]
         self.rows = [pair[1] for pair in found]

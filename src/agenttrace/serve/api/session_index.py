@@ -13,26 +13,27 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from agenttrace.config import Settings
 from agenttrace.costing import Cashier
+from agenttrace.ids import session_key
+from agenttrace.model import Session
 from agenttrace.serve.api.commits import Commits, Look
-from agenttrace.serve.api.rows import row_of, session_key
+from agenttrace.serve.api.rows import row_of
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.threads import shut_down
-from agenttrace.store.sqlite.reading import heard_of, sessions_by_number, usage_by_session
+from agenttrace.store.session_state import stale_before, state_now
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.money import cashier
-from agenttrace.views.times import MICROS
 
 #: Between two comparisons of all sessions, and how much longer than such a comparison takes this must be.
 RELOAD_SECONDS = 5.0
@@ -42,20 +43,13 @@ _SETTLING_SECONDS = 1.0
 #: When more sessions than this have news, all of them are compared.
 _MOST_SINGLY = 500
 
-_LAST_EVENT = "SELECT coalesce(max(event_no), 0) FROM processed_events"
-_WITH_NEWS = "SELECT DISTINCT session_id FROM processed_events WHERE event_no > ?"
-_STORED = "SELECT id, * FROM sessions WHERE agent <> '' AND events > 0"
-_STORED_USAGE = "SELECT session_id, * FROM usage_rollup"
-
 
 @dataclass(slots=True)
 class Entry:
-    """A session in memory: its row, which is replaced and never changed, and the times it is ordered by."""
+    """A session in memory with the row that lists show of it; both are replaced and never changed."""
 
+    session: Session
     row: SessionRow
-    #: In microseconds.
-    started: int | None
-    last: int | None
     #: Of the stored rows that this was made of.
     fingerprint: int = 0
     #: Whoever knows the sessions up to an earlier event than this has not seen the row.
@@ -64,7 +58,7 @@ class Entry:
     rebilled: int = 0
     #: The revision of the index that brought the row.
     revision: int = 0
-    #: When it last said something: ``last``, or when that was recorded.
+    #: When it last said something, or when that was recorded.
     heard: float = 0.0
 
 
@@ -90,7 +84,7 @@ class SessionIndex:
     """The sessions of a store, their rows as of now, and which of them changed since a moment."""
 
     def __init__(self, reader: TraceReader, settings: Settings) -> None:
-        self._settings = settings
+        self._settings, self._path = settings, reader.path
         self._commits = Commits(reader.path)
         # A thread of its own: what everybody looks at does not wait behind somebody's long search.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="session index")
@@ -130,22 +124,18 @@ class SessionIndex:
             return None
         if look.file == 0:
             return _Found(look, 0, True, True, frozenset(), frozenset(), [], 0.0)
-        connection = self._commits.connection
-        # One transaction, so that what several queries find belongs together.
-        connection.execute("BEGIN")
-        try:
-            return self._compare(connection, look, whole, began)
-        finally:
-            connection.execute("ROLLBACK")
+        store = SqliteStore(self._commits.connection, self._path, stale_minutes=self._settings.record.stale_minutes)
+        with store.snapshot():
+            return self._compare(store, look, whole, began)
 
-    def _compare(self, connection: sqlite3.Connection, look: Look, whole: bool, began: float) -> _Found:
-        cursor = int(connection.execute(_LAST_EVENT).fetchone()[0])
+    def _compare(self, store: SqliteStore, look: Look, whole: bool, began: float) -> _Found:
+        cursor = store.last_event()
         afresh = self._look is None or look.file != self._look.file or cursor < self.cursor
-        news = [] if afresh else [row[0] for row in connection.execute(_WITH_NEWS, (self.cursor,))]
+        news = [] if afresh else store.sessions_changed_since(self.cursor)
         whole = whole or afresh or len(news) > _MOST_SINGLY
-        prints = _fingerprints(connection, None if whole else news)
+        prints = store.session_fingerprints(None if whole else news)
         different = [number for number, found in prints.items() if found != self._known(number)]
-        entries = self._made(connection, different, prints)
+        entries = self._made(store, different, prints)
         keys = frozenset(map(session_key, news))
         present = frozenset(map(session_key, prints))
         return _Found(look, cursor, afresh, whole, keys, present, entries, time.monotonic() - began)
@@ -154,18 +144,16 @@ class SessionIndex:
         entry = self._entries.get(session_key(number))
         return None if entry is None else entry.fingerprint
 
-    def _made(self, connection: sqlite3.Connection, numbers: Sequence[int], prints: dict[int, int]) -> list[Entry]:
-        sessions = sessions_by_number(connection, numbers, stale_minutes=self._settings.record.stale_minutes)
-        usage = usage_by_session(connection, numbers)
+    def _made(self, store: SqliteStore, numbers: Sequence[int], prints: dict[int, int]) -> list[Entry]:
+        usage = store.usage_by_session(numbers)
         return [
             Entry(
+                session,
                 row_of(session, self.prices.bill(usage.get(session.id, ()))),
-                session.started_at,
-                session.last_at,
                 prints[session.id],
-                heard=heard_of(connection, session),
+                heard=store.heard_of(session),
             )
-            for session in sessions
+            for session in store.sessions_by_number(numbers)
         ]
 
     @property
@@ -221,13 +209,14 @@ class SessionIndex:
             self._reload_from = max(self._reload_from, now + _SETTLING_SECONDS)
 
     def _age(self) -> None:
-        """Nobody logs their own death: a session that says nothing for long was interrupted."""
-        horizon = (time.time() - self._settings.record.stale_minutes * 60) * MICROS
-        for key in [key for key in self._working if self._entries[key].heard < horizon]:
-            known = self._entries[key]
-            row = msgspec.structs.replace(known.row, state="interrupted")
-            aged = Entry(row, known.started, known.last, known.fingerprint, heard=known.heard)
-            self._put(aged, self.cursor + 1, silent=True)
+        """Working sessions that say nothing for long become interrupted ones without any commit."""
+        stale = stale_before(self._settings.record.stale_minutes)
+        for known in [self._entries[key] for key in self._working]:
+            state = state_now("working", known.heard, stale)
+            if state != "working":
+                session = msgspec.structs.replace(known.session, state=state)
+                row = msgspec.structs.replace(known.row, state=state)
+                self._put(Entry(session, row, known.fingerprint, heard=known.heard), self.cursor + 1, silent=True)
 
     # -- asking -----------------------------------------------------------------------------------------------
 
@@ -277,23 +266,3 @@ class SessionIndex:
         """Let the thread end and the store go."""
         if shut_down(self._thread):
             self._commits.close()
-
-
-def _fingerprints(connection: sqlite3.Connection, numbers: Sequence[int] | None) -> dict[int, int]:
-    """A fingerprint of the stored rows of these sessions, or of all of them."""
-    found: dict[int, int] = {}
-    for row in _stored(connection, f"{_STORED} {'' if numbers is None else 'AND id IN'}", numbers):
-        found[row[0]] = hash(row)
-    for row in _stored(connection, f"{_STORED_USAGE} {'' if numbers is None else 'WHERE session_id IN'}", numbers):
-        if row[0] in found:
-            found[row[0]] ^= hash(row)
-    return found
-
-
-def _stored(connection: sqlite3.Connection, query: str, numbers: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
-    if numbers is None:
-        yield from connection.execute(query)
-        return
-    for start in range(0, len(numbers), _MOST_SINGLY):
-        part = numbers[start : start + _MOST_SINGLY]
-        yield from connection.execute(f"{query} ({','.join('?' * len(part))})", part)

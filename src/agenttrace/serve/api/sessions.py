@@ -9,10 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped, unchanged
 from agenttrace.serve.api.filters import micros_of
-from agenttrace.serve.api.selection import Order, Sort, Sorted, Wanted, facets
+from agenttrace.serve.api.selection import Order, Sort, Sorted, facets
 from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.shapes import SessionFacets, SessionList, State
 from agenttrace.serve.problems import documented
+from agenttrace.store.questions import SessionFilter
 from agenttrace.views.times import MICROS, iso
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def sessions_router(context: Context) -> APIRouter:
         limit: Limit = 100,
         cursor: Cursor = None,
     ) -> Response:
-        wanted = Wanted(
+        wanted = SessionFilter(
             agents=frozenset(agent),
             projects=frozenset(project),
             states=frozenset(state),
@@ -57,7 +58,6 @@ def sessions_router(context: Context) -> APIRouter:
             text=q,
             since=micros_of(since, context.settings),
             until=micros_of(until, context.settings),
-            min_cost=min_cost,
             errors=errors,
         )
         await index.refresh()
@@ -65,7 +65,7 @@ def sessions_router(context: Context) -> APIRouter:
         known = unchanged(request, tag)
         if known is not None:
             return known
-        found = Sorted(index.entries(), wanted, sort, order)
+        found = Sorted(index.entries(), wanted, sort, order, min_cost)
         rows, following = found.page(cursor, limit)
         period = (iso(wanted.since), iso(wanted.until))
         return answer(request, SessionList(rows, following, len(found.rows), index.cursor, *period), tag=tag)
@@ -84,7 +84,7 @@ def sessions_router(context: Context) -> APIRouter:
     return router
 
 
-def _tag(index: SessionIndex, query: str, wanted: Wanted | None = None) -> str:
+def _tag(index: SessionIndex, query: str, wanted: SessionFilter | None = None) -> str:
     """Names what the index knows and what it is asked; ``7d`` is another question with every minute."""
     minutes = [] if wanted is None else [(at or 0) // (60 * MICROS) for at in (wanted.since, wanted.until)]
     asked = f"{index.epoch} {index.revision} {index.cursor} {minutes} {query}"

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from agenttrace.serve.threads import shut_down
 from agenttrace.store.errors import StoreError
+from agenttrace.store.session_state import STALE_MINUTES
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.store import SqliteStore
 
@@ -31,8 +32,9 @@ _CACHE_KIB = 16_384
 class TraceReader:
     """Answers questions to the store, a few at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, stale_minutes: float = STALE_MINUTES) -> None:
         self.path = path
+        self._stale_minutes = stale_minutes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="store reader")
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
@@ -43,7 +45,11 @@ class TraceReader:
 
     async def query(self, question: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
         """The same for a question that is asked of the store and not of a connection."""
-        return await self.ask(lambda connection: question(SqliteStore(connection, self.path)), empty=empty)
+
+        def asked(connection: sqlite3.Connection) -> T:
+            return question(SqliteStore(connection, self.path, stale_minutes=self._stale_minutes))
+
+        return await self.ask(asked, empty=empty)
 
     def _asked(self, question: Callable[[sqlite3.Connection], T], empty: Callable[[], T]) -> T:
         connection = self._connection()

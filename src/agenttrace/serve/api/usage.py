@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from agenttrace import costing
+from agenttrace.ids import session_key
 from agenttrace.redaction import redacted
 from agenttrace.serve.api.answers import answer, shaped, tagged
 from agenttrace.serve.api.downloading import Full, downloading
-from agenttrace.serve.api.rows import TITLE_CHARS, bill_of, cut, session_key
+from agenttrace.serve.api.rows import TITLE_CHARS, bill_of, cut
 from agenttrace.serve.api.shapes import NamedBill, UsageAnswer, UsageGroup
 from agenttrace.serve.api.usage_table import usage_table
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.store.sqlite.reading import UsageRow, usage_rows
-from agenttrace.views.usage import day_after, first_day, ordered
+from agenttrace.store.questions import UsageQuery
+from agenttrace.views.usage import Report, day_after, empty_report, first_day, ranked, usage_report
 
 By = Literal["day", "month", "model", "agent", "project", "session"]
 Split = Literal["model", "agent", "project"]
@@ -27,9 +26,6 @@ Split = Literal["model", "agent", "project"]
 _PERIOD = "`7d`, `24h`, `2026-11-01` or an ISO time; whole days count."
 _ERRORS = documented(400, 401, 422)
 _TABLE: dict[int | str, dict[str, Any]] = {200: {"description": "The table.", "content": {"text/csv": {}}}}
-
-#: Id and title of sessions by their number.
-Names = Mapping[str, tuple[str, str | None]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +40,18 @@ class Question:
     projects: list[str]
     models: list[str]
 
-    def days(self, timezone: str) -> tuple[str | None, str | None]:
-        """The first day, and the one after the last; 400 for a time that is none."""
+    def query(self, timezone: str) -> UsageQuery:
+        """The question as the store is asked it; 400 for a time that is none."""
         try:
-            first = None if self.since is None else first_day(self.since, timezone)
-            return first, None if self.until is None else day_after(self.until, timezone)
+            return UsageQuery(
+                by=self.by,
+                split=self.split or "total",
+                since_day=None if self.since is None else first_day(self.since, timezone),
+                before_day=None if self.until is None else day_after(self.until, timezone),
+                agents=frozenset(self.agents),
+                projects=frozenset(self.projects),
+                models=frozenset(self.models),
+            )
         except ValueError as error:
             raise ProblemError(400, str(error)) from None
 
@@ -78,12 +81,12 @@ def usage_router(context: Context) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["usage"])
 
     async def found(question: Question) -> UsageAnswer:
-        timezone = context.settings.usage.timezone
-        days = question.days(timezone)
-        rows, names = await context.reader.ask(
-            lambda connection: _read(connection, question, days), empty=lambda: ([], {})
+        timezone, prices = context.settings.usage.timezone, context.index.prices
+        query = question.query(timezone)
+        report = await context.reader.query(
+            lambda store: usage_report(store, prices, query), empty=lambda: empty_report(prices, query)
         )
-        return _answer(question, timezone, context.index.prices, rows, names)
+        return _answer(question, timezone, report)
 
     @router.get(
         "/usage",
@@ -112,67 +115,25 @@ def usage_router(context: Context) -> APIRouter:
     return router
 
 
-def _read(
-    connection: sqlite3.Connection, question: Question, days: tuple[str | None, str | None]
-) -> tuple[list[UsageRow], Names]:
-    rows = usage_rows(
-        connection,
-        # Two agents may have a session of one id.
-        by="number" if question.by == "session" else question.by,
-        split=question.split or "total",
-        since_day=days[0],
-        before_day=days[1],
-        agents=question.agents,
-        projects=question.projects,
-        models=question.models,
-    )
-    return rows, _sessions(connection) if question.by == "session" else {}
-
-
-def _sessions(connection: sqlite3.Connection) -> Names:
-    """Id and title of every session by its number; those that were pruned have cost still."""
-    query = "SELECT CAST(id AS TEXT), session_id, substr(coalesce(nullif(title, ''), first_prompt), 1, ?) FROM sessions"
-    return {
-        number: (session_id, cut(title, TITLE_CHARS) if title else None)
-        for number, session_id, title in connection.execute(query, (TITLE_CHARS + 1,))
-    }
-
-
-def _answer(
-    question: Question, timezone: str, cashier: costing.Cashier, rows: list[UsageRow], names: Names
-) -> UsageAnswer:
-    total = cashier.bill(rows)
-    parts = _parts(cashier, rows) if question.split is not None else {}
+def _answer(question: Question, timezone: str, report: Report) -> UsageAnswer:
     return UsageAnswer(
         by=question.by,
         split=question.split,
         timezone=timezone,
-        total=bill_of(total),
+        total=bill_of(report.total),
         rows=[
             UsageGroup(
-                **_named(question.by, group, names),
-                bill=bill_of(bill),
-                parts=named_bills(total, parts.get(group, {})),
+                group=each.name or None,
+                title=cut(each.title, TITLE_CHARS) or None,
+                key=session_key(int(each.group)) if question.by == "session" else None,
+                bill=bill_of(each.bill),
+                parts=named_bills(report.total, each.parts),
             )
-            for group, bill in ordered(question.by, total, cashier.by_group(rows)).items()
+            for each in report.ranked()
         ],
     )
 
 
-def _named(by: By, group: str, names: Names) -> dict[str, Any]:
-    if by != "session":
-        return {"group": group or None, "title": None, "key": None}
-    session_id, title = names[group]
-    return {"group": session_id, "title": title, "key": session_key(int(group))}
-
-
-def _parts(cashier: costing.Cashier, rows: Iterable[UsageRow]) -> dict[str, dict[str, costing.Bill]]:
-    found: dict[str, list[UsageRow]] = {}
-    for row in rows:
-        found.setdefault(row.group, []).append(row._replace(group=row.part))
-    return {group: cashier.by_group(own) for group, own in found.items()}
-
-
 def named_bills(total: costing.Bill, bills: dict[str, costing.Bill]) -> list[NamedBill]:
     """Bills by name, the most expensive first."""
-    return [NamedBill(name, bill_of(bill)) for name, bill in ordered("name", total, bills).items()]
+    return [NamedBill(name, bill_of(bill)) for name, bill in ranked(total, bills.items(), lambda entry: entry[1])]

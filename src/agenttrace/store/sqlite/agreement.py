@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
+from agenttrace.store.questions import NOTHING, Agreement, Reason
 from agenttrace.store.sqlite.span_rows import USAGE_FIELDS
 from agenttrace.store.sqlite.totals import COMPARED, NOT_PRUNED, Book, Call, Tokens, added, calls_of
-
-Status = Literal["agree", "differ", "nothing"]
 
 #: The fields that are compared; every token is in exactly one of them.
 FIELDS = USAGE_FIELDS[:COMPARED]
@@ -28,42 +25,6 @@ SELECT count(*) FROM quarantine WHERE file_id IN (
         (SELECT DISTINCT block_id FROM processed_events WHERE session_id = ?)
 )
 """
-
-
-class Reason(msgspec.Struct, frozen=True):
-    """Why figures differ, or what the agent's total leaves out.
-
-    ``killed``: requests of a process that was killed are not in it. ``missing``: nothing is recorded of a subagent's
-    log. ``placeholder``: responses of which the log holds only the first count. ``unread``: lines that are quarantined.
-    ``unknown``: none of these.
-    """
-
-    kind: Literal["killed", "missing", "placeholder", "unread", "unknown"]
-    #: How many requests or lines.
-    number: int = 0
-    #: Which subagent.
-    name: str = ""
-
-
-class Agreement(msgspec.Struct, kw_only=True, frozen=True):
-    """How our count of a session stands to its agent's own."""
-
-    #: ``nothing``: the agent tells no total, or not yet.
-    status: Status
-    #: Requests that a total of the agent covers.
-    checked: int = 0
-    #: What the agent says of them, and what we counted, by field.
-    claimed: dict[str, int] = {}
-    counted: dict[str, int] = {}
-    #: The part of ``counted`` that is known from the agent's total alone: calls that no line of the log has.
-    unlogged: dict[str, int] = {}
-    #: By how much the agent's figures are above ours.
-    difference: dict[str, int] = {}
-    #: Why the figures differ, and what the agent's total leaves out.
-    reasons: list[Reason] = []
-
-
-NOTHING = Agreement(status="nothing")
 
 
 class _Part(NamedTuple):

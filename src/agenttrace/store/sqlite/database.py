@@ -29,23 +29,25 @@ def is_corruption(error: sqlite3.Error) -> bool:
     return (code & 0xFF) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def connect(path: Path, *, read_only: bool = False, any_thread: bool = False) -> sqlite3.Connection:
+def connect(
+    path: Path, *, read_only: bool = False, any_thread: bool = False, busy_seconds: float = BUSY_SECONDS
+) -> sqlite3.Connection:
     """Open the store, creating or upgrading it unless ``read_only``; with ``any_thread`` another may close it."""
     try:
-        return _connect_read_only(path, any_thread) if read_only else _connect_writer(path)
+        return _connect_read_only(path, any_thread, busy_seconds) if read_only else _connect_writer(path)
     except sqlite3.DatabaseError as error:
         if is_corruption(error):
             raise CorruptStoreError(f"{path} is damaged: {error}") from error
         raise
 
 
-def _connect_read_only(path: Path, any_thread: bool) -> sqlite3.Connection:
+def _connect_read_only(path: Path, any_thread: bool, busy_seconds: float) -> sqlite3.Connection:
     if not path.exists():
         raise StoreError(f"nothing recorded yet ({path} does not exist). Start with: agenttrace record --once")
     connection = sqlite3.connect(
         f"file:{_uri_path(path)}?mode=ro",
         uri=True,
-        timeout=BUSY_SECONDS,
+        timeout=busy_seconds,
         isolation_level=None,
         check_same_thread=not any_thread,
     )

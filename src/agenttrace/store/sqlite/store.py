@@ -8,26 +8,35 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agenttrace.model import Session
-from agenttrace.store.questions import UsageQuery
-from agenttrace.store.sqlite import reading
-from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.reading import SpanView, UsageRow
+from agenttrace.store.errors import SessionNameError
+from agenttrace.store.questions import Agreement, SessionFilter, SessionName, SessionPlace, UsageQuery, UsageRow
+from agenttrace.store.session_state import STALE_MINUTES
+from agenttrace.store.sqlite import agreement, reading, sessions, usage
+from agenttrace.store.sqlite.database import BUSY_SECONDS, connect
+from agenttrace.store.sqlite.reading import SpanView
 
 
 class SqliteStore:
     """Answers questions; used by one thread at a time."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, *, stale_minutes: int = 15) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, *, stale_minutes: float = STALE_MINUTES) -> None:
         self.connection = connection
         self.path = path
         self._stale_minutes = stale_minutes
 
     @classmethod
     def open(
-        cls, path: Path, *, read_only: bool = True, any_thread: bool = False, stale_minutes: int = 15
+        cls,
+        path: Path,
+        *,
+        read_only: bool = True,
+        any_thread: bool = False,
+        stale_minutes: float = STALE_MINUTES,
+        busy_seconds: float = BUSY_SECONDS,
     ) -> SqliteStore:
-        """The store of a file; created or upgraded unless ``read_only``."""
-        return cls(connect(path, read_only=read_only, any_thread=any_thread), path, stale_minutes=stale_minutes)
+        """The store of a file; created or upgraded unless ``read_only``; waits so long for one that is locked."""
+        connection = connect(path, read_only=read_only, any_thread=any_thread, busy_seconds=busy_seconds)
+        return cls(connection, path, stale_minutes=stale_minutes)
 
     def close(self) -> None:
         """Release the file."""
@@ -50,13 +59,61 @@ class SqliteStore:
 
     # -- sessions ---------------------------------------------------------------------------------------------
 
+    def sessions(
+        self,
+        wanted: SessionFilter = SessionFilter(),  # noqa: B008 - frozen
+        *,
+        limit: int | None = None,
+        after: SessionPlace | None = None,
+    ) -> list[Session]:
+        """The sessions that match, newest first, with their state as of now; ``after`` a place, where one is given."""
+        return sessions.list_sessions(
+            self.connection, wanted, stale_minutes=self._stale_minutes, limit=limit, after=after
+        )
+
+    def session(self, name: str) -> Session:
+        """The session of this key, this id or this beginning of an id; ``SessionNameError`` where it is not one."""
+        matching = self.find_sessions(name) if name else []
+        found = [session for session in matching if session.events]
+        if len(found) != 1:
+            raise SessionNameError(name, found, pruned=bool(matching) and not found)
+        return found[0]
+
     def sessions_by_number(self, numbers: Sequence[int]) -> list[Session]:
         """These sessions, where they have events, with their state as of now."""
-        return reading.sessions_by_number(self.connection, numbers, stale_minutes=self._stale_minutes)
+        return sessions.sessions_by_number(self.connection, numbers, stale_minutes=self._stale_minutes)
 
     def find_sessions(self, name: str) -> list[Session]:
-        """Sessions whose id is ``name`` or begins with it, newest first."""
-        return reading.find_sessions(self.connection, name, stale_minutes=self._stale_minutes)
+        """The session of this key, or those whose id is ``name`` or begins with it, newest first; pruned ones too."""
+        return sessions.find_sessions(self.connection, name, stale_minutes=self._stale_minutes)
+
+    def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
+        """What these sessions are called, by number; pruned ones too."""
+        return sessions.session_names(self.connection, numbers)
+
+    def agents(self) -> list[str]:
+        """The names of all agents that have sessions."""
+        return sessions.session_agents(self.connection)
+
+    def active_counts(self) -> tuple[int, int]:
+        """How many sessions work now, and how many of the last day wait for the user."""
+        return sessions.active_counts(self.connection, self._stale_minutes)
+
+    def heard_of(self, session: Session) -> float:
+        """When a session last said something; when that was recorded, where its lines have no times."""
+        return sessions.heard_of(self.connection, session)
+
+    def last_event(self) -> int:
+        """The number of the latest event; 0 where there is none."""
+        return sessions.last_event(self.connection)
+
+    def sessions_changed_since(self, event: int) -> list[int]:
+        """The numbers of the sessions with events after this one."""
+        return sessions.sessions_changed_since(self.connection, event)
+
+    def session_fingerprints(self, numbers: Sequence[int] | None = None) -> dict[int, int]:
+        """A number for each of these sessions, or of all, that is another one when its row or its usage changed."""
+        return sessions.session_fingerprints(self.connection, numbers)
 
     # -- spans ------------------------------------------------------------------------------------------------
 
@@ -66,19 +123,22 @@ class SqliteStore:
 
     # -- usage ------------------------------------------------------------------------------------------------
 
-    def usage(self, query: UsageQuery) -> list[UsageRow]:
+    def usage(self, query: UsageQuery = UsageQuery()) -> list[UsageRow]:  # noqa: B008 - frozen
         """Tokens per group, part of the group, model, and what its price depends on; in the order of the groups."""
-        return reading.usage_rows(
-            self.connection,
-            by="number" if query.by == "session" else query.by,
-            split="number" if query.split == "session" else query.split,
-            since_day=query.since_day,
-            before_day=query.before_day,
-            agents=sorted(query.agents),
-            projects=sorted(query.projects),
-            models=sorted(query.models),
-        )
+        return usage.usage_rows(self.connection, query)
 
     def usage_by_session(self, numbers: Sequence[int]) -> dict[int, list[UsageRow]]:
         """Tokens per model of each of these sessions."""
-        return reading.usage_by_session(self.connection, numbers)
+        return usage.usage_by_session(self.connection, numbers)
+
+    def models(self) -> list[str]:
+        """The models whose tokens are counted, the most used first."""
+        return usage.recorded_models(self.connection)
+
+    def agreement(self, session: int) -> Agreement:
+        """The count of a session, by number, against what its agent says it used."""
+        return agreement.check(self.connection, session)
+
+    def sessions_with_totals(self) -> set[int]:
+        """The numbers of the sessions whose agent writes totals of its own."""
+        return agreement.sessions_with_totals(self.connection)

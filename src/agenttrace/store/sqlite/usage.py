@@ -1,0 +1,87 @@
+"""Usage: tokens by group from the roll-ups, each response counted once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from agenttrace.model import Usage
+from agenttrace.store.questions import UsageGroup, UsageQuery, UsageRow, folded
+from agenttrace.store.sqlite.sessions import marks, portions
+from agenttrace.store.sqlite.span_rows import USAGE_FIELDS
+
+_PROJECT = "coalesce(s.project, '')"
+_GROUPS: dict[UsageGroup, str] = {
+    "day": "u.day",
+    "month": "substr(u.day, 1, 7)",
+    "model": "u.model",
+    "agent": "s.agent",
+    "project": _PROJECT,
+    "session": "CAST(u.session_id AS TEXT)",
+    "total": "''",
+}
+#: What groups are ordered by where it is not the group itself.
+_ORDERS: dict[UsageGroup, str] = {"session": "s.session_id, "}
+_SUMS = ", ".join(f"sum(u.{name})" for name in ("requests", "estimated", "copies", *USAGE_FIELDS))
+
+
+def usage_rows(connection: sqlite3.Connection, query: UsageQuery = UsageQuery()) -> list[UsageRow]:  # noqa: B008 - frozen
+    """Tokens per group, part of the group, model, and what its price depends on.
+
+    In the order of the groups; sessions in the order of their ids.
+    """
+    where, values = _conditions(query)
+    whole, part, order = _GROUPS[query.by], _GROUPS[query.split], _ORDERS.get(query.by, "")
+    join = "JOIN sessions s ON s.id = u.session_id" if "s." in f"{whole} {part} {order} {where}" else ""
+    if query.project_contains is not None:
+        connection.create_function("folded", -1, folded, deterministic=True)
+    rows = connection.execute(
+        f"SELECT {whole} AS whole, u.model, {_SUMS}, {part} AS part, u.day, u.variant "
+        f"FROM usage_rollup u {join} WHERE {where} GROUP BY whole, part, u.model, u.day, u.variant "
+        f"ORDER BY {order}whole, part, u.model, u.day, u.variant",
+        values,
+    )
+    return list(map(_usage_row, rows))
+
+
+def _conditions(query: UsageQuery) -> tuple[str, list[str]]:
+    tests, values = ["TRUE"], list[str]()
+    for test, day in (("u.day >= ?", query.since_day), ("u.day < ?", query.before_day)):
+        if day is not None:
+            tests.append(test)
+            values.append(day)
+    for value, wanted in (("s.agent", query.agents), (_PROJECT, query.projects), ("u.model", query.models)):
+        if wanted:
+            tests.append(f"{value} IN {marks(sorted(wanted))}")
+            values += sorted(wanted)
+    if query.project_contains is not None:
+        tests.append("s.project IS NOT NULL AND instr(folded(s.project), ?) > 0")
+        values.append(folded(query.project_contains))
+    return " AND ".join(tests), values
+
+
+def _usage_row(row: Sequence[Any]) -> UsageRow:
+    counts, place = row[5 : 5 + len(USAGE_FIELDS)], row[5 + len(USAGE_FIELDS) :]
+    return UsageRow._make((*row[:5], Usage(**dict(zip(USAGE_FIELDS, counts, strict=True))), *place))
+
+
+def usage_by_session(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, list[UsageRow]]:
+    """Tokens per model of each of these sessions."""
+    found: dict[int, list[UsageRow]] = {}
+    for part in portions(numbers):
+        rows = connection.execute(
+            f"SELECT u.session_id, u.model, {_SUMS}, '', u.day, u.variant FROM usage_rollup u "
+            f"WHERE u.session_id IN {marks(part)} GROUP BY u.session_id, u.model, u.day, u.variant",
+            part,
+        )
+        for row in rows:
+            found.setdefault(row[0], []).append(_usage_row(("", *row[1:])))
+    return found
+
+
+def recorded_models(connection: sqlite3.Connection) -> list[str]:
+    """The models whose tokens are in the store, the most used first."""
+    total = "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens"
+    query = f"SELECT model FROM usage_rollup GROUP BY model ORDER BY sum({total}) DESC, model"
+    return [model for (model,) in connection.execute(query)]
