@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agenttrace.record.dedup import Tiers
 from agenttrace.store.sqlite.database import connect, transaction
+from agenttrace.store.sqlite.store import SqliteStore
 
 _STORED = 1_000_000
 _ASKED = 10_000
@@ -28,7 +29,7 @@ def microseconds(work: Path) -> dict[str, float]:
             ((event_id, number % _SESSIONS) for number, event_id in enumerate(ids)),
         )
     asked = ids[7::_SESSIONS][:_ASKED]
-    tiers = Tiers(connection)
+    tiers = Tiers(SqliteStore(connection, work / "agenttrace.db"))
     taken = {"L2, in batches": _spent(tiers, asked)}
     taken["L1"] = _spent(tiers, asked)  # the store's answers were remembered
     tiers.session(7, new=False).ids.update(asked)

@@ -6,11 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agenttrace.compat.deduplicator import EventDeduplicator
+    from agenttrace.compat.fingerprint import FileFingerprint
+    from agenttrace.compat.offsets import FileOffset, PersistentOffsetStore
+    from agenttrace.compat.reader import IncrementalJSONLReader, JSONLRecord
     from agenttrace.ids import generate_event_id
-    from agenttrace.record.dedup import EventDeduplicator
-    from agenttrace.record.fingerprint import FileFingerprint
-    from agenttrace.record.offsets import FileOffset, PersistentOffsetStore
-    from agenttrace.record.reader import IncrementalJSONLReader, JSONLRecord
 
 __all__ = [
     "EventDeduplicator",
@@ -25,12 +25,12 @@ __all__ = [
 #: Where each public name is defined. Loaded on first use: a shell prompt that asks for one short line must not
 #: wait for a recorder.
 _HOMES = {
-    "EventDeduplicator": "agenttrace.record.dedup",
-    "FileFingerprint": "agenttrace.record.fingerprint",
-    "FileOffset": "agenttrace.record.offsets",
-    "IncrementalJSONLReader": "agenttrace.record.reader",
-    "JSONLRecord": "agenttrace.record.reader",
-    "PersistentOffsetStore": "agenttrace.record.offsets",
+    "EventDeduplicator": "agenttrace.compat.deduplicator",
+    "FileFingerprint": "agenttrace.compat.fingerprint",
+    "FileOffset": "agenttrace.compat.offsets",
+    "IncrementalJSONLReader": "agenttrace.compat.reader",
+    "JSONLRecord": "agenttrace.compat.reader",
+    "PersistentOffsetStore": "agenttrace.compat.offsets",
     "generate_event_id": "agenttrace.ids",
 }
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from agenttrace.record.offsets import PersistentOffsetStore
-from agenttrace.record.reader import IncrementalJSONLReader
+from agenttrace import IncrementalJSONLReader, PersistentOffsetStore
 from agenttrace.store.sqlite.database import connect
 from faults.rig import EXACT, Rig, append, bare_line, claude_line, codex_lines, line, lines
 
@@ -133,7 +132,7 @@ def test_one_number_for_two_files(rig: Rig) -> None:
 def test_offsets_of_the_reader_for_one_file(rig: Rig) -> None:
     """What another program has read with the reader of one file is not what the recorder has recorded."""
     append(rig.path(), written := lines(0, 50))
-    with PersistentOffsetStore(rig.settings.home / "agenttrace.db") as offsets:
+    with PersistentOffsetStore(rig.settings.home / "offsets.db") as offsets:
         assert len(list(IncrementalJSONLReader(rig.path(), offsets).read_new_records())) == 50
     rig.look()
     assert rig.verdict(written) == EXACT

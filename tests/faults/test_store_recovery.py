@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace import EventDeduplicator, PersistentOffsetStore
 from agenttrace.record import reader, recovery
 from agenttrace.record.recovery import Recovery, finish_interrupted, recover
 from agenttrace.store.errors import CorruptStoreError
@@ -222,12 +221,8 @@ def test_lines_of_earlier_generations_survive(scene: Scene) -> None:
 # -- what the logs cannot give ------------------------------------------------------------------------------------
 
 
-def test_what_other_programs_keep_in_the_store(scene: Scene) -> None:
-    """Marks, offsets and export ledgers of other programs are copied as they are, indexes included."""
-    with EventDeduplicator(db_path=scene.store) as events:
-        events.mark_processed("mine", "my session", 1, 2, "Mine", "span")
-    with PersistentOffsetStore(scene.store) as offsets:
-        offsets.save_offset("/somewhere/else", 17, 20, 5, "abc")
+def test_what_other_versions_keep_in_the_store(scene: Scene) -> None:
+    """Notes and export ledgers of other versions are copied as they are, indexes included."""
     connection = connect(scene.store)
     connection.execute("CREATE TABLE export_ledger (span_id BLOB PRIMARY KEY, destination TEXT NOT NULL, sent_at REAL)")
     connection.execute("CREATE INDEX export_ledger_sent ON export_ledger (sent_at)")
@@ -245,10 +240,6 @@ def test_what_other_programs_keep_in_the_store(scene: Scene) -> None:
     assert connection.execute("SELECT value FROM meta WHERE key = 'mine'").fetchone() == ("too",)
     assert connection.execute("SELECT * FROM counters").fetchall() == counters
     connection.close()
-    with EventDeduplicator(db_path=scene.store) as events:
-        assert events.is_duplicate("mine")
-    with PersistentOffsetStore(scene.store) as offsets:
-        assert offsets.get_offset("/somewhere/else").offset == 17
 
 
 def test_pruned_sessions_stay_pruned(scene: Scene) -> None:

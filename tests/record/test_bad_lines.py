@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.model import Event
-from agenttrace.record import pipeline
 from agenttrace.record.acts import Act
 from agenttrace.record.agents.contract import Source, Unusable
 from agenttrace.record.agents.native import Native
 from agenttrace.record.recorder import Recorder, Summary
+from agenttrace.store.batch import Batch
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.writing import Batch
-from agenttrace.store.sqlite.writing import write_batch as write_whole_batch
+from agenttrace.store.sqlite.store import SqliteStore
 
 DATA = Path(__file__).parents[1] / "data"
 #: What no program counts to, in each of the ways in which JSON can write it.
@@ -32,7 +31,6 @@ ABSURD = ["9223372036854775808", "18446744073709551616", "-9223372036854775809",
 #: Rows that must be the same whatever stood between the lines.
 SAME = ("processed_events", "spans", "sessions", "streams", "responses", "usage_rollup", "links")
 DayOf = Callable[[int], str]
-Also = Callable[[sqlite3.Connection], None] | None
 INCIDENTAL = {"event_no", "processed_at", "block_id", "line_n", "span_no", "changed", "state"}
 
 
@@ -242,13 +240,14 @@ def failing(where: str, error: Exception) -> Iterator[None]:
     """Let the lines fail while they are decoded, understood, folded or stored."""
     with pytest.MonkeyPatch.context() as patch:
         if where == "commit":
+            commit = SqliteStore.commit
 
-            def write_batch(connection: sqlite3.Connection, batch: Batch, *, day_of: DayOf, also: Also) -> None:
+            def committed(self: SqliteStore, batch: Batch, *, day_of: DayOf) -> None:
                 if poisoned(batch):
                     raise error
-                write_whole_batch(connection, batch, day_of=day_of, also=also)
+                commit(self, batch, day_of=day_of)
 
-            patch.setattr(pipeline, "write_batch", write_batch)
+            patch.setattr(SqliteStore, "commit", committed)
         elif where == "decode":
             decode = Native.decode
 
@@ -343,11 +342,11 @@ def test_a_store_that_takes_nothing_is_not_blamed_on_lines(tmp_path: Path, monke
     """Not even the entry of the line can be written: that is no line's fault, and nothing is lost."""
     scene = Scene(tmp_path, [[False] * 5, [False] * 3])
 
-    def write_batch(*_: object, **__: object) -> None:
+    def commit(*_: object, **__: object) -> None:
         raise OverflowError("always")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "write_batch", write_batch)
+        patch.setattr(SqliteStore, "commit", commit)
         with pytest.raises(OverflowError):
             record(scene.root)
     assert record(scene.root).recorded == 8
@@ -374,12 +373,14 @@ def test_batch_lines_is_the_most_of_a_transaction(
             path.unlink()
     sizes: list[int] = []
 
-    def write_batch(connection: sqlite3.Connection, batch: Batch, *, day_of: DayOf, also: Also) -> None:
+    commit = SqliteStore.commit
+
+    def committed(self: SqliteStore, batch: Batch, *, day_of: DayOf) -> None:
         sizes.append(len(batch.events))
-        write_whole_batch(connection, batch, day_of=day_of, also=also)
+        commit(self, batch, day_of=day_of)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "write_batch", write_batch)
+        patch.setattr(SqliteStore, "commit", committed)
         assert record(scene.root, batch_lines=batch).recorded == scene.lines
     assert max(sizes) <= batch
     assert sum(sizes) == scene.lines

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace import FileFingerprint
 from agenttrace.record import fingerprint as fp
-from agenttrace.record.fingerprint import FileFingerprint, Mark, identity, same_head
+from agenttrace.record.fingerprint import Mark, identity, same_head
 
 #: Content in pieces, as it may be read: shorter and longer than what a mark keeps.
 pieces = st.lists(

@@ -20,8 +20,8 @@ from agenttrace.record import maintenance, search_index
 from agenttrace.record.pipeline import IDLE_SECONDS
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.watcher import Watcher
-from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.status import collected
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -65,15 +65,15 @@ class World:
         finally:
             recorder.close()
 
+    def store(self) -> SqliteStore:
+        return SqliteStore.open(self.settings.home / "agenttrace.db", read_only=False)
+
     def connection(self) -> sqlite3.Connection:
         return connect(self.settings.home / "agenttrace.db")
 
     def run(self, *, now: float = NOW) -> list[bool]:
-        connection = self.connection()
-        try:
-            return list(maintenance.run(connection, self.settings, now=now))
-        finally:
-            connection.close()
+        with self.store() as store:
+            return list(maintenance.run(store, self.settings, now=now))
 
     def rows(self, query: str) -> list[Any]:
         connection = self.connection()
@@ -207,9 +207,9 @@ def test_an_interrupted_run_is_finished_by_the_next(
     for number, age in enumerate(ages):
         world.log(f"s{number}", age)
     world.record()
-    planned = world.connection()
-    expected = pruning.measure(planned, NOW - 90 * DAY)
-    usage = planned.execute("SELECT * FROM usage_rollup").fetchall()
+    planned = world.store()
+    expected = planned.retention.measure(NOW - 90 * DAY)
+    usage = planned.connection.execute("SELECT * FROM usage_rollup").fetchall()
     first = maintenance.run(planned, world.settings, now=NOW)
     for _ in range(pieces):
         next(first, None)

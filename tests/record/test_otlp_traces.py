@@ -30,13 +30,14 @@ from otlp_rig import (
 )
 
 from agenttrace.record import reader
-from agenttrace.record.dedup import cleanup_expired
 from agenttrace.record.own_logs import remove_recorded
 from agenttrace.record.recovery import recover
 from agenttrace.record.search_index import index_all
+from agenttrace.record.stored_paths import still_there
 from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.reading import find_sessions, raw_lines
+from agenttrace.store.sqlite.store import SqliteStore
 
 
 class Arrival(NamedTuple):
@@ -301,13 +302,12 @@ def test_logs_go_with_retention(tmp_path: Path) -> None:
     """Only a log of which every byte was recorded, and that nobody wrote to since, is removed."""
     store = Store(tmp_path).recorded(line(1))
     later = store.log.stat().st_mtime + 10
-    with connect(store.settings.home / "agenttrace.db") as connection:
-        assert remove_recorded(connection, store.settings.home, later - 20) == 0
+    with SqliteStore.open(store.settings.home / "agenttrace.db") as stored:
+        assert remove_recorded(stored.files, store.settings.home, later - 20) == 0
         store.append(line(2))
-        assert remove_recorded(connection, store.settings.home, later) == 0
-    store.record()
-    with connect(store.settings.home / "agenttrace.db") as connection:
-        assert remove_recorded(connection, store.settings.home, later) == 1
+        assert remove_recorded(stored.files, store.settings.home, later) == 0
+        store.record()
+        assert remove_recorded(stored.files, store.settings.home, later) == 1
     assert not store.log.exists()
     store.record()
     assert store.session(trace_id(1))["events"] == 2
@@ -318,14 +318,14 @@ def test_notes_of_traces_go_last(tmp_path: Path) -> None:
     store = Store(tmp_path).recorded(chat(2, parent=1), line(1, attributes={"session.id": "talk"}))
     notes = "SELECT count(*) FROM sessions WHERE parent = 'talk'"
     later = store.log.stat().st_mtime + 1_000_000
-    with connect(store.settings.home / "agenttrace.db") as connection:
+    with SqliteStore.open(store.settings.home / "agenttrace.db", read_only=False) as stored:
         # The newest event of the store stays whatever its session: here that is another one.
-        connection.execute("INSERT INTO processed_events VALUES (1000, x'00', 1, 0, 0, '', NULL, 0, 1, 0)")
-        pruning.prune(connection, later)
-        cleanup_expired(connection, later)
+        stored.connection.execute("INSERT INTO processed_events VALUES (1000, x'00', 1, 0, 0, '', NULL, 0, 1, 0)")
+        stored.retention.prune(later)
+        list(stored.retention.expire_ids(later, still_there))
         assert store.rows(notes) == [(1,)]
-        assert remove_recorded(connection, store.settings.home, later) == 1
-        cleanup_expired(connection, later)
+        assert remove_recorded(stored.files, store.settings.home, later) == 1
+        list(stored.retention.expire_ids(later, still_there))
     assert store.rows(notes) == [(0,)]
     assert store.used() == {"talk": (1, 11)}
 

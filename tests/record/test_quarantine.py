@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import RecordSettings, Settings, ensure_home
-from agenttrace.record.quarantine import ask_retry, asked, retry_asked
+from agenttrace.record.quarantine import requested, retry_requested
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.reading import raw_lines
+from agenttrace.store.sqlite.store import SqliteStore
 
 #: Of the lines below, the long ones are longer.
 LIMIT = 1_200_000
@@ -87,13 +88,13 @@ def test_a_second_try_leaves_the_recorder_right(
     narrow.run_once()
     narrow.close()
     recorder = rig.recorder()
-    with closing(connect(rig.settings.home / "agenttrace.db")) as other:
-        assert ask_retry(other, None) == sum(long for _, long in first)
+    with SqliteStore.open(rig.settings.home / "agenttrace.db", read_only=False) as other:
+        assert other.quarantine.request_retry(None) == sum(long for _, long in first)
     for session in before:
         rig.write(session, long=False)
     drain(recorder)
-    tried = asked(recorder.connection)
-    retry_asked(recorder.connection, recorder.settings, tried)
+    tried = requested(recorder.store)
+    retry_requested(recorder.store, recorder.settings, tried)
     recorder.reload({entry.file_id for entry in tried})
     for session in after:
         rig.write(session, long=False)

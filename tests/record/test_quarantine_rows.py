@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.config import Settings, ensure_home, load_settings
-from agenttrace.record.quarantine import entries, retry
+from agenttrace.record.quarantine import retry
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.status import collected
 
 
@@ -182,12 +183,9 @@ def test_unpacking_ends_at_the_limit(
     refused = int(begun < count)
     assert rig.counts() == Counts(begun + refused, begun, 0, refused, 0, refused)
     settings = rig.settings(max_unpacked_bytes=10_000)
-    connection = connect(rig.root / "home" / "agenttrace.db")
-    try:
-        waiting = entries(connection)
+    with SqliteStore.open(rig.root / "home" / "agenttrace.db", read_only=False) as store:
+        waiting = store.quarantine.entries()
         assert all(entry.reason.startswith("unpacked it is larger than") for entry in waiting)
-        assert [each.result for each in retry(connection, rig.settings(), waiting)] == ["unchanged"] * refused
-        assert [each.result for each in retry(connection, settings, waiting)] == ["reread"] * refused
-    finally:
-        connection.close()
+        assert [each.result for each in retry(store, rig.settings(), waiting)] == ["unchanged"] * refused
+        assert [each.result for each in retry(store, settings, waiting)] == ["reread"] * refused
     assert rig.counts()[:4] == (count, count, 0, 0)

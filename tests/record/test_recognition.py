@@ -10,9 +10,10 @@ import pytest
 import zstandard
 
 from agenttrace.config import ensure_home, load_settings
-from agenttrace.record.quarantine import entries, retry
+from agenttrace.record.quarantine import retry
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.store import SqliteStore
 
 SESSION = "0f4d6a51-7a1e-4f6a-9b0e-2f3a61f4c001"
 
@@ -120,11 +121,8 @@ def test_a_refused_file_is_looked_at_again_when_retried(rig: Rig, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr("agenttrace.record.recorder.openings", lambda file: [file.head()])
         assert rig.once().quarantined == 2
-    connection = connect(rig.settings.home / "agenttrace.db")
-    try:
-        assert [each.result for each in retry(connection, rig.settings, entries(connection))] == ["reread"]
-    finally:
-        connection.close()
+    with SqliteStore.open(rig.settings.home / "agenttrace.db", read_only=False) as store:
+        assert [each.result for each in retry(store, rig.settings, store.quarantine.entries())] == ["reread"]
     assert rig.query("SELECT lines, recorded, quarantined FROM file_offsets") == [(2, 2, 0)]
 
 

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.record.agents.contract import Source
-from agenttrace.record.tracked import FileRow, TrackedFile
+from agenttrace.record.tracked import TrackedFile
+from agenttrace.store.batch import FileRow
 
 SOURCE = Source(agent="agenttrace", session_id="s")
 

@@ -17,9 +17,9 @@ import pytest
 
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.lock import RecorderLock, owner
-from agenttrace.record.quarantine import ask_retry, asked, entries
 from agenttrace.serve.access.store import AccessStore
 from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.reading import raw_lines
 from agenttrace.views.status import collected
 
@@ -183,13 +183,13 @@ def test_asking_changes_what_is_open_and_nothing_else(logs: Logs) -> None:
     spoil(logs, "broken", b"one", b"two", b"three")
     logs.record()
     with closing(connect(logs.store)) as connection:
-        first, second, third = sorted(entry.quarantine_id for entry in entries(connection))
+        first, second, third = sorted(entry.quarantine_id for entry in Quarantine(connection).entries())
         connection.execute("UPDATE quarantine SET resolved_at = 1 WHERE quarantine_id = ?", (third,))
-        assert ask_retry(connection, [first, first, third, 99]) == 1
-        assert [entry.quarantine_id for entry in asked(connection)] == [first]
-        assert ask_retry(connection, []) == 0
-        assert ask_retry(connection, None) == 2
-        assert {entry.quarantine_id for entry in asked(connection)} == {first, second}
+        assert Quarantine(connection).request_retry([first, first, third, 99]) == 1
+        assert [entry.quarantine_id for entry in Quarantine(connection).requested(50)] == [first]
+        assert Quarantine(connection).request_retry([]) == 0
+        assert Quarantine(connection).request_retry(None) == 2
+        assert {entry.quarantine_id for entry in Quarantine(connection).requested(50)} == {first, second}
 
 
 def test_a_retry_must_be_asked_for_rightly(logs: Logs) -> None:
@@ -333,7 +333,7 @@ def test_what_was_asked_for_before_a_recorder_began_is_done_by_it(logs: Logs) ->
     spoil(logs, "broken", *(b"no JSON %d" % number for number in range(120)))
     logs.record()
     with closing(connect(logs.store)) as connection:
-        assert ask_retry(connection, None) == 120
+        assert Quarantine(connection).request_retry(None) == 120
 
     async def body(client: Client) -> None:
         await eventually(lambda: _finished(client))

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from agenttrace.ids import response_key
 from agenttrace.model import Session, Span, Usage
 from agenttrace.prices import variant_of
+from agenttrace.store.batch import Batch, span_row
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.ledger import UNKNOWN_MODEL, Claim
-from agenttrace.store.sqlite.writing import Batch, span_row, write_rows
+from agenttrace.store.sqlite.writing import write_rows
 
 #: The store is emptied for each example.
 reuses_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -45,12 +45,13 @@ def prune(
     """Remove what old sessions said; their tokens and cost stay."""
     from agenttrace.record import own_logs
     from agenttrace.store.sqlite import pruning
+    from agenttrace.store.sqlite.files import Files
 
     settings = opening.settings()
     cutoff = time.time() - _seconds(settings, older_than)
     with opening.reading(settings) as connection:
         planned = pruning.measure(connection, cutoff)
-        logs = len(own_logs.recorded_before(connection, settings.home, cutoff))
+        logs = len(own_logs.recorded_before(Files(connection), settings.home, cutoff))
     if dry_run:
         _report(planned, cutoff, logs, done=False, as_json=as_json)
         return
@@ -85,18 +86,17 @@ def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> t
     from agenttrace.cli.search import bring_up_to_date
     from agenttrace.cli.stopping import stop_event
     from agenttrace.record import maintenance, own_logs, search_index
-    from agenttrace.store.sqlite import pruning
 
-    with opening.writing(settings) as connection, stop_event() as stop:
-        removed = pruning.prune(connection, cutoff, stop=stop.is_set)
-        logs = own_logs.remove_recorded(connection, settings.home, cutoff)
-        for _ in maintenance.run(connection, settings, days=0):
+    with opening.writable_store(settings) as store, stop_event() as stop:
+        removed = store.retention.prune(cutoff, stop=stop.is_set)
+        logs = own_logs.remove_recorded(store.files, settings.home, cutoff)
+        for _ in maintenance.run(store, settings, days=0):
             if stop.is_set():
                 break
         if removed.sessions:
-            search_index.reset(connection)
+            search_index.reset(store.connection)
         if vacuum:
-            _vacuum(connection)
+            _vacuum(store.connection)
     if removed.sessions:
         bring_up_to_date(settings, quiet=quiet)
     return removed, logs

@@ -7,17 +7,8 @@ a line (a full disk, a locked or damaged store) is none of this.
 
 from __future__ import annotations
 
-import sqlite3
-
 from agenttrace.record.tracked import TrackedFile
-
-#: What SQLite refuses because of a value: anything else it says is about the store.
-_VALUE_ERRORS = (
-    sqlite3.SQLITE_CONSTRAINT,
-    sqlite3.SQLITE_MISMATCH,
-    sqlite3.SQLITE_TOOBIG,
-    sqlite3.SQLITE_RANGE,
-)
+from agenttrace.store.errors import STORE_FAILURES, is_refused_value
 
 
 class BadLineError(Exception):
@@ -38,12 +29,8 @@ def blame(error: BaseException) -> str:
 
 def is_a_lines_fault(error: BaseException) -> bool:
     """Whether a line may be to blame for what failed, as opposed to the store, the disk or the memory."""
-    if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        if code is None:
-            # The driver's own: it cannot bind such a value.
-            return isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError)
-        return (code & 0xFF) in _VALUE_ERRORS
+    if isinstance(error, STORE_FAILURES):
+        return is_refused_value(error)
     return isinstance(error, Exception) and not isinstance(error, OSError | MemoryError)
 
 

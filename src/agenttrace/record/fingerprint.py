@@ -8,8 +8,7 @@ was read is still as it was is told by a ``Mark``, which knows the end of that p
 from __future__ import annotations
 
 import hashlib
-import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agenttrace.record.positioned import pread
 
@@ -17,14 +16,15 @@ HEAD_BYTES = 1024
 TAIL_BYTES = 1024
 
 
-def _digest(data: bytes) -> str:
+def digest(data: bytes) -> str:
+    """The hash of a part of a file."""
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 def identity(head: bytes) -> str:
     """The identity of a file that begins with these bytes."""
     head = head[:HEAD_BYTES]
-    return f"{len(head)}:{_digest(head)}"
+    return f"{len(head)}:{digest(head)}"
 
 
 def identity_length(known: str) -> int | None:
@@ -69,7 +69,7 @@ class Mark(NamedTuple):
     @property
     def ending(self) -> str:
         """The last line and the tail, as the store keeps them: ``"<where the line begins>:<hash>"``."""
-        return f"{self.line}:{_digest(self.opening + self.tail)}"
+        return f"{self.line}:{digest(self.opening + self.tail)}"
 
     def grown(self, data: bytes, line: int) -> Mark:
         """The mark after ``data`` was read too, whose last line begins at ``line``."""
@@ -103,34 +103,3 @@ def stored_mark(descriptor: int, end: int, head: str | None, ending: str | None)
         return None
     mark = read_mark(descriptor, end, int(line))
     return mark if (mark.identity, mark.ending) == (head, ending) else None
-
-
-class FileFingerprint:
-    """The specification's view of a file: stat fields, the hash of its head, and one combined value."""
-
-    def __init__(self, filepath: str | os.PathLike[str]) -> None:
-        self.filepath = os.fspath(filepath)
-
-    def compute(self) -> dict[str, Any]:
-        """Look at the file now.
-
-        ``fingerprint`` changes with every append and answers ``has_changed`` only; ``identity`` stays the same
-        while the file does.
-        """
-        with open(self.filepath, "rb", buffering=0) as file:
-            stat = os.fstat(file.fileno())
-            head = read_head(file.fileno())
-        head_hash = _digest(head)
-        combined = f"{stat.st_ino}:{stat.st_size}:{stat.st_mtime}:{head_hash}"
-        return {
-            "inode": stat.st_ino,
-            "size": stat.st_size,
-            "mtime": stat.st_mtime,
-            "head_hash": head_hash,
-            "fingerprint": hashlib.sha256(combined.encode()).hexdigest()[:16],
-            "identity": identity(head),
-        }
-
-    def has_changed(self, other_fingerprint: dict[str, Any]) -> bool:
-        """Whether there is something new to read since ``other_fingerprint`` was computed."""
-        return bool(self.compute()["fingerprint"] != other_fingerprint.get("fingerprint"))

@@ -8,7 +8,6 @@ only a cache of what the store holds, plus the batch; ``roll_back`` drops both.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import time
 from array import array
 from collections.abc import Callable, Mapping
@@ -28,24 +27,17 @@ from agenttrace.record.fold import Folder, StreamState
 from agenttrace.record.quarantine_rows import COMPRESSION_LEVEL, LIMITS, QuarantineLimits, QuarantineRows, digest_of
 from agenttrace.record.reader import BOM, Chunk
 from agenttrace.record.trace_homes import TraceHomes, is_joined
-from agenttrace.record.tracked import FileRow, TrackedFile, row_values
-from agenttrace.store.sqlite.database import transaction
+from agenttrace.record.tracked import TrackedFile
+from agenttrace.store.batch import BLOCK_BITS as BLOCK_BITS
+from agenttrace.store.batch import Batch, span_row
 from agenttrace.store.sqlite.ledger import Claim
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.sqlite.totals import told_row
-from agenttrace.store.sqlite.writing import Batch, load_session, load_stream, span_row, write_batch
 
 #: Sessions whose folding state stays in memory between batches.
 SESSIONS_IN_MEMORY = 500
 #: A session without a new line for this long is not held in memory.
 IDLE_SECONDS = 3_600.0
-#: Blocks a file may have; the block's number is the file's number and the block's place in it.
-BLOCK_BITS = 20
-
-_FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
-_UPSERT_FILE = (
-    f"INSERT OR REPLACE INTO file_offsets ({', '.join(_FILE_COLUMNS)}) VALUES ({', '.join('?' * len(_FILE_COLUMNS))})"
-)
-_DROP_OLD_PATH = "DELETE FROM file_offsets WHERE file_id = ? AND filepath <> ?"
 
 _encode_state = msgspec.msgpack.Encoder().encode
 _state_decoder = msgspec.msgpack.Decoder(StreamState)
@@ -73,7 +65,7 @@ class Pipeline:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        store: SqliteStore,
         agents: Mapping[str, Agent],
         *,
         day_of: Callable[[int], str],
@@ -82,9 +74,9 @@ class Pipeline:
         alone: bool = True,
         limits: QuarantineLimits = LIMITS,
     ) -> None:
-        self.connection = connection
+        self.store = store
         self.agents = agents
-        self.tiers = Tiers(connection, recent_size)
+        self.tiers = Tiers(store, recent_size)
         self._day_of = day_of
         #: One thread may use it at a time; a compressor's memory costs more to set up than a block to compress.
         self._zstd = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True)
@@ -96,7 +88,7 @@ class Pipeline:
         #: Agent and id of every session of which something was taken.
         self.sessions: set[tuple[str, str]] = set()
         self._files: dict[int, TrackedFile] = {}
-        self._quarantine = QuarantineRows(connection, limits)
+        self._quarantine = QuarantineRows(store.quarantine, limits)
         #: Lines of which is known that they cannot be recorded: digest and reason by file and place.
         self._bad: dict[int, dict[int, tuple[bytes, str]]] = {}
         #: The line that the batch begins with.
@@ -133,7 +125,7 @@ class Pipeline:
 
         Workers of one import change it all the time, but never each other's sessions.
         """
-        version = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        version = self.store.foreign_version()
         if self._alone and version != self._store_version:
             self._sessions.clear()
             self.tiers.forget()
@@ -156,9 +148,7 @@ class Pipeline:
 
     def touch_error(self, file: TrackedFile, reason: str) -> None:
         """Have it stored why a file cannot be read, at once: there may be no batch for a long time."""
-        row = msgspec.structs.replace(file.row, error=reason, last_read_at=time.time())
-        with transaction(self.connection):
-            self.connection.execute(_UPSERT_FILE, row_values(row))
+        self.store.files.save(msgspec.structs.replace(file.row, error=reason, last_read_at=time.time()))
 
     @property
     def files(self) -> list[TrackedFile]:
@@ -206,10 +196,12 @@ class Pipeline:
         live = self._sessions.get((agent, session_id))
         if live is None:
             number = session_number(agent, session_id)
-            session = load_session(self.connection, number)
+            session = self.store.stored_session(number)
             new = session is None
             session = session or Session(id=number, agent=agent, session_id=session_id)
-            live = LiveSession(session, self.tiers.session(number, new=new and not self._ids_known(number)), new=new)
+            # Pruned sessions have ids and no row.
+            known = not new or self.store.has_events(number)
+            live = LiveSession(session, self.tiers.session(number, new=not known), new=new)
             live.joined = is_joined(session)
             self._sessions[(agent, session_id)] = live
         elif not live.touched:
@@ -219,16 +211,11 @@ class Pipeline:
         live.touched = True
         return live
 
-    def _ids_known(self, number: int) -> bool:
-        """Pruned sessions have ids and no row."""
-        query = "SELECT 1 FROM processed_events WHERE session_id = ? LIMIT 1"
-        return self.connection.execute(query, (number,)).fetchone() is not None
-
     def folder(self, live: LiveSession, stream: str, source: Source) -> Folder:
         """The folding state of a stream."""
         folder = live.folders.get(stream)
         if folder is None:
-            data = None if live.new else load_stream(self.connection, live.session.id, stream)
+            data = None if live.new else self.store.stored_stream(live.session.id, stream)
             state = StreamState() if data is None else _state_decoder.decode(data)
             if state.model is None:
                 state.model = source.model
@@ -271,15 +258,10 @@ class Pipeline:
         for place, data in self._blocks:
             batch.blocks.append((*place, data if isinstance(data, bytes) else data.result()))
         batch.counters = self._counter_changes()
-        rows = {file_id: file.next_row() for file_id, file in self._files.items()}
-
-        def also(connection: sqlite3.Connection) -> None:
-            connection.executemany(_DROP_OLD_PATH, ((row.file_id, row.filepath) for row in rows.values()))
-            connection.executemany(_UPSERT_FILE, map(row_values, rows.values()))
-
-        write_batch(self.connection, batch, day_of=self._day_of, also=also)
-        for file_id, row in rows.items():
-            self._files[file_id].committed(row)
+        batch.files = [file.next_row() for file in self._files.values()]
+        self.store.commit(batch, day_of=self._day_of)
+        for row in batch.files:
+            self._files[row.file_id].committed(row)
 
     def _collect(self, live: LiveSession, batch: Batch) -> None:
         session = live.session

@@ -10,14 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-import msgspec
-import zstandard
 
 from agenttrace.config import Settings
 from agenttrace.model import Event
@@ -25,50 +20,20 @@ from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Source
 from agenttrace.record.bad_lines import BadLineError, blame, is_a_lines_fault
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.offsets import path_on_disk
 from agenttrace.record.pipeline import Pipeline
 from agenttrace.record.positioned import pread
 from agenttrace.record.quarantine_rows import UNRECOGNISED
 from agenttrace.record.reader import BOM, UNPACKED_LIMIT, Chunk
 from agenttrace.record.recognition import openings, recognised
 from agenttrace.record.recorder import Recorder
-from agenttrace.record.tracked import FileRow, TrackedFile
-from agenttrace.store.sqlite.database import transaction
+from agenttrace.record.stored_paths import path_on_disk
+from agenttrace.record.tracked import TrackedFile
+from agenttrace.store.batch import FileRow
+from agenttrace.store.sqlite.quarantine import Entry
+from agenttrace.store.sqlite.store import SqliteStore
 
-_FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
-
-_COLUMNS = (
-    "quarantine_id, file_id, filepath, offset, length, digest, reason, salvaged, found_at, resolved_at, "
-    "retry_asked_at, retry_result"
-)
-_ASK = "UPDATE quarantine SET retry_asked_at = ?, retry_result = NULL WHERE resolved_at IS NULL"
 #: Tried in one go; new lines wait meanwhile.
 _PORTION = 50
-
-
-class Entry(NamedTuple):
-    """A line that was set aside."""
-
-    quarantine_id: int
-    file_id: int
-    filepath: str
-    offset: int
-    length: int
-    digest: bytes
-    reason: str
-    #: Whole events that could be cut out of it; they are recorded.
-    salvaged: int
-    found_at: float
-    resolved_at: float | None
-    #: When somebody asked for another try, and what came of it; ``None`` while it is still to be done.
-    retry_asked_at: float | None
-    retry_result: str | None
-    #: The line, compressed, up to a limit; ``None`` where nothing of it was kept, or where it was not asked for.
-    packed: bytes | None
-
-    def kept(self) -> bytes | None:
-        """What was kept of the line."""
-        return None if self.packed is None else zstandard.decompress(self.packed)
 
 
 class Outcome(NamedTuple):
@@ -86,48 +51,33 @@ class Outcome(NamedTuple):
         return f"{self.result}: {self.detail}" if self.detail else self.result
 
 
-def entries(
-    connection: sqlite3.Connection,
-    *,
-    resolved: bool = False,
-    only: int | None = None,
-    before: int | None = None,
-    lines: bool = True,
-    limit: int = -1,
-) -> list[Entry]:
-    """Lines that were set aside, newest first; ``resolved`` with those that were read since.
-
-    ``before`` begins behind an entry. Without ``lines`` what was kept of them is not loaded.
-    """
-    where = ["1"] if resolved or only is not None else ["resolved_at IS NULL"]
-    values: list[int] = []
-    for test, number in (("quarantine_id = ?", only), ("quarantine_id < ?", before)):
-        if number is not None:
-            where.append(test)
-            values.append(number)
-    return _selected(connection, " AND ".join(where), values, lines=lines, limit=limit)
-
-
-def _selected(
-    connection: sqlite3.Connection, where: str, values: Sequence[int], *, lines: bool = True, limit: int
-) -> list[Entry]:
-    rows = connection.execute(
-        f"SELECT {_COLUMNS}, {'raw' if lines else 'NULL'} FROM quarantine "
-        f"WHERE {where} ORDER BY quarantine_id DESC LIMIT ?",
-        [*values, limit],
-    )
-    return [Entry(*row) for row in rows]
-
-
-def retry(connection: sqlite3.Connection, settings: Settings, chosen: Sequence[Entry]) -> list[Outcome]:
+def retry(store: SqliteStore, settings: Settings, chosen: Sequence[Entry]) -> list[Outcome]:
     """Decode these lines again, oldest first, and read files again that are understood now.
 
     The caller holds the recorder's lock.
     """
-    second = _SecondTry(connection, settings)
-    outcomes = [second.whatever_comes(entry) for entry in sorted(chosen)]
+    outcomes = _outcomes(store, settings, chosen)
     _read_again(settings, outcomes)
     return outcomes
+
+
+def requested(store: SqliteStore) -> list[Entry]:
+    """The next portion of the entries for which another try is pending."""
+    return store.quarantine.requested(_PORTION)
+
+
+def retry_requested(
+    store: SqliteStore, settings: Settings, chosen: Sequence[Entry], stop: Callable[[], bool] = lambda: False
+) -> None:
+    """Try again what was requested, and store the results. The caller holds the recorder's lock."""
+    outcomes = _outcomes(store, settings, chosen)
+    _read_again(settings, outcomes, stop)
+    store.quarantine.note_results((outcome.entry.quarantine_id, outcome.told) for outcome in outcomes)
+
+
+def _outcomes(store: SqliteStore, settings: Settings, chosen: Sequence[Entry]) -> list[Outcome]:
+    second = _SecondTry(store, settings)
+    return [second.whatever_comes(entry) for entry in sorted(chosen)]
 
 
 def _read_again(settings: Settings, outcomes: Iterable[Outcome], stop: Callable[[], bool] = lambda: False) -> None:
@@ -141,46 +91,12 @@ def _read_again(settings: Settings, outcomes: Iterable[Outcome], stop: Callable[
             recorder.close()
 
 
-# -- asking for it ------------------------------------------------------------------------------------------------
-
-
-def ask_retry(connection: sqlite3.Connection, ids: Iterable[int] | None) -> int:
-    """Ask whoever records for another try at these entries, or at all; how many will be tried comes back."""
-    now = time.time()
-    with transaction(connection):
-        if ids is None:
-            return connection.execute(_ASK, (now,)).rowcount
-        return connection.executemany(f"{_ASK} AND quarantine_id = ?", [(now, number) for number in set(ids)]).rowcount
-
-
-def asked(connection: sqlite3.Connection) -> list[Entry]:
-    """The next portion of what another try was asked for."""
-    return _selected(connection, "retry_asked_at IS NOT NULL AND retry_result IS NULL", (), limit=_PORTION)
-
-
-def retry_asked(
-    connection: sqlite3.Connection,
-    settings: Settings,
-    chosen: Sequence[Entry],
-    stop: Callable[[], bool] = lambda: False,
-) -> None:
-    """Try again what was asked for, and write down what came of it. The caller holds the recorder's lock."""
-    second = _SecondTry(connection, settings)
-    outcomes = [second.whatever_comes(entry) for entry in sorted(chosen)]
-    _read_again(settings, outcomes, stop)
-    with transaction(connection):
-        connection.executemany(
-            "UPDATE quarantine SET retry_result = ? WHERE quarantine_id = ?",
-            [(outcome.told, outcome.entry.quarantine_id) for outcome in outcomes],
-        )
-
-
 class _SecondTry:
-    def __init__(self, connection: sqlite3.Connection, settings: Settings) -> None:
-        self._connection = connection
+    def __init__(self, store: SqliteStore, settings: Settings) -> None:
+        self._store = store
         self._settings = settings
         self._agents = {agent.name: agent for agent in AGENTS}
-        self._pipeline = Pipeline(connection, self._agents, day_of=day_finder(settings.usage.timezone))
+        self._pipeline = Pipeline(store, self._agents, day_of=day_finder(settings.usage.timezone))
 
     def whatever_comes(self, entry: Entry) -> Outcome:
         """The outcome, even of what this program cannot cope with: a line must not end a recorder."""
@@ -195,7 +111,7 @@ class _SecondTry:
             return Outcome(entry, "unchanged", str(error) if isinstance(error, BadLineError) else blame(error))
 
     def outcome(self, entry: Entry) -> Outcome:
-        row = self._file_row(entry.file_id)
+        row = self._store.files.get(entry.file_id)
         if row is None:
             return Outcome(entry, "unchanged", "its file is unknown by now")
         if entry.reason == UNRECOGNISED:
@@ -209,17 +125,6 @@ class _SecondTry:
         if file.source is None or file.source.agent not in self._agents:
             return Outcome(entry, "unchanged", "the format of its file is unknown")
         return self._try_line(entry, file, file.source, raw)
-
-    def _file_row(self, file_id: int) -> FileRow | None:
-        found = self._connection.execute(
-            f"SELECT {', '.join(_FILE_COLUMNS)} FROM file_offsets WHERE file_id = ?", (file_id,)
-        ).fetchone()
-        if found is None:
-            return None
-        try:
-            return msgspec.convert(dict(zip(_FILE_COLUMNS, found, strict=True)), FileRow)
-        except msgspec.ValidationError:
-            return None
 
     def _try_line(self, entry: Entry, file: TrackedFile, source: Source, raw: bytes) -> Outcome:
         line = raw.removeprefix(BOM) if entry.offset == 0 else raw
@@ -262,12 +167,7 @@ class _SecondTry:
             return Outcome(entry, "unchanged", error.strerror or str(error))
         if not known:
             return Outcome(entry, "unchanged", UNRECOGNISED)
-        with transaction(self._connection):
-            self._connection.execute(
-                "UPDATE file_offsets SET offset = 0, lines = 0, quarantined = 0, counted_only = 0, counted_end = 0, "
-                "fingerprint = NULL, tail_hash = NULL, source = NULL WHERE file_id = ?",
-                (row.file_id,),
-            )
+        self._store.files.read_anew(row.file_id)
         self._resolve(entry)
         return Outcome(entry, "reread")
 
@@ -284,21 +184,13 @@ class _SecondTry:
         """The rest of a compressed file: if it may be read now, the next recording goes on with it."""
         if self._settings.record.max_unpacked_bytes <= entry.offset:
             return Outcome(entry, "unchanged", entry.reason)
-        with transaction(self._connection):
-            self._connection.execute(
-                "UPDATE file_offsets SET tail_hash = NULL, lines = lines - 1, quarantined = quarantined - 1 "
-                "WHERE file_id = ?",
-                (row.file_id,),
-            )
+        self._store.files.read_on(row.file_id)
         self._resolve(entry)
         return Outcome(entry, "reread")
 
     def _resolve(self, entry: Entry) -> None:
         # Not in the transaction that records the line: if we die in between, the next try finds a duplicate.
-        with transaction(self._connection):
-            self._connection.execute(
-                "UPDATE quarantine SET resolved_at = ? WHERE quarantine_id = ?", (time.time(), entry.quarantine_id)
-            )
+        self._store.quarantine.resolve(entry.quarantine_id)
 
 
 def whole_line(entry: Entry, limit: int) -> bytes | None:

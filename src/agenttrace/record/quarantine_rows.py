@@ -7,13 +7,13 @@ lines were counted. So it counts once, as a line does that has a row.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import time
 from typing import Any, NamedTuple
 
 import zstandard
 
 from agenttrace.record.tracked import TrackedFile
+from agenttrace.store.sqlite.quarantine import Quarantine
 
 COMPRESSION_LEVEL = 1
 #: Of a quarantined line, this much is kept; the place in the file is always kept.
@@ -37,20 +37,17 @@ LIMITS = QuarantineLimits(of_file=1000, in_all=100_000)
 class _FileRows:
     """The rows of one file, those of the batch included."""
 
-    def __init__(self, connection: sqlite3.Connection, file_id: int) -> None:
-        found = connection.execute("SELECT offset, digest, resolved_at FROM quarantine WHERE file_id = ?", (file_id,))
-        self.known: set[tuple[int, bytes]] = set()
-        self.waiting = 0
-        for offset, digest, resolved_at in found:
-            self.known.add((offset, digest))
-            self.waiting += resolved_at is None
+    def __init__(self, stored: Quarantine, file_id: int) -> None:
+        found = stored.of_file(file_id)
+        self.known = {(offset, digest) for offset, digest, _ in found}
+        self.waiting = sum(waiting for *_, waiting in found)
 
 
 class QuarantineRows:
     """The quarantine as a batch sees it."""
 
-    def __init__(self, connection: sqlite3.Connection, limits: QuarantineLimits) -> None:
-        self._connection = connection
+    def __init__(self, stored: Quarantine, limits: QuarantineLimits) -> None:
+        self._stored = stored
         self._limits = limits
         self._files: dict[int, _FileRows] = {}
         self._total: int | None = None
@@ -74,7 +71,7 @@ class QuarantineRows:
         file_id = file.row.file_id
         rows = self._files.get(file_id)
         if rows is None:
-            rows = self._files[file_id] = _FileRows(self._connection, file_id)
+            rows = self._files[file_id] = _FileRows(self._stored, file_id)
         if (offset, digest) in rows.known:
             return False, None
         if rows.waiting >= self._limits.of_file or self._in_all() >= self._limits.in_all:
@@ -98,8 +95,7 @@ class QuarantineRows:
 
     def _in_all(self) -> int:
         if self._total is None:
-            query = "SELECT count(*) FROM quarantine WHERE resolved_at IS NULL"
-            self._total = int(self._connection.execute(query).fetchone()[0])
+            self._total = self._stored.waiting()
         return self._total
 
 

@@ -12,7 +12,6 @@ import hashlib
 import logging
 import os
 import stat as modes
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -21,9 +20,7 @@ from typing import Any
 import msgspec
 import zstandard
 
-from agenttrace.record import fingerprint as fp
 from agenttrace.record.agents.contract import Source
-from agenttrace.record.offsets import FileOffset, PersistentOffsetStore
 from agenttrace.record.positioned import pread
 
 logger = logging.getLogger(__name__)
@@ -279,133 +276,6 @@ class ZstdReader:
     def unterminated(self, offset: int, size: int) -> bytes | None:
         """Nothing: a compressed file has no half-written line."""
         return None
-
-
-@dataclass(frozen=True)
-class JSONLRecord:
-    """One parsed line."""
-
-    data: dict[str, Any]
-    offset: int
-    raw: bytes
-
-
-class IncrementalJSONLReader:
-    """The specification's reader: the new records of one JSONL file, each once, across restarts.
-
-    How far it has come is saved with every record, once the caller asks for the next one or stops. After a crash
-    only the record that the caller was working on comes again.
-
-    >>> reader = IncrementalJSONLReader(path, store)  # doctest: +SKIP
-    >>> for record in reader.read_new_records():      # doctest: +SKIP
-    ...     print(record.offset, record.data)
-    """
-
-    def __init__(
-        self,
-        filepath: str | os.PathLike[str],
-        offset_store: PersistentOffsetStore,
-        *,
-        max_line_bytes: int = 32 << 20,
-    ) -> None:
-        self.filepath = os.fspath(filepath)
-        self.offset_store = offset_store
-        self.current_offset = 0
-        #: Lines that were no JSON object: ``(offset, reason)``.
-        self.bad_lines: list[tuple[int, str]] = []
-        self._max_line_bytes = max_line_bytes
-        #: What was read, as far as ``current_offset``, and how much of that is saved.
-        self._mark = fp.NOTHING_READ
-        self._saved = 0
-        self._restore_offset()
-
-    def _restore_offset(self) -> None:
-        """Go on where the last reader stopped, unless this is not the file it read."""
-        known = self.offset_store.get_offset(self.filepath)
-        if not known.offset:
-            return
-        try:
-            with open(self.filepath, "rb", buffering=0) as file:
-                mark = self._restored(file.fileno(), known)
-        except OSError as error:
-            logger.error("Cannot read %s: %s", self.filepath, error)
-            return
-        if mark is None:
-            logger.warning("File truncated or replaced, starting from the beginning: %s", self.filepath)
-            return
-        self._mark, self.current_offset, self._saved = mark, known.offset, known.offset
-
-    def _restored(self, descriptor: int, known: FileOffset) -> fp.Mark | None:
-        """What was read, if it stands there as it did; offsets that others saved know the head alone."""
-        size, ending = os.fstat(descriptor).st_size, self.offset_store.ending(self.filepath)
-        if size < max(known.offset, known.file_size):
-            return None
-        if ending is not None:
-            return fp.stored_mark(descriptor, known.offset, known.fingerprint, ending)
-        if known.fingerprint and not fp.same_head(known.fingerprint, fp.read_head(descriptor)):
-            return None
-        return fp.read_mark(descriptor, known.offset, known.offset)
-
-    def read_new_records(self) -> Iterator[JSONLRecord]:
-        """Yield the records of all new complete lines."""
-        try:
-            file = OpenFile(self.filepath)
-        except OSError as error:
-            logger.error("Cannot read %s: %s", self.filepath, error)
-            return
-        try:
-            yield from self._records(file)
-        finally:
-            self._save(file)
-            file.close()
-
-    def _records(self, file: OpenFile) -> Iterator[JSONLRecord]:
-        size = file.stat().st_size
-        reader = LineReader(file.descriptor, self._max_line_bytes)
-        self._check(file, size)
-        while (chunk := reader.read(self.current_offset, size)) is not None:
-            if self._check(file, size):
-                continue
-            if chunk.oversized is not None:
-                self.bad_lines.append((chunk.oversized[0], "line too long"))
-                self._mark = fp.read_mark(file.descriptor, chunk.end, chunk.oversized[0])
-                self.current_offset = chunk.end
-            for line, offset in zip(chunk.lines, chunk.offsets, strict=True):
-                record = self._parse(line, offset)
-                # Moved before the record is handed out: whoever stops here has had it.
-                self.current_offset = offset + len(line) + 1
-                self._mark = self._mark.grown(line + b"\n", offset)
-                if record is not None:
-                    yield record
-                    self._save(file)
-
-    def _check(self, file: OpenFile, size: int) -> bool:
-        """Begin anew if what was read does not stand there as it did; True if so."""
-        mark = self._mark
-        if not mark.end or (size >= mark.end and fp.read_mark(file.descriptor, mark.end, mark.line) == mark):
-            return False
-        logger.warning("File truncated or replaced, starting from the beginning: %s", self.filepath)
-        self.current_offset, self._mark, self._saved = 0, fp.NOTHING_READ, -1
-        return True
-
-    def _parse(self, line: bytes, offset: int) -> JSONLRecord | None:
-        text = line.removeprefix(BOM) if offset == 0 else line
-        if not text.strip():
-            return None
-        try:
-            data = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self.bad_lines.append((offset, str(error)))
-            return None
-        if not isinstance(data, dict):
-            self.bad_lines.append((offset, "not a JSON object"))
-            return None
-        return JSONLRecord(data, offset, line)
-
-    def _save(self, file: OpenFile) -> None:
-        if self.current_offset != self._saved:
-            self.offset_store.save_read(self.filepath, self._mark, file.stat().st_size, file.inode)
-            self._saved = self.current_offset
 
 
 def open_limit() -> int:

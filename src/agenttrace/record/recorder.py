@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import stat
 import time
 from collections import deque
@@ -42,9 +41,10 @@ from agenttrace.record.reader import BOM, Chunk, open_limit, storable
 from agenttrace.record.recognition import may_become_known, openings, recognised
 from agenttrace.record.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.watchlist import Watchlist
-from agenttrace.store.sqlite.database import connect, transaction
+from agenttrace.store.errors import STORE_FAILURES
+from agenttrace.store.sqlite.database import Connection
 from agenttrace.store.sqlite.destinations import keep_destinations
-from agenttrace.store.sqlite.writing import keep_days
+from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
@@ -83,13 +83,13 @@ class Recorder:
         self.settings = settings
         self.agents = _chosen_agents(settings, agent)
         self.roots = _roots(settings, self.agents, paths, os.environ if environ is None else environ)
-        self.connection = connect(settings.home / "agenttrace.db")
+        self.store = SqliteStore.open(settings.home / "agenttrace.db", read_only=False)
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
         day_of = day_finder(settings.usage.timezone)
-        keep_days(self.connection, f"{zone_name(settings.usage.timezone)}; prices {price_shape()}", day_of)
-        keep_destinations(self.connection, settings.destinations)
+        self.store.keep_days(f"{zone_name(settings.usage.timezone)}; prices {price_shape()}", day_of)
+        keep_destinations(self.store.connection, settings.destinations)
         self.pipeline = Pipeline(
-            self.connection,
+            self.store,
             {agent.name: agent for agent in self.agents},
             day_of=day_of,
             compressor=self._compressor,
@@ -97,7 +97,7 @@ class Recorder:
             limits=QuarantineLimits(settings.record.quarantine_lines_per_file, settings.record.quarantine_lines),
         )
         self._watchlist = Watchlist(
-            self.connection, settings.record.max_line_bytes, settings.record.max_unpacked_bytes, self._keep_open
+            self.store.files, settings.record.max_line_bytes, settings.record.max_unpacked_bytes, self._keep_open
         )
         self.files = self._watchlist.files
         self.dirty: dict[int, TrackedFile] = {}
@@ -117,6 +117,11 @@ class Recorder:
         self._links: set[str] = set()
         self._opened: dict[int, TrackedFile] = {}
         self._open_limit = open_limit()
+
+    @property
+    def connection(self) -> Connection:
+        """The connection of the store, for questions that it does not answer itself yet."""
+        return self.store.connection
 
     # -- which files ------------------------------------------------------------------------------------------
 
@@ -184,10 +189,7 @@ class Recorder:
         self._unterminated.pop(file.row.file_id, None)
         if lost:
             self.pipeline.touch_error(file, f"gone with {lost} unread bytes")
-        with transaction(self.connection):
-            self.connection.execute(
-                "UPDATE file_offsets SET gone_at = ? WHERE file_id = ?", (file.row.gone_at, file.row.file_id)
-            )
+        self.store.files.set_gone(file.row.file_id, file.row.gone_at)
 
     def reload(self, numbers: Set[int]) -> None:
         """Somebody else recorded lines of these files, while nothing was under way here: the store knows it all."""
@@ -514,9 +516,9 @@ class Recorder:
         for file in self._opened.values():
             file.close()
         self._compressor.shutdown()
-        with suppress(sqlite3.Error):  # what a checkpoint cannot do now, the next start does
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self.connection.close()
+        with suppress(*STORE_FAILURES):  # what a checkpoint cannot do now, the next start does
+            self.store.checkpoint()
+        self.store.close()
 
 
 def _chosen_agents(settings: Settings, only: str | None) -> list[Agent]:

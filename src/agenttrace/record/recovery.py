@@ -15,27 +15,23 @@ import hashlib
 import logging
 import os
 import shutil
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from agenttrace.ids import file_number, session_number
 from agenttrace.record import replay
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.offsets import path_on_disk
-from agenttrace.record.pipeline import BLOCK_BITS
 from agenttrace.record.reader import stored_path
-from agenttrace.record.replay import Place
-from agenttrace.record.tracked import FileRow, TrackedFile, row_values
-from agenttrace.store.sqlite import ledger, salvage
-from agenttrace.store.sqlite.database import connect, transaction
-from agenttrace.store.sqlite.salvage import Damaged, Salvaged
+from agenttrace.record.stored_paths import path_on_disk
+from agenttrace.record.tracked import TrackedFile
+from agenttrace.store.batch import BLOCK_BITS, FileRow
+from agenttrace.store.sqlite import rebuilding, salvage
+from agenttrace.store.sqlite.rebuilding import Kept, Place, QuarantinedLine, Rebuilding
+from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
@@ -43,21 +39,6 @@ STORE = "agenttrace.db"
 #: Beside the store: where a new one is built. What is in it is ours to throw away, except a complete new store.
 WORKSHOP = "recovering"
 _SIDE_FILES = ("", "-wal", "-shm")
-_FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
-#: Tables of later features that only they understand; they are copied whole.
-_EXPORTS = "export_"
-#: What a session's row counts, and counts anew when its lines come back.
-_COUNTED = ("turns", "steps", "tools", "errors", "events")
-#: Written by what has to be done anew.
-_STALE_META = ("search_event_no",)
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """What was saved of a table."""
-
-    rows: int
-    #: False: some rows could not be read.
-    complete: bool
 
 
 class Recovery(msgspec.Struct, kw_only=True):
@@ -104,17 +85,16 @@ def recover(home: Path, *, timezone: str = "local", logs: Iterable[str] | None =
     logger.warning("the store is damaged: building a new one, the old one goes to %s", damaged)
     workshop = _clean_workshop(home)
     report = Recovery(damaged=damaged)
-    with salvage.opened(home / STORE, workshop) as old:
-        new = connect(workshop / "building.db")
-        try:
-            if old is not None:
-                report.read = old.how
-                _Salvage(old, new, report, timezone, logs).run()
-            with transaction(new):
-                _note(new, report)
-            new.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            new.close()
+    with (
+        salvage.opened(home / STORE, workshop) as old,
+        SqliteStore.open(workshop / "building.db", read_only=False) as new,
+    ):
+        if old is not None:
+            report.read = old.how
+            day_of = day_finder(timezone)
+            _Salvage(Rebuilding(old, new, day_of), report, day_of, logs).run()
+        rebuilding.note_recovery(new, msgspec.json.encode(report, enc_hook=str).decode())
+        new.checkpoint()
     os.replace(workshop / "building.db", workshop / STORE)
     _swap(home, damaged)
     for line in report.told():
@@ -161,12 +141,6 @@ def _swap(home: Path, damaged: Path) -> None:
     shutil.rmtree(home / WORKSHOP, ignore_errors=True)
 
 
-def _note(new: sqlite3.Connection, report: Recovery) -> None:
-    """Kept in the store, for whoever asks later why something is missing."""
-    value = msgspec.json.encode(report, enc_hook=str).decode()
-    new.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (f"recovery {time.time():.0f}", value))
-
-
 # -- what is saved ------------------------------------------------------------------------------------------------
 
 
@@ -174,10 +148,9 @@ class _Salvage:
     """One pass from a damaged store to a new one."""
 
     def __init__(
-        self, old: Damaged, new: sqlite3.Connection, report: Recovery, timezone: str, logs: Iterable[str] | None
+        self, stores: Rebuilding, report: Recovery, day_of: Callable[[int], str], logs: Iterable[str] | None
     ) -> None:
-        self.old, self.new, self.report = old, new, report
-        self.day_of = day_finder(timezone)
+        self.stores, self.report, self.day_of = stores, report, day_of
         self.logs = None if logs is None else {stored_path(path) for path in logs}
         #: What is known of each file, by its number.
         self.rows: dict[int, FileRow] = {}
@@ -187,85 +160,55 @@ class _Salvage:
 
     def run(self) -> None:
         """Copy what the logs cannot give, then record the lines of logs that are gone."""
-        foreign = self._read_files()
-        places = self._places()
+        stores = self.stores
+        self.rows = {row.file_id: row for row in stores.file_rows()}
+        places = stores.places(
+            row.file_id << BLOCK_BITS | number for row in self.rows.values() for number in range(row.blocks)
+        )
         self._identify({place.file_id for place in places})
         self._sort_files(places)
-        with transaction(self.new):
-            rows = [*foreign, *self.rows.values()]
-            self._write("file_offsets", _FILE_COLUMNS, map(row_values, rows))
-            self._copy_tables()
+        self.pruned_files = stores.copy(list(self.rows.values()), self._will_be_found)
         needed = [place for place in places if self._is_needed(place)]
-        replayed = replay.replay(self.old, self.new, self.rows, needed, self.day_of)
-        with transaction(self.new):
-            self._copy("counters")
-            self._admit_losses(needed, replayed)
-        self._count()
+        lost = self._lost(needed, replay.replay(stores, self.rows, needed, self.day_of))
+        stores.copy_counters(lost, self._sessions_in(lost) if lost else set())
+        self._report(lost)
 
     def _is_needed(self, place: Place) -> bool:
         """Lines that no file will give: it is gone, or was rewritten since."""
         row = self.rows.get(place.file_id)
         return place.file_id not in self.readable or (row is not None and place.generation < row.generation)
 
-    def _admit_losses(self, needed: Iterable[Place], replayed: set[int]) -> None:
-        """Count what is lost, and keep what it cost; should the file come back, it is read from its start."""
+    def _lost(self, needed: Iterable[Place], replayed: set[int]) -> set[int]:
+        """The blocks whose lines could be had from nowhere."""
         whole = (row for row in self.rows.values() if self._should_be_whole(row))
         expected = {row.file_id << BLOCK_BITS | number for row in whole for number in range(row.blocks)}
-        lost = (expected | {place.block_id for place in needed}) - replayed
-        if not lost:
-            return
-        self.report.blocks_lost = len(lost)
-        self.new.executemany(
-            "UPDATE file_offsets SET offset = 0, fingerprint = NULL, tail_hash = NULL WHERE file_id = ?",
-            {(block >> BLOCK_BITS,) for block in lost},
-        )
-        self._copy_cost("incomplete", self._sessions_in(lost))
+        return (expected | {place.block_id for place in needed}) - replayed
 
     def _sessions_in(self, blocks: set[int]) -> set[int]:
         """Whose lines these blocks held: by the events, and by what is known of the files."""
-        listed = ", ".join(map(str, blocks))
-        events = self.old.table("processed_events", columns=["session_id"], where=f"block_id IN ({listed})")
         rows = (self.rows[number] for number in {block >> BLOCK_BITS for block in blocks} & self.rows.keys())
         sources = (TrackedFile(row.filepath, row, 0).source for row in rows)
         named = {session_number(source.agent, source.session_id) for source in sources if source is not None}
-        return named | {row[0] for row in events.values}
+        return named | self.stores.sessions_in(blocks)
 
     def _should_be_whole(self, row: FileRow) -> bool:
         """Retention takes blocks too, and those are not missed."""
         return row.file_id not in self.readable and row.file_id not in self.pruned_files
 
-    def _count(self) -> None:
-        query = "SELECT count(*), count(DISTINCT session_id) FROM processed_events WHERE block_id NOT NULL"
-        self.report.lines, self.report.sessions = self.new.execute(query).fetchone()
-        self.report.files_to_read = len(self.readable)
-        self.report.files_gone = len(self.rows.keys() - self.readable)
+    def _report(self, lost: set[int]) -> None:
+        report = self.report
+        report.tables = self.stores.tables
+        report.lines, report.sessions = rebuilding.count_lines(self.stores.new)
+        report.files_to_read = len(self.readable)
+        report.files_gone = len(self.rows.keys() - self.readable)
+        report.blocks_lost = len(lost)
 
     # -- files ------------------------------------------------------------------------------------------------
-
-    def _read_files(self) -> list[FileRow]:
-        """Fill ``rows``; the rows of other programs, which use the table for themselves, come back."""
-        foreign = []
-        for values in self._read("file_offsets").rows():
-            with suppress(msgspec.ValidationError):
-                row = msgspec.convert(values, FileRow)
-                if row.file_id:
-                    self.rows[row.file_id] = row
-                else:
-                    foreign.append(row)
-        return foreign
-
-    def _places(self) -> list[Place]:
-        numbers = (row.file_id << BLOCK_BITS | number for row in self.rows.values() for number in range(row.blocks))
-        found = self.old.table("raw_blocks", columns=Place._fields, also=numbers)
-        self.report.tables["raw_blocks"] = Kept(len(found.values), found.complete)
-        return [Place(*row) for row in found.values]
 
     def _identify(self, file_ids: set[int]) -> None:
         """Files whose rows are lost: an index may still know their paths, or the listing has them."""
         listed = {file_number(path, attempt): path for path in self.logs or () for attempt in range(3)}
-        numbers = self.old.pairs("file_offsets", "file_id", "idx_file_id")
-        paths = self.old.pairs("file_offsets", "filepath", "sqlite_autoindex_file_offsets_1")
-        indexed = {numbers[row]: path for row, path in paths.items() if numbers.get(row)}
+        indexed = self.stores.indexed_paths()
         named = listed | indexed
         for file_id in (file_ids | indexed.keys()) - self.rows.keys():
             path = named.get(file_id, f"(unknown file {file_id})")
@@ -283,86 +226,15 @@ class _Salvage:
     def _will_be_read(self, row: FileRow) -> bool:
         return (self.logs is None or row.filepath in self.logs) and _is_intact(row)
 
-    # -- tables -----------------------------------------------------------------------------------------------
-
-    def _copy_tables(self) -> None:
-        self._copy_exports()
-        self._copy("meta", leave=lambda row: row["key"] in _STALE_META)
-        self._copy("quarantine", leave=self._will_be_found)
-        pruned = self._copy("pruned")
-        self.pruned_files = {row["file_id"] for row in pruned.rows()}
-        # Of pruned sessions ids and cost are all there is; of what other programs marked, the ids.
-        self._copy("processed_events", where="block_id IS NULL", what="pruned")
-        self._copy_cost("pruned", {row["session_id"] for row in pruned.rows()})
-
-    def _copy_exports(self) -> None:
-        """What was acknowledged must never be sent again; what is lost here, the exporter has in its files."""
-        for table, statements in self.old.tables(_EXPORTS).items():
-            for statement in statements:
-                with suppress(sqlite3.OperationalError):  # this version creates it by itself
-                    self.new.execute(statement)
-            self._copy(table, leave=_is_no_export)
-
-    def _copy_cost(self, what: str, sessions: set[int]) -> None:
-        """The ledger's entries of these sessions, which have seen every line, and rows to list them under."""
-        chosen = ", ".join(map(str, sessions))
-        named = self._read("sessions", f"id IN ({chosen}) OR agent = ''", what)
-        cost = self._read("responses", f"session_id IN ({chosen})", what)
-        emptied = (row | dict.fromkeys(_COUNTED, 0) for row in named.rows())
-        self._write("sessions", named.columns, (tuple(row.values()) for row in emptied), "IGNORE")
-        self._copy_notes({(row["agent"], row["session_id"]) for row in named.rows()})
-        self._write("responses", cost.columns, cost.values)
-        ledger.rebuild_rollup(self.new, day_of=self.day_of)
-
-    def _copy_notes(self, pruned: set[tuple[str, str]]) -> None:
-        """Which traces are part of pruned sessions: where their ids are looked for when they are read again."""
-        notes = self._read("sessions", "events = 0 AND started_at IS NULL AND parent IS NOT NULL", "traces")
-        chosen = (tuple(row.values()) for row in notes.rows() if (row["agent"], row["parent"]) in pruned)
-        self._write("sessions", notes.columns, chosen, "IGNORE")
-
-    def _read(self, table: str, where: str = "1", what: str = "") -> Salvaged:
-        found = self.old.table(table, where=where)
-        self.report.tables[f"{table} ({what})" if what else table] = Kept(len(found.values), found.complete)
-        return found
-
-    def _copy(
-        self, table: str, *, where: str = "1", what: str = "", leave: Callable[[dict[str, Any]], bool] | None = None
-    ) -> Salvaged:
-        found = self._read(table, where, what)
-        values: Iterable[tuple[Any, ...]] = found.values
-        if leave is not None:
-            values = [tuple(row.values()) for row in found.rows() if not leave(row)]
-        self._write(table, found.columns, values)
-        return found
-
-    def _write(
-        self, table: str, names: Sequence[str], rows: Iterable[tuple[Any, ...]], otherwise: str = "REPLACE"
-    ) -> None:
-        """Rows, as far as this version's table has their columns."""
-        known = {found[1] for found in self.new.execute(f'PRAGMA table_info("{table}")')}
-        kept = [place for place, name in enumerate(names) if name in known]
-        columns, marks = ", ".join(f'"{names[place]}"' for place in kept), ", ".join("?" * len(kept))
-        self.new.executemany(
-            f'INSERT OR {otherwise} INTO "{table}" ({columns}) VALUES ({marks})',
-            ([row[place] for place in kept] for row in rows),
-        )
-
-    def _will_be_found(self, entry: dict[str, Any]) -> bool:
+    def _will_be_found(self, line: QuarantinedLine) -> bool:
         """Whether a quarantined line is still where it was, so that reading its file sets it aside again."""
-        if entry["file_id"] not in self.readable or entry["resolved_at"] is not None:
+        if line.file_id not in self.readable or line.resolved_at is not None:
             return False
-        row = self.rows[entry["file_id"]]
+        row = self.rows[line.file_id]
         path = path_on_disk(row.filepath)
-        if path is None or entry["generation"] != row.generation:
+        if path is None or line.generation != row.generation:
             return False
-        return bool(_digest_of(path, entry["offset"], entry["length"]) == entry["digest"])
-
-
-def _is_no_export(row: dict[str, Any]) -> bool:
-    """Whether a row that was read as one of the ledger's is something else: under a new first page, tables that came
-    with a later version are not always where they seem to be."""
-    sizes = {"span_id": 8, "trace_id": 16}
-    return any(len(row[name]) != size for name, size in sizes.items() if name in row)
+        return _digest_of(path, line.offset, line.length) == line.digest
 
 
 # -- files on disk ------------------------------------------------------------------------------------------------

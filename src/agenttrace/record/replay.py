@@ -3,52 +3,33 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 import zstandard
 
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Source
-from agenttrace.record.pipeline import BLOCK_BITS, Pipeline
+from agenttrace.record.pipeline import Pipeline
 from agenttrace.record.reader import Chunk
-from agenttrace.record.tracked import FileRow, TrackedFile
-from agenttrace.store.sqlite.salvage import Damaged
+from agenttrace.record.tracked import TrackedFile
+from agenttrace.store.batch import FileRow
+from agenttrace.store.sqlite.rebuilding import Place, Rebuilding, StoredLines
 
 _BATCH_LINES = 10_000
 _BATCH_BYTES = 8 << 20
 
 
-class Place(NamedTuple):
-    """Where a block of lines stood."""
-
-    block_id: int
-    file_id: int
-    generation: int
-    stored_at: float
-
-    @property
-    def number(self) -> int:
-        """Its place among the blocks of its file."""
-        return self.block_id & ((1 << BLOCK_BITS) - 1)
-
-
 def replay(
-    old: Damaged,
-    new: sqlite3.Connection,
-    rows: Mapping[int, FileRow],
-    places: Iterable[Place],
-    day_of: Callable[[int], str],
+    stores: Rebuilding, rows: Mapping[int, FileRow], places: Iterable[Place], day_of: Callable[[int], str]
 ) -> set[int]:
     """Record the blocks in these places, in the order in which they were recorded first; which ones could be.
 
     ``rows`` are the rows of their files, in which the kind of a file is noted where it had to be found out.
     """
-    work = _Replay(old, new, rows, day_of)
+    work = _Replay(stores, rows, day_of)
     for place in _in_order(places):
         work.take(place)
     work.pipeline.commit()
@@ -56,18 +37,16 @@ def replay(
 
 
 class _Replay:
-    def __init__(
-        self, old: Damaged, new: sqlite3.Connection, rows: Mapping[int, FileRow], day_of: Callable[[int], str]
-    ) -> None:
-        self.old, self.rows = old, rows
+    def __init__(self, stores: Rebuilding, rows: Mapping[int, FileRow], day_of: Callable[[int], str]) -> None:
+        self.stores, self.rows = stores, rows
         self.agents = {agent.name: agent for agent in AGENTS}
-        self.pipeline = Pipeline(new, self.agents, day_of=day_of)
+        self.pipeline = Pipeline(stores.new, self.agents, day_of=day_of)
         self.taken: set[int] = set()
         self._files: dict[int, _StoredFile | None] = {}
         self._occurrences: dict[tuple[str, int], int] = {}
 
     def take(self, place: Place) -> None:
-        block = self.old.row("raw_blocks", place.block_id)
+        block = self.stores.lines_of(place.block_id)
         chunk = None if block is None else _unpacked(block)
         file = None if chunk is None else self._file(place.file_id, chunk)
         if chunk is None or file is None:
@@ -131,15 +110,15 @@ def _in_order(places: Iterable[Place]) -> list[Place]:
     return [place for _, place in sorted(ordered)]
 
 
-def _unpacked(block: Mapping[str, Any]) -> Chunk | None:
+def _unpacked(block: StoredLines) -> Chunk | None:
     """The lines of a block; ``None`` if it is damaged."""
     try:
-        if zstandard.get_frame_parameters(block["data"]).content_size != block["raw_bytes"]:
+        if zstandard.get_frame_parameters(block.data).content_size != block.raw_bytes:
             return None
-        lines = zstandard.decompress(block["data"]).split(b"\n")
-        offsets = array("Q", block["offsets"])
+        lines = zstandard.decompress(block.data).split(b"\n")
+        offsets = array("Q", block.offsets)
     except (zstandard.ZstdError, ValueError, TypeError, MemoryError):
         return None
-    if len(lines) != block["lines"] or len(offsets) != len(lines):
+    if len(lines) != block.lines or len(offsets) != len(lines):
         return None
     return Chunk(lines, list(offsets), 0)

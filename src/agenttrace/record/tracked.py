@@ -13,7 +13,6 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -21,6 +20,7 @@ from agenttrace.record import fingerprint as fp
 from agenttrace.record.agents.contract import Agent, Source
 from agenttrace.record.positioned import pread
 from agenttrace.record.reader import BOM, CHUNK_BYTES, Chunk, LineReader, OpenFile, ZstdReader, stored_path
+from agenttrace.store.batch import FileRow
 
 logger = logging.getLogger(__name__)
 
@@ -33,37 +33,6 @@ END = "end"
 #: So much of a file tells nearly always what it is.
 HEAD_BYTES = 65_536
 COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
-
-
-class FileRow(msgspec.Struct, kw_only=True):
-    """A file's row in ``file_offsets``."""
-
-    filepath: str
-    offset: int = 0
-    inode: int | None = None
-    fingerprint: str | None = None
-    file_size: int = 0
-    last_read_at: float = 0.0
-    read_count: int = 0
-    file_id: int = 0
-    device: int | None = None
-    mtime_ns: int | None = None
-    head_length: int = 0
-    tail_hash: str | None = None
-    generation: int = 0
-    blocks: int = 0
-    source: bytes | None = None
-    lines: int = 0
-    recorded: int = 0
-    duplicate: int = 0
-    ignored: int = 0
-    quarantined: int = 0
-    lost_bytes: int = 0
-    error: str | None = None
-    gone_at: float | None = None
-    #: Of the quarantined lines those that are only counted, and up to which place they are.
-    counted_only: int = 0
-    counted_end: int = 0
 
 
 class TrackedFile:
@@ -510,8 +479,3 @@ def _decode_source(data: bytes | None) -> Source | None:
         return msgspec.json.decode(data, type=Source)
     except msgspec.MsgspecError:
         return None
-
-
-def row_values(row: FileRow) -> tuple[Any, ...]:
-    """A row in the order of ``FileRow``'s fields."""
-    return msgspec.structs.astuple(row)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -21,8 +20,7 @@ from agenttrace.record import health, quarantine, search_index
 from agenttrace.record.contents import Interpreter
 from agenttrace.record.maintenance import Maintenance
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.sqlite.database import is_corruption
-from agenttrace.store.sqlite.schema import PAGE_SIZE
+from agenttrace.store.errors import STORE_FAILURES, StoreError, is_damage
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +36,6 @@ _SCAN_SHARE = 250
 _INDEX_SECONDS = 5.0
 #: One portion of clean-up; new lines wait meanwhile.
 _MAINTENANCE_SECONDS = 0.05
-#: Pages in the write-ahead log before it is folded back. Many small commits touch the same pages again and again: with
-#: the length that suits an import, the log of a quiet day is larger than all it recorded.
-_CHECKPOINT_PAGES = 512
 
 
 class Watcher:
@@ -64,8 +59,8 @@ class Watcher:
         self._watched: tuple[Path, ...] = ()
         self._next_scan = self._next_index = 0.0
         self._rested = False
-        self._maintenance = Maintenance(connection=recorder.connection, settings=recorder.settings)
-        #: What SQLite calls the state of the store after what others have written; -1: not looked at yet.
+        self._maintenance = Maintenance(store=recorder.store, settings=recorder.settings)
+        #: The version of the store after what others have written; -1: not looked at yet.
         self._others_wrote = -1
         #: Files with lines that are being tried again.
         self._retried: set[int] = set()
@@ -73,8 +68,7 @@ class Watcher:
     def run(self) -> None:
         """Record until told to stop."""
         self._round(None)
-        self.recorder.connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-        self.recorder.connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT_PAGES * PAGE_SIZE}")
+        self.recorder.store.expect_small_commits()
         while not self.stop.is_set():
             self._watched = self._existing_roots()
             if self._watched:
@@ -129,8 +123,8 @@ class Watcher:
                 self._index()
                 self._maintain()
             self._recovered()
-        except sqlite3.Error as error:
-            if is_corruption(error):
+        except STORE_FAILURES as error:
+            if isinstance(error, StoreError) or is_damage(error):
                 raise
             self._wait_out(str(error))
         except OSError as error:
@@ -151,15 +145,15 @@ class Watcher:
         """
         self._take_over()
         recorder = self.recorder
-        (wrote,) = recorder.connection.execute("PRAGMA data_version").fetchone()
+        wrote = recorder.store.foreign_version()
         if wrote == self._others_wrote:
             return
-        asked = quarantine.asked(recorder.connection)
+        asked = quarantine.requested(recorder.store)
         if not asked:
             self._others_wrote = wrote
             return
         self._retried = {entry.file_id for entry in asked}
-        quarantine.retry_asked(recorder.connection, recorder.settings, asked, self.stop.is_set)
+        quarantine.retry_requested(recorder.store, recorder.settings, asked, self.stop.is_set)
         self._take_over()
         self._on_commit()
 
@@ -172,10 +166,11 @@ class Watcher:
     def _index(self) -> None:
         """Fill the search index in quiet moments, a portion at a time so that new lines hardly wait for it."""
         self._next_index = time.monotonic() + _INDEX_SECONDS
-        interpreter = Interpreter(self.recorder.connection)
+        connection = self.recorder.store.connection
+        interpreter = Interpreter(connection)
         deadline = time.monotonic() + 0.1
         while time.monotonic() < deadline:
-            if search_index.index_portion(self.recorder.connection, interpreter) == 0:
+            if search_index.index_portion(connection, interpreter) == 0:
                 self._rest()
                 return
             self._rested = False
@@ -190,7 +185,7 @@ class Watcher:
         """All is done: give back the memory that a burst of work took."""
         if not self._rested:
             self._rested = True
-            self.recorder.connection.execute("PRAGMA shrink_memory")
+            self.recorder.store.shrink_memory()
             gc.collect()
 
     def _wait_out(self, reason: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Set
@@ -20,17 +19,12 @@ import msgspec
 from agenttrace.ids import file_number
 from agenttrace.record.agents.contract import Agent
 from agenttrace.record.discover import Found
-from agenttrace.record.pipeline import BLOCK_BITS
 from agenttrace.record.reader import stored_path
-from agenttrace.record.tracked import FileRow, TrackedFile
-from agenttrace.store.sqlite.database import transaction
+from agenttrace.record.tracked import TrackedFile
+from agenttrace.store.batch import FileRow
+from agenttrace.store.sqlite.files import Files
 
 logger = logging.getLogger(__name__)
-
-_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
-_LARGEST = 2**62
-#: ``file_number`` gives no larger ones.
-_FILE_BITS = 40
 
 Place = tuple[int, int]
 
@@ -40,12 +34,12 @@ class Watchlist:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        stored: Files,
         max_line_bytes: int,
         max_unpacked_bytes: int,
         on_left: Callable[[TrackedFile], None],
     ) -> None:
-        self._connection = connection
+        self._stored = stored
         #: Told of files that no path leads to any more and that are to be kept open.
         self._on_left = on_left
         self._max_line_bytes, self._max_unpacked_bytes = max_line_bytes, max_unpacked_bytes
@@ -61,11 +55,10 @@ class Watchlist:
         self._load_rows()
 
     def _load_rows(self) -> None:
-        for values in self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM file_offsets"):
-            row = _valid_row(dict(zip(_COLUMNS, values, strict=True)))
+        for path, row in self._stored.rows():
             if row is None or row.file_id in self._used_ids:
                 # Garbage in the table costs a second reading of that file, nothing else.
-                logger.warning("offset of %r is unusable: the file is read again", values[0])
+                logger.warning("offset of %r is unusable: the file is read again", path)
             elif row.file_id:
                 self._used_ids.add(row.file_id)
                 self._put_away(row)
@@ -176,7 +169,7 @@ class Watchlist:
             if row.filepath != key or row.gone_at is not None:
                 self._rename_row(row, key)
                 row.gone_at = None
-        row.blocks = max(row.blocks, self._next_block(row.file_id))
+        row.blocks = max(row.blocks, self._stored.next_block(row.file_id))
         file = self._tracked(found.path, row, found.agent)
         self.files[found.path] = file
         return file
@@ -203,12 +196,10 @@ class Watchlist:
         """Take over from the store what somebody else has changed about these files."""
         rows = {row.file_id: row for row in self._rows.values()}
         rows |= {file.row.file_id: file.row for file in self.tracked()}
-        query = f"SELECT {', '.join(_COLUMNS)} FROM file_offsets WHERE file_id = ?"
         for number in numbers & rows.keys():
-            values = self._connection.execute(query, (number,)).fetchone()
-            found = None if values is None else _valid_row(dict(zip(_COLUMNS, values, strict=True)))
-            for name in () if found is None else _COLUMNS:
-                setattr(rows[number], name, getattr(found, name))
+            found = self._stored.get(number)
+            for name, value in () if found is None else msgspec.structs.asdict(found).items():
+                setattr(rows[number], name, value)
         for file in self.tracked():
             if file.row.file_id in numbers:
                 file.roll_back()
@@ -220,13 +211,6 @@ class Watchlist:
         self._used_ids.add(number)
         return FileRow(filepath=key, file_id=number)
 
-    def _next_block(self, file_id: int) -> int:
-        """The first number for a block that no stored one has, whatever became of the file's row."""
-        first = file_id << BLOCK_BITS
-        query = "SELECT max(block_id) FROM raw_blocks WHERE block_id BETWEEN ? AND ?"
-        (last,) = self._connection.execute(query, (first, first + (1 << BLOCK_BITS) - 1)).fetchone()
-        return 0 if last is None else int(last) - first + 1
-
     def _set_aside(self, key: str) -> None:
         """Another file begins at this path; the row of the old one stays for what was recorded from it."""
         row = self._rows.pop(key, None)
@@ -235,15 +219,7 @@ class Watchlist:
             self._rows[row.filepath] = row
 
     def _rename_row(self, row: FileRow, key: str) -> None:
-        with transaction(self._connection):
-            self._connection.execute(
-                "UPDATE OR REPLACE file_offsets SET filepath = filepath || ' (gone, file ' || file_id || ')' "
-                "WHERE filepath = ? AND file_id NOT IN (0, ?)",
-                (key, row.file_id),
-            )
-            self._connection.execute(
-                "UPDATE OR REPLACE file_offsets SET filepath = ?, gone_at = NULL WHERE file_id = ?", (key, row.file_id)
-            )
+        self._stored.rename(row.file_id, key)
         row.filepath = key
 
     # -- leaving ----------------------------------------------------------------------------------------------
@@ -264,21 +240,6 @@ class Watchlist:
         else:
             # Nothing was recorded from it; its number is free again.
             self._used_ids.discard(file.row.file_id)
-
-
-def _valid_row(values: dict[str, object]) -> FileRow | None:
-    try:
-        row = msgspec.convert(values, FileRow)
-    except msgspec.ValidationError:
-        return None
-    sane = (
-        0 <= row.offset < _LARGEST,
-        0 <= row.file_size < _LARGEST,
-        0 <= row.generation < _LARGEST,
-        0 <= row.file_id < 1 << _FILE_BITS,
-        0 <= row.blocks < 1 << BLOCK_BITS,
-    )
-    return row if all(sane) else None
 
 
 def _is_there(path: str, present: Collection[str], unreadable: Collection[str]) -> bool:

@@ -93,7 +93,7 @@ def file_states(connection: sqlite3.Connection, listing: Listing) -> tuple[list[
 
 
 def _size(path: str) -> int | None:
-    from agenttrace.record.offsets import path_on_disk
+    from agenttrace.record.stored_paths import path_on_disk
 
     try:
         found = path_on_disk(path)
@@ -121,19 +121,19 @@ def _unread(path: str, size: int) -> dict[str, Any]:
 
 def _lines(connection: sqlite3.Connection) -> dict[str, int]:
     """Lines by outcome, those of files whose row was removed since included."""
-    from agenttrace.record.maintenance import LINE_COUNTS, forgotten_lines
+    from agenttrace.store.sqlite.files import LINE_COUNTS, Files
 
     sums = ", ".join(f"coalesce(sum({name}), 0)" for name in LINE_COUNTS)
     row = connection.execute(f"SELECT {sums} FROM file_offsets").fetchone()
-    past = forgotten_lines(connection)
+    past = Files(connection).forgotten_lines()
     return {name: number + past[name] for name, number in zip(LINE_COUNTS, row, strict=True)}
 
 
 def _retention(connection: sqlite3.Connection, settings: Settings) -> dict[str, Any]:
     """What the clean-up removed so far; ``days`` 0: sessions are kept for ever."""
-    from agenttrace.record.maintenance import stored_report
+    from agenttrace.store.sqlite.retention import Retention
 
-    report = stored_report(connection)
+    report = Retention(connection).report()
     return {
         "days": settings.retention.days,
         "last_run_at": None if report.last_run_at is None else iso(round(report.last_run_at * 1e6)),

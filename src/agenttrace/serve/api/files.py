@@ -10,7 +10,6 @@ import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from agenttrace.record.quarantine import Entry, entries
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, from_cursor, shaped, to_cursor
@@ -28,6 +27,7 @@ from agenttrace.serve.api.shapes import (
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.store.sqlite.quarantine import Entry, Quarantine
 from agenttrace.views.quarantine import entry_fields
 from agenttrace.views.status import counted_only
 from agenttrace.views.times import iso
@@ -84,7 +84,7 @@ def files_router(context: Context) -> APIRouter:
         before = place_of(cursor)
 
         def read(connection: sqlite3.Connection) -> tuple[list[Entry], int, int]:
-            found = entries(connection, resolved=resolved, before=before, lines=False, limit=limit + 1)
+            found = Quarantine(connection).entries(resolved=resolved, before=before, lines=False, limit=limit + 1)
             return found, _count_open(connection), counted_only(connection)
 
         found, waiting, counted = await context.reader.ask(read, empty=lambda: ([], 0, 0))
@@ -98,7 +98,9 @@ def files_router(context: Context) -> APIRouter:
         responses=shaped(QuarantineDetail) | documented(401, 404, 422),
     )
     async def show_quarantined(request: Request, entry_id: Id) -> Response:
-        found: list[Entry] = await context.reader.ask(lambda connection: entries(connection, only=entry_id), empty=list)
+        found: list[Entry] = await context.reader.ask(
+            lambda connection: Quarantine(connection).entries(only=entry_id), empty=list
+        )
         if not found:
             raise ProblemError(404, f"There is no entry {entry_id} in the quarantine.")
         return answer(request, _detail(found[0]))

@@ -11,22 +11,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agenttrace.store.errors import CorruptStoreError, NewerStoreError, StoreError
+from agenttrace.store.errors import is_corruption as is_corruption
 from agenttrace.store.sqlite.schema import MIGRATIONS, PAGE_SIZE
 
 logger = logging.getLogger(__name__)
 
+Connection = sqlite3.Connection
+
 BUSY_SECONDS = 10.0
 #: Pages in the write-ahead log before it is folded back: few checkpoints while importing, a small file otherwise.
 CHECKPOINT_PAGES = 16_384
+#: The same while a recorder follows: many small commits touch the same pages again and again.
+SMALL_CHECKPOINT_PAGES = 512
 CACHE_KIB = 32 * 1024
-
-
-def is_corruption(error: sqlite3.Error) -> bool:
-    """Whether SQLite says that the file itself is damaged, as opposed to busy, full or locked."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        return "malformed" in str(error) or "not a database" in str(error)
-    return (code & 0xFF) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def connect(
@@ -71,14 +68,23 @@ def _connect_writer(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         use_write_ahead_log(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        connection.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * PAGE_SIZE}")
+        _limit_log(connection, CHECKPOINT_PAGES)
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         _migrate(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _limit_log(connection: sqlite3.Connection, pages: int) -> None:
+    connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+    connection.execute(f"PRAGMA journal_size_limit = {pages * PAGE_SIZE}")
+
+
+def shorten_log(connection: sqlite3.Connection) -> None:
+    """Keep the write-ahead log as short as small commits need it."""
+    _limit_log(connection, SMALL_CHECKPOINT_PAGES)
 
 
 def use_write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from agenttrace.model import Session
+from agenttrace.store.batch import Batch
 from agenttrace.store.errors import SessionNameError
 from agenttrace.store.questions import Agreement, SessionFilter, SessionName, SessionPlace, UsageQuery, UsageRow
 from agenttrace.store.session_state import STALE_MINUTES
-from agenttrace.store.sqlite import agreement, reading, sessions, usage
+from agenttrace.store.sqlite import agreement, database, reading, sessions, usage, writing
 from agenttrace.store.sqlite.database import BUSY_SECONDS, connect
+from agenttrace.store.sqlite.files import Files
+from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.reading import SpanView
+from agenttrace.store.sqlite.retention import Retention
 
 
 class SqliteStore:
@@ -142,3 +147,64 @@ class SqliteStore:
     def sessions_with_totals(self) -> set[int]:
         """The numbers of the sessions whose agent writes totals of its own."""
         return agreement.sessions_with_totals(self.connection)
+
+    # -- recording --------------------------------------------------------------------------------------------
+
+    def commit(self, batch: Batch, *, day_of: Callable[[int], str]) -> None:
+        """Store a batch: all of it or nothing. ``day_of`` gives the day that usage at a time counts for."""
+        writing.write_batch(self.connection, batch, day_of=day_of)
+
+    def stored_session(self, number: int) -> Session | None:
+        """A session's row, to go on with."""
+        return writing.load_session(self.connection, number)
+
+    def stored_stream(self, number: int, stream: str) -> bytes | None:
+        """What folding remembered of a stream."""
+        return writing.load_stream(self.connection, number, stream)
+
+    def has_events(self, number: int) -> bool:
+        """Whether event ids of a session are known."""
+        return writing.has_events(self.connection, number)
+
+    def known_events(self, number: int, candidates: Iterable[bytes]) -> set[bytes]:
+        """Which of these events of a session are recorded already."""
+        return writing.known_event_ids(self.connection, number, candidates)
+
+    def keep_days(self, zone: str, day_of: Callable[[int], str]) -> None:
+        """Make days and sums anew when what they are counted by has changed: the time zone, the steps of prices."""
+        writing.keep_days(self.connection, zone, day_of)
+
+    # -- the file on disk -------------------------------------------------------------------------------------
+
+    def foreign_version(self) -> int:
+        """A number that changes when another connection has committed something."""
+        return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def checkpoint(self) -> None:
+        """Fold the write-ahead log back into the file and empty it."""
+        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def expect_small_commits(self) -> None:
+        """Checkpoint earlier from now on: the log that suits an import is larger than all that a day records."""
+        database.shorten_log(self.connection)
+
+    def shrink_memory(self) -> None:
+        """Give back the memory that a burst of work took."""
+        self.connection.execute("PRAGMA shrink_memory")
+
+    # -- bookkeeping of this machine --------------------------------------------------------------------------
+
+    @cached_property
+    def files(self) -> Files:
+        """How far each log file was read."""
+        return Files(self.connection)
+
+    @cached_property
+    def quarantine(self) -> Quarantine:
+        """Lines that were set aside."""
+        return Quarantine(self.connection)
+
+    @cached_property
+    def retention(self) -> Retention:
+        """What clean-up removes."""
+        return Retention(self.connection)

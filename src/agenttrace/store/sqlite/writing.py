@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
-from agenttrace.model import Session, Span
+from agenttrace.model import Session
+from agenttrace.store.batch import Batch, span_row
 from agenttrace.store.sqlite import ledger, unlogged
 from agenttrace.store.sqlite.absorbing import absorb
 from agenttrace.store.sqlite.database import transaction
-from agenttrace.store.sqlite.ledger import Claim
+from agenttrace.store.sqlite.files import write_files
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 from agenttrace.store.sqlite.totals import INSERT_TOTALS
 
@@ -77,61 +78,11 @@ _TRACE, _SESSION = 1, 3
 #: What every SQLite takes in one statement.
 _MOST_PARAMETERS = 999
 
-_encode_attributes = msgspec.json.Encoder().encode
 
-
-class Batch(msgspec.Struct, kw_only=True):
-    """Everything that one transaction records. Rows are tuples in the order of the statements above."""
-
-    events: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
-    blocks: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
-    quarantine: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
-    #: When, and which entries of the quarantine: by file and reason.
-    resolved: list[tuple[float, int, str]] = msgspec.field(default_factory=list)
-    spans: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
-    sessions: list[Session] = msgspec.field(default_factory=list)
-    streams: list[tuple[int, str, bytes]] = msgspec.field(default_factory=list)
-    links: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
-    claims: list[Claim] = msgspec.field(default_factory=list)
-    totals: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
-    #: Sessions that become part of another one: both, and which turn of that they are.
-    absorbed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
-    counters: dict[str, int] = msgspec.field(default_factory=dict)
-
-
-def span_row(span: Span, session: int, stream: str) -> tuple[Any, ...]:
-    """A span as a row of the statement above, but for the last column, which the batch knows."""
-    return (
-        span.span_id,
-        span.trace_id,
-        span.parent_id,
-        session,
-        stream,
-        span.kind,
-        span.name,
-        span.start,
-        span.end,
-        span.status,
-        span.model,
-        span.turn_index,
-        span.step_n,
-        span.response,
-        _encode_attributes(span.attributes).decode() if span.attributes else None,
-    )
-
-
-def write_batch(
-    connection: sqlite3.Connection,
-    batch: Batch,
-    *,
-    day_of: Callable[[int], str],
-    also: Callable[[sqlite3.Connection], None] | None = None,
-) -> None:
-    """Commit a batch; ``also`` runs inside the same transaction (file offsets)."""
+def write_batch(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable[[int], str]) -> None:
+    """Commit a batch: all of it or nothing."""
     with transaction(connection):
         write_rows(connection, batch, day_of=day_of)
-        if also is not None:
-            also(connection)
 
 
 def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable[[int], str]) -> None:
@@ -161,6 +112,7 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
         spans = unlogged.settle(connection, concerned, day_of=day_of)
         _insert(connection, _UPSERT_SPAN, [(*span_row(span, session, NOT_IN_LOG), last) for session, span in spans])
         touch(connection, {(session, span.trace_id) for session, span in spans})
+    write_files(connection, batch.files)
 
 
 def touch(connection: sqlite3.Connection, traces: Iterable[tuple[int, bytes]]) -> None:
@@ -210,6 +162,12 @@ def load_stream(connection: sqlite3.Connection, number: int, stream: str) -> byt
         "SELECT state FROM streams WHERE session_id = ? AND stream = ?", (number, stream)
     ).fetchone()
     return None if row is None else bytes(row[0])
+
+
+def has_events(connection: sqlite3.Connection, number: int) -> bool:
+    """Whether ids of a session are known; pruned sessions have ids and no row."""
+    query = "SELECT 1 FROM processed_events WHERE session_id = ? LIMIT 1"
+    return connection.execute(query, (number,)).fetchone() is not None
 
 
 def known_event_ids(connection: sqlite3.Connection, session: int, candidates: Iterable[bytes]) -> set[bytes]:

@@ -1,23 +1,34 @@
-"""How far each file was read, kept in the store so that a restart goes on where the last batch ended."""
+"""The specification's store of offsets: how far a program has read each of its files."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
-from agenttrace.config import load_settings
+from agenttrace.compat.database import open_database
 from agenttrace.record import fingerprint as fp
-from agenttrace.store.sqlite.database import connect, transaction
 
 logger = logging.getLogger(__name__)
 
-#: How a byte of a name that is not UTF-8 is written in the store.
-_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+_SCHEMA = (
+    """
+    CREATE TABLE IF NOT EXISTS file_offsets (
+        filepath     TEXT PRIMARY KEY,
+        offset       INTEGER NOT NULL DEFAULT 0,
+        inode        INTEGER,
+        fingerprint  TEXT,
+        file_size    INTEGER NOT NULL DEFAULT 0,
+        last_read_at REAL NOT NULL,
+        read_count   INTEGER NOT NULL DEFAULT 0,
+        -- How the part that was read ends.
+        tail_hash    TEXT
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS idx_last_read ON file_offsets(last_read_at)",
+)
 
 _UPSERT = """
 INSERT INTO file_offsets (filepath, offset, inode, fingerprint, file_size, last_read_at, tail_hash, read_count)
@@ -43,16 +54,14 @@ class FileOffset:
 
 
 class PersistentOffsetStore:
-    """Offsets in SQLite, for programs that read one file with ``IncrementalJSONLReader``.
+    """Offsets in SQLite, for programs that read files with ``IncrementalJSONLReader``.
 
-    The recorder writes the same table, but inside each batch's transaction, together with the data.
+    The recorder keeps its offsets in the trace store, in the transaction of the data that was read.
     """
 
     def __init__(self, db_path: str | os.PathLike[str] | None = None) -> None:
-        path = Path(db_path).expanduser() if db_path is not None else load_settings().home / "agenttrace.db"
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path, self._connection = open_database(db_path, "offsets.db", _SCHEMA)
         self.db_path = str(path)
-        self._connection = connect(path)
         self._lock = threading.Lock()
 
     def save_offset(
@@ -77,7 +86,7 @@ class PersistentOffsetStore:
         self._write(filepath, mark.end, inode, mark.identity, file_size, time.time(), mark.ending)
 
     def _write(self, *values: object) -> None:
-        with self._lock, transaction(self._connection):
+        with self._lock:
             self._connection.execute(_UPSERT, values)
 
     def ending(self, filepath: str) -> str | None:
@@ -116,19 +125,13 @@ class PersistentOffsetStore:
         return reused
 
     def cleanup_old_records(self, max_age_hours: int = 168) -> int:
-        """Forget files not read for that long. Should one return, its known events are dropped by their ids.
-
-        A file of which lines are stored keeps its row for as long: the row says what those lines mean.
-        """
+        """Forget files that were not read for that long; how many. Should one return, it is read from its start."""
         cutoff = time.time() - max_age_hours * 3600
-        with self._lock, transaction(self._connection):
-            cursor = self._connection.execute(
-                "DELETE FROM file_offsets WHERE last_read_at < ? AND blocks = 0", (cutoff,)
-            )
-        return cursor.rowcount
+        with self._lock:
+            return self._connection.execute("DELETE FROM file_offsets WHERE last_read_at < ?", (cutoff,)).rowcount
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the database."""
         self._connection.close()
 
     def __enter__(self) -> PersistentOffsetStore:
@@ -136,25 +139,6 @@ class PersistentOffsetStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def path_on_disk(stored: str) -> bytes | None:
-    """The file behind a path as the store holds it, or ``None``. Raises ``OSError`` where one may not look."""
-    for path in (os.fsencode(stored), _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), stored.encode())):
-        try:
-            os.lstat(path)
-        except (FileNotFoundError, NotADirectoryError, ValueError):
-            continue
-        return path
-    return None
-
-
-def still_there(stored: str) -> bool:
-    """Whether a file is on disk, by its path as the store holds it; what cannot be looked at is not gone."""
-    try:
-        return path_on_disk(stored) is not None
-    except OSError:
-        return True
 
 
 def _head_of(filepath: str) -> bytes | None:

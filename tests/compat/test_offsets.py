@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,15 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agenttrace import FileFingerprint, FileOffset, PersistentOffsetStore
-from agenttrace.record.offsets import still_there
-from agenttrace.record.reader import stored_path
 
 reuses_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
 def offsets(tmp_path: Path) -> Iterator[PersistentOffsetStore]:
-    with PersistentOffsetStore(tmp_path / "agenttrace.db") as found:
+    with PersistentOffsetStore(tmp_path / "offsets.db") as found:
         yield found
 
 
@@ -81,9 +78,9 @@ def test_when_it_was_read(offsets: PersistentOffsetStore) -> None:
 
 
 def test_the_default_store(home: Path) -> None:
-    """Without a path the store of the data directory is used."""
+    """Without a path a file of its own in the data directory is used."""
     with PersistentOffsetStore() as offsets:
-        assert offsets.db_path == str(home / "agenttrace.db")
+        assert offsets.db_path == str(home / "offsets.db")
 
 
 # -- another file under the same inode ----------------------------------------------------------------------------
@@ -164,50 +161,3 @@ def test_old_records_go(offsets: PersistentOffsetStore) -> None:
     assert offsets.get_offset("/eight days").read_count == 0
     assert offsets.cleanup_old_records(24) == 1
     assert offsets.get_offset("/new").read_count == 1
-
-
-def test_files_with_stored_lines_are_not_forgotten(offsets: PersistentOffsetStore) -> None:
-    """The row of a file says what its stored lines mean and numbers their blocks: it stays as long as they do."""
-    offsets.save_offset("/recorded", 1, 1)
-    offsets._connection.execute("UPDATE file_offsets SET file_id = 5, blocks = 2")
-    _age(offsets, "/recorded", 1000)
-    assert offsets.cleanup_old_records() == 0
-    assert offsets.get_offset("/recorded").offset == 1
-
-
-# -- is it still there --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [b"plain", b"\xff\xfe", b"back\\xslash", b"back\\xff", "会话".encode(), b"a b\nc"])
-def test_a_file_is_found_by_its_stored_path(tmp_path: Path, name: bytes) -> None:
-    """The store cannot hold every name as it is; what it holds still leads to the file."""
-    path = os.fsencode(tmp_path) + b"/" + name
-    stored = stored_path(os.fsdecode(path))
-    assert not still_there(stored)
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
-    assert still_there(stored)
-    os.unlink(path)
-    assert not still_there(stored)
-
-
-def test_a_dangling_link_is_there(tmp_path: Path) -> None:
-    """The name exists; what it names may come back."""
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "nothing")
-    assert still_there(str(link))
-
-
-@pytest.mark.skipif(not hasattr(os, "fork") or os.geteuid() != 0, reason="needs root to become somebody else")
-def test_a_directory_that_may_not_be_entered_is_not_a_deletion(tmp_path: Path) -> None:
-    """Whoever may not look cannot say that a file is gone."""
-    closed = tmp_path / "closed"
-    closed.mkdir()
-    (closed / "log").touch()
-    tmp_path.chmod(0o755)
-    closed.chmod(0o700)
-    os.seteuid(65534)
-    try:
-        answer = still_there(str(closed / "log"))
-    finally:
-        os.seteuid(0)
-    assert answer
