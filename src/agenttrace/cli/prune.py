@@ -84,8 +84,9 @@ def _ask(planned: Pruned, cutoff: float, logs: int) -> None:
 def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> tuple[Pruned, int]:
     from agenttrace.cli.search import bring_up_to_date
     from agenttrace.cli.stopping import stop_event
-    from agenttrace.record import maintenance, own_logs, search_index
+    from agenttrace.record import maintenance, own_logs
     from agenttrace.store.sqlite import pruning
+    from agenttrace.store.sqlite.store import SqliteStore
 
     with opening.writing(settings) as connection, stop_event() as stop:
         removed = pruning.prune(connection, cutoff, stop=stop.is_set)
@@ -94,7 +95,7 @@ def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> t
             if stop.is_set():
                 break
         if removed.sessions:
-            search_index.reset(connection)
+            SqliteStore.of(connection).search_index.reset()
         if vacuum:
             _vacuum(connection)
     if removed.sessions:

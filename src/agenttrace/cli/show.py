@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from agenttrace.costing import Bill
     from agenttrace.model import Session, Usage
     from agenttrace.record.agents.contract import Content
+    from agenttrace.store.questions import SpanView
     from agenttrace.store.sqlite.agreement import Agreement
-    from agenttrace.store.sqlite.reading import SpanView
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -55,15 +55,14 @@ def show(
     """Show one session: turns, model calls and tools, with durations, tokens and errors."""
     from agenttrace.record.contents import span_contents
     from agenttrace.store.sqlite.agreement import check
-    from agenttrace.store.sqlite.reading import session_spans
 
     settings = opening.settings()
-    with opening.reading(settings) as connection:
-        found = find_one(connection, settings, session)
-        bill = bills_of(connection, settings, [found])[found.id]
-        spans = session_spans(connection, found)
-        contents = span_contents(connection, found, spans)
-        agreement = check(connection, found.id)
+    with opening.opened_store(settings) as store:
+        found = find_one(store.connection, settings, session)
+        bill = bills_of(store.connection, settings, [found])[found.id]
+        spans = store.spans(found)
+        contents = span_contents(store, found, spans)
+        agreement = check(store.connection, found.id)
     if as_json:
         _print_json(found, bill, agreement, spans, contents, full=full)
         return

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from agenttrace.config import Settings
-from agenttrace.record import own_logs, search_index
+from agenttrace.record import own_logs
 from agenttrace.record.dedup import expired_ids
 from agenttrace.record.offsets import still_there
 from agenttrace.record.pipeline import BLOCK_BITS
 from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.store import SqliteStore
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
@@ -141,7 +142,7 @@ def _retention(
         _note(connection, _UNSWEPT, str(now))
         spans, events = pruning.prune_session(connection, number)
         report.sessions, report.spans, report.events = report.sessions + 1, report.spans + spans, report.events + events
-        search_index.mark_stale(connection, now)
+        SqliteStore.of(connection).search_index.mark_stale(now)
         yield True
     pruning.forget_quarantined(connection, cutoff)
     yield False
@@ -199,7 +200,8 @@ def forgotten_lines(connection: sqlite3.Connection) -> dict[str, int]:
 
 def _search_index(connection: sqlite3.Connection, now: float, after: float) -> Iterator[bool]:
     """Empty the index once it holds words of sessions that were pruned long enough ago; it is refilled in pieces."""
-    since = search_index.stale_since(connection)
+    index = SqliteStore.of(connection).search_index
+    since = index.stale_since
     if since is not None and since <= now - after:
-        search_index.reset(connection)
+        index.reset()
         yield False

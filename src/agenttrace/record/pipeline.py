@@ -29,6 +29,7 @@ from agenttrace.record.quarantine_rows import COMPRESSION_LEVEL, LIMITS, Quarant
 from agenttrace.record.reader import BOM, Chunk
 from agenttrace.record.trace_homes import TraceHomes, is_joined
 from agenttrace.record.tracked import FileRow, TrackedFile, row_values
+from agenttrace.store.sqlite.blocks import BLOCK_BITS as BLOCK_BITS
 from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.ledger import Claim
 from agenttrace.store.sqlite.totals import told_row
@@ -38,8 +39,6 @@ from agenttrace.store.sqlite.writing import Batch, load_session, load_stream, sp
 SESSIONS_IN_MEMORY = 500
 #: A session without a new line for this long is not held in memory.
 IDLE_SECONDS = 3_600.0
-#: Blocks a file may have; the block's number is the file's number and the block's place in it.
-BLOCK_BITS = 20
 
 _FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
 _UPSERT_FILE = (

@@ -23,6 +23,7 @@ from agenttrace.record.maintenance import Maintenance
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.sqlite.database import is_corruption
 from agenttrace.store.sqlite.schema import PAGE_SIZE
+from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
@@ -172,10 +173,11 @@ class Watcher:
     def _index(self) -> None:
         """Fill the search index in quiet moments, a portion at a time so that new lines hardly wait for it."""
         self._next_index = time.monotonic() + _INDEX_SECONDS
-        interpreter = Interpreter(self.recorder.connection)
+        store = SqliteStore.of(self.recorder.connection)
+        interpreter = Interpreter(store)
         deadline = time.monotonic() + 0.1
         while time.monotonic() < deadline:
-            if search_index.index_portion(self.recorder.connection, interpreter) == 0:
+            if search_index.index_portion(store, interpreter) == 0:
                 self._rest()
                 return
             self._rested = False

@@ -31,8 +31,9 @@ _CACHE_KIB = 16_384
 class TraceReader:
     """Answers questions to the store, a few at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, stale_minutes: int = 15) -> None:
         self.path = path
+        self._stale_minutes = stale_minutes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="store reader")
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
@@ -43,7 +44,10 @@ class TraceReader:
 
     async def query(self, question: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
         """The same for a question that is asked of the store and not of a connection."""
-        return await self.ask(lambda connection: question(SqliteStore(connection, self.path)), empty=empty)
+        return await self.ask(lambda connection: question(self._store(connection)), empty=empty)
+
+    def _store(self, connection: sqlite3.Connection) -> SqliteStore:
+        return SqliteStore(connection, self.path, stale_minutes=self._stale_minutes)
 
     def _asked(self, question: Callable[[sqlite3.Connection], T], empty: Callable[[], T]) -> T:
         connection = self._connection()

@@ -1,45 +1,22 @@
-"""Reading the store: sessions, spans, usage, raw lines. Lists come from roll-ups and never load bodies."""
+"""Reading the store: sessions and usage. Lists come from roll-ups and never load bodies."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from agenttrace.model import Session, Usage
-from agenttrace.store.sqlite.blocks import Blocks
-from agenttrace.store.sqlite.span_rows import ENDED_BY, USAGE_FIELDS, SpanRow, session_rows
+from agenttrace.store.questions import SpanView as SpanView
+from agenttrace.store.sqlite.events import raw_lines as raw_lines
+from agenttrace.store.sqlite.span_rows import USAGE_FIELDS
+from agenttrace.store.sqlite.span_rows import session_spans as session_spans
 
 _SESSION_COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
 _SESSION_LIST = ", ".join(f"s.{name}" for name in _SESSION_COLUMNS)
-
-
-class SpanView(msgspec.Struct, kw_only=True):
-    """A span as it is shown: under its parent even where that is in another stream."""
-
-    span_id: bytes
-    trace_id: bytes
-    parent_id: bytes | None
-    stream: str
-    kind: str
-    name: str
-    start: int
-    end: int | None
-    status: str
-    model: str | None
-    #: The model that the ledger names for the response, which is what its tokens are priced by.
-    billed_model: str | None
-    turn_index: int
-    step_n: int
-    usage: Usage | None
-    #: True where the log holds no more than a placeholder of the tokens.
-    estimated: bool
-    #: False where another session owns this response, so that its tokens count there.
-    counted: bool
-    attributes: dict[str, Any]
 
 
 class UsageRow(NamedTuple):
@@ -56,28 +33,6 @@ class UsageRow(NamedTuple):
     #: What the price depends on beside the model.
     day: str = ""
     variant: str = ""
-
-
-class RawLine(NamedTuple):
-    """A recorded line, and where it stood."""
-
-    event_no: int
-    event_type: str
-    span_id: bytes | None
-    turn_index: int
-    step_n: int
-    file_id: int
-    generation: int
-    offset: int
-    raw: bytes
-
-
-class SearchHit(NamedTuple):
-    """An event whose text matches."""
-
-    event_no: int
-    session: Session
-    line: RawLine
 
 
 def list_sessions(
@@ -114,6 +69,12 @@ def list_sessions(
             break
     _name_parents(connection, found)
     return found
+
+
+def agent_names(connection: sqlite3.Connection) -> list[str]:
+    """The names of all agents that have sessions."""
+    query = "SELECT DISTINCT agent FROM sessions WHERE agent <> '' ORDER BY agent"
+    return [row[0] for row in connection.execute(query)]
 
 
 def sessions_by_number(
@@ -209,47 +170,6 @@ def _whole(connection: sqlite3.Connection, session: Session, stale_minutes: int)
     return found[0] if found else session
 
 
-# -- spans --------------------------------------------------------------------------------------------------------
-
-
-def session_spans(connection: sqlite3.Connection, session: Session) -> list[SpanView]:
-    """All spans of a session in order of start, subagents under the tool calls that started them."""
-    return span_views(session_rows(connection, session, attributes=True))
-
-
-def span_views(rows: Iterable[SpanRow]) -> list[SpanView]:
-    """Rows as they are shown."""
-    return [_span_view(row) for row in rows]
-
-
-_attributes = msgspec.json.Decoder(dict[str, Any])
-
-
-def _span_view(row: SpanRow) -> SpanView:
-    attributes = _attributes.decode(row.attributes) if row.attributes else {}
-    if row.ended_by:
-        attributes["closed_by"] = ENDED_BY[row.ended_by]
-    return SpanView(
-        span_id=row.span_id,
-        trace_id=row.trace_id,
-        parent_id=row.parent_id,
-        stream=row.stream,
-        kind=row.kind,
-        name=row.name,
-        start=row.start,
-        end=row.end,
-        status=row.status,
-        model=row.model,
-        billed_model=row.billed_model,
-        turn_index=row.turn_index,
-        step_n=row.step_n,
-        attributes=attributes,
-        usage=row.usage,
-        counted=bool(row.counted),
-        estimated=bool(row.estimated),
-    )
-
-
 # -- usage --------------------------------------------------------------------------------------------------------
 
 _GROUPS = {
@@ -328,109 +248,3 @@ def usage_by_session(connection: sqlite3.Connection, numbers: Sequence[int]) -> 
         for row in rows:
             found.setdefault(row[0], []).append(_usage_row(("", *row[1:])))
     return found
-
-
-# -- raw lines ----------------------------------------------------------------------------------------------------
-
-_LINES = """
-SELECT event_no, event_type, span_id, turn_index, step_n, block_id, line_n FROM processed_events
-WHERE block_id IS NOT NULL AND {where} ORDER BY {order}
-"""
-#: Lines that are read one after the other come from few blocks at a time.
-_HELD_BYTES = 8 << 20
-
-
-class LineRow(NamedTuple):
-    """A recorded line without its text."""
-
-    event_no: int
-    event_type: str
-    span_id: bytes | None
-    turn_index: int
-    step_n: int
-    block_id: int
-    line_n: int
-
-
-def raw_lines(
-    connection: sqlite3.Connection,
-    *,
-    session: int | None = None,
-    events: Sequence[int] | None = None,
-    after: int | None = None,
-    limit: int = -1,
-) -> Iterator[RawLine]:
-    """Recorded lines: of a session in order, by number, or all after a number."""
-    if session is not None:
-        where, order, values = "session_id = ?", "event_no", [session]
-    elif events is not None:
-        where, order, values = f"event_no IN ({','.join('?' * len(events))})", "event_no DESC", list(events)
-    else:
-        where, order, values = "event_no > ?", "event_no", [after or 0]
-    rows = connection.execute(_LINES.format(where=where, order=order) + f" LIMIT {int(limit)}", values)
-    return with_text(connection, map(LineRow._make, rows), Blocks(_HELD_BYTES))
-
-
-def line_rows(connection: sqlite3.Connection, events: Sequence[int]) -> Iterator[LineRow]:
-    """Recorded lines by number, in order, without their texts."""
-    ordered = sorted(events)
-    for start in range(0, len(ordered), 500):
-        part = ordered[start : start + 500]
-        query = _LINES.format(where=f"event_no IN ({','.join('?' * len(part))})", order="event_no")
-        yield from map(LineRow._make, connection.execute(query, part))
-
-
-def line_of_event(connection: sqlite3.Connection, session: int, event_id: bytes) -> bytes | None:
-    """The text of one recorded line by the event's id; ``None`` where it is not there, or its block is gone."""
-    rows = connection.execute(
-        _LINES.format(where="session_id = ? AND event_id = ?", order="event_no"), (session, event_id)
-    )
-    found = next(with_text(connection, map(LineRow._make, rows), Blocks(0)), None)
-    return None if found is None else found.raw
-
-
-def with_text(connection: sqlite3.Connection, rows: Iterable[LineRow], blocks: Blocks) -> Iterator[RawLine]:
-    """The lines with their texts; those whose block is gone are left out."""
-    held = blocks.of(connection)
-    for event_no, event_type, span_id, turn_index, step_n, block_id, line_n in rows:
-        block = held.get(block_id)
-        if block is not None:
-            place = (block.file_id, block.generation, block.offsets[line_n], block.lines[line_n])
-            yield RawLine(event_no, event_type, span_id, turn_index, step_n, *place)
-
-
-def file_source(connection: sqlite3.Connection, file_id: int) -> tuple[str, bytes | None]:
-    """Path and source of a file; neither where it is not known any more."""
-    query = "SELECT filepath, source FROM file_offsets WHERE file_id = ?"
-    row = connection.execute(query, (file_id,)).fetchone()
-    return ("", None) if row is None else (row[0], row[1])
-
-
-# -- search -------------------------------------------------------------------------------------------------------
-
-
-def search(connection: sqlite3.Connection, query: str, *, limit: int = 50) -> list[SearchHit]:
-    """Events whose text matches an FTS expression, newest first."""
-    numbers = [
-        row[0]
-        for row in connection.execute(
-            "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT ?", (query, limit)
-        )
-    ]
-    sessions: dict[int, Session] = {}
-    hits = []
-    by_number = dict(
-        connection.execute(
-            f"SELECT event_no, session_id FROM processed_events WHERE event_no IN ({','.join('?' * len(numbers))})",
-            numbers,
-        ).fetchall()
-    )
-    for line in raw_lines(connection, events=numbers):
-        number = by_number[line.event_no]
-        if number not in sessions:
-            row = connection.execute(f"SELECT {_SESSION_LIST} FROM sessions s WHERE s.id = ?", (number,)).fetchone()
-            if row is None:
-                continue
-            sessions[number] = _session(connection, row, 15)
-        hits.append(SearchHit(line.event_no, sessions[number], line))
-    return hits
