@@ -13,6 +13,7 @@ from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.contents import span_contents
 from agenttrace.store.sqlite.reading import SpanView, list_sessions, session_spans
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.spans import joined
 
 #: Every turn is a trace, as with us; and every session is one, so that a page shows all of its spans.
@@ -29,7 +30,7 @@ def exported(connection: sqlite3.Connection, whole: Iterable[str]) -> Iterator[J
     also = set(whole)
     for session in sorted(list_sessions(connection, limit=100_000), key=lambda session: session.session_id not in also):
         spans = session_spans(connection, session)
-        contents = span_contents(connection, session, spans)
+        contents = span_contents(SqliteStore.of(connection), session, spans)
         answers = _answers(spans, contents)
         rows = [_row(session, span, contents.get(span.span_id, ()), answers.get(span.span_id)) for span in spans]
         yield from rows

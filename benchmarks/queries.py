@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from agenttrace.record.search_index import match_expression
-from agenttrace.store.questions import UsageQuery
+from agenttrace.store.questions import EventLine, SearchQuery, UsageQuery
 from agenttrace.store.sqlite import reading
+from agenttrace.store.sqlite.store import SqliteStore
 from benchmarks import ours
 from benchmarks.claude_session import Source
 from benchmarks.text import rare_word
@@ -79,8 +79,11 @@ def measure(connection: sqlite3.Connection) -> list[Answer]:
     longest = max(reading.list_sessions(connection), key=lambda session: session.steps + session.tools)
     day = connection.execute("SELECT max(day) FROM usage_rollup").fetchone()[0]
 
-    def search(text: str) -> Callable[[], list[reading.SearchHit]]:
-        return lambda: reading.search(connection, match_expression(text), limit=50)
+    store = SqliteStore.of(connection)
+
+    def search(text: str) -> Callable[[], list[EventLine]]:
+        query = SearchQuery(text=text, limit=50)
+        return lambda: list(store.lines_by_number(store.search(query)))
 
     questions: dict[str, Callable[[], object]] = {
         "last 100 sessions": lambda: reading.list_sessions(connection, limit=100),

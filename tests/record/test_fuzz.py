@@ -37,6 +37,7 @@ from agenttrace.mcp.server import Desk
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.record.search_index import index_all
 from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.store import SqliteStore
 from export.rig import Shelf, World, target
 from faults.rig import check_sum
 from faults.store_rig import Rows, differences, rows
@@ -152,7 +153,7 @@ def _read_again(user: User, settings: Settings, whole: Rows) -> None:
 
 def _index(settings: Settings) -> None:
     with closing(connect(settings.home / "agenttrace.db")) as connection:
-        index_all(connection)
+        index_all(SqliteStore.of(connection))
         connection.execute("INSERT INTO search(search) VALUES ('integrity-check')")
 
 

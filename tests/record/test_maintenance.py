@@ -181,7 +181,7 @@ def test_words_of_pruned_sessions_leave_the_search_index(world: World) -> None:
     world.log("young", 1, word="giraffe")
     world.record()
     connection = world.connection()
-    search_index.index_all(connection)
+    search_index.index_all(SqliteStore.of(connection))
     connection.close()
     words = "SELECT count(*) FROM search WHERE search MATCH 'zebra'"
     world.run()
@@ -189,8 +189,8 @@ def test_words_of_pruned_sessions_leave_the_search_index(world: World) -> None:
     world.run(now=NOW + 8 * DAY)
     assert world.rows(words) == [(0,)]
     connection = world.connection()
-    assert search_index.index_all(connection) == 4
-    assert search_index.stale_since(connection) is None
+    assert search_index.index_all(SqliteStore.of(connection)) == 4
+    assert SqliteStore.of(connection).search_index.stale_since is None
     connection.close()
     assert world.rows("SELECT count(*) FROM search WHERE search MATCH 'giraffe'") == [(1,)]
 

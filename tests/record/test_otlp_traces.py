@@ -277,7 +277,7 @@ def test_moved_texts_are_found(tmp_path: Path) -> None:
     store = Store(tmp_path).recorded(line(2, parent=1, attributes=said))
     for _ in range(2):
         with connect(store.settings.home / "agenttrace.db") as connection:
-            index_all(connection)
+            index_all(SqliteStore.of(connection))
             query = (
                 "SELECT session_id FROM search JOIN processed_events ON event_no = search.rowid "
                 "WHERE search MATCH 'lighthouse'"

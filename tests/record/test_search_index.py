@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record import search_index
 from agenttrace.record.recorder import Recorder
-from agenttrace.record.search_index import match_expression, segmented
-from agenttrace.store.sqlite import reading
+from agenttrace.store.questions import SearchQuery
+from agenttrace.store.sqlite.search import match_expression, segmented
+from agenttrace.store.sqlite.store import SqliteStore
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -86,13 +87,13 @@ def test_indexing_goes_on_where_it_stopped(tmp_path: Path) -> None:
     ensure_home(settings)
     recorder = Recorder(settings, paths=[str(DATA / "claude-code-2.1.197")])
     recorder.run_once()
-    first = search_index.index_all(recorder.connection)
+    store, query = SqliteStore.of(recorder.connection), SearchQuery(text="SCENARIO parallel")
+    first = search_index.index_all(store)
     assert first == recorder.summary.recorded
-    assert search_index.index_all(recorder.connection) == 0
-    hits = reading.search(recorder.connection, match_expression("SCENARIO parallel"))
-    search_index.reset(recorder.connection)
-    assert reading.search(recorder.connection, match_expression("SCENARIO parallel")) == []
-    search_index.index_all(recorder.connection)
-    again = reading.search(recorder.connection, match_expression("SCENARIO parallel"))
-    assert [hit.event_no for hit in again] == [hit.event_no for hit in hits] != []
+    assert search_index.index_all(store) == 0
+    found = store.search(query)
+    store.search_index.reset()
+    assert store.search(query) == []
+    search_index.index_all(store)
+    assert store.search(query) == found != []
     recorder.close()

@@ -30,6 +30,7 @@ from agenttrace.serve.api.timeline import whole_timeline
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.pruning import prune
 from agenttrace.store.sqlite.reading import sessions_by_number
+from agenttrace.store.sqlite.store import SqliteStore
 
 from .test_api_sessions import compare_always
 from .trace_rig import Logs, Message, Stream, console, eventually, following, opened, parsed
@@ -92,7 +93,7 @@ async def true_spans(reader: TraceReader, index: SessionIndex, name: str) -> dic
 
     def question(connection: sqlite3.Connection) -> Timeline:
         (session,) = sessions_by_number(connection, [session_number("agenttrace", name)])
-        return whole_timeline(connection, session, index.prices)
+        return whole_timeline(SqliteStore.of(connection), session, index.prices)
 
     found = await reader.ask(question, empty=lambda: pytest.fail("there is no store"))
     return spans_of(msgspec.to_builtins(found))
@@ -429,7 +430,7 @@ def test_what_is_said_in_changed_spans_goes_with_them(logs: Logs, monkeypatch: p
             assert heard.texts.keys() == heard.spans.keys()
             asked = await made.reader.ask(
                 lambda connection: session_texts(made.reader).contents(
-                    connection,
+                    SqliteStore.of(connection),
                     sessions_by_number(connection, [session_number("agenttrace", "a")])[0],
                     [bytes.fromhex(span) for span in heard.spans],
                 ),

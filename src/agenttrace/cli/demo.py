@@ -105,21 +105,21 @@ def _apps(*, quiet: bool) -> Facts:
 
 def _watch(settings: Settings, stop: threading.Event, deadline: float, *, quiet: bool) -> None:
     """The live tail of the demo's store."""
-    from agenttrace.cli.tail import Printer, newest
-    from agenttrace.views.events import Listener
+    from agenttrace.cli.tail import Printer
+    from agenttrace.views.events import EventReader
 
-    with opening.reading(settings) as connection:
-        listener, printer = Listener(connection), Printer(as_json=False, everything=False)
-        last = newest(connection)
+    with opening.opened_store(settings) as store:
+        reader, printer = EventReader(store), Printer(as_json=False, everything=False)
+        last = store.last_event()
         while not stop.is_set() and time.monotonic() < deadline:
-            fresh = listener.after(last, None)
+            fresh = store.events_after(last)
             if not fresh:
                 stop.wait(0.1)
                 continue
             last = fresh[-1]
             if not quiet:
-                for heard in listener.hear(fresh):
-                    printer.show(heard)
+                for event in reader.read(fresh):
+                    printer.show(event)
 
 
 def _fields(settings: Settings, variables: dict[str, str] | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from agenttrace.views.plain import one_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from agenttrace.views.events import Heard
+    from agenttrace.views.events import RecordedEvent
 
 #: How each kind of text is marked, and its style.
 _MARKS = {
@@ -28,22 +28,22 @@ _LABELS = {"prompt": "user", "text": "says", "thinking": "thinks", "error": "err
 _LOOKED_AT = 2_000
 
 
-def event_line(heard: Heard) -> Text:
+def event_line(event: RecordedEvent) -> Text:
     """An event on one line of a terminal."""
     from rich.text import Text
 
-    said = heard.said
+    said = event.said
     at = "        " if said.event.at is None else figures.time_of_day(said.event.at)
     line = Text.assemble(
         (at, "dim"),
-        (f"  {one_line(heard.session.session_id.removeprefix('session_'))[:8]:<8}", "cyan"),
-        (f"  {heard.session.agent:<11}  ", "dim"),
+        (f"  {one_line(event.session.session_id.removeprefix('session_'))[:8]:<8}", "cyan"),
+        (f"  {event.session.agent:<11}  ", "dim"),
     )
     if not said.contents:
         return line.append(f"· {one_line(said.line.event_type, 60)}", style="dim")
     for index, content in enumerate(said.contents):
         mark, style = _MARKS.get(content.kind, ("·", ""))
-        label = _LABELS.get(content.kind) or heard.tools.get(content.call or "") or content.kind
+        label = _LABELS.get(content.kind) or event.tools.get(content.call or "") or content.kind
         text = one_line(content.text[:_LOOKED_AT])
         line.append(f"{'  ' if index else ''}{mark} ", style=style or "green")
         line.append(f"{one_line(label, 24)}  ", style="bold")

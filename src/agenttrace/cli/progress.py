@@ -57,13 +57,15 @@ class ImportProgress:
         """Fill the search index."""
         from agenttrace.record import search_index
         from agenttrace.record.contents import Interpreter
+        from agenttrace.store.sqlite.store import SqliteStore
 
-        interpreter = Interpreter(connection)
-        waiting = search_index.backlog(connection)
+        store = SqliteStore.of(connection)
+        interpreter = Interpreter(store)
+        waiting = store.search_index.backlog
         task = None
         if self._progress is not None and waiting:
             task = self._progress.add_task("Indexing", total=waiting, unit="events")
-        while not stop.is_set() and (count := search_index.index_portion(connection, interpreter)):
+        while not stop.is_set() and (count := search_index.index_portion(store, interpreter)):
             if self._progress is not None and task is not None:
                 self._progress.advance(task, count)
         if self._progress is not None and task is not None and not stop.is_set():

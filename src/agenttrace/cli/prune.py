@@ -85,7 +85,7 @@ def _ask(planned: Pruned, cutoff: float, logs: int) -> None:
 def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> tuple[Pruned, int]:
     from agenttrace.cli.search import bring_up_to_date
     from agenttrace.cli.stopping import stop_event
-    from agenttrace.record import maintenance, own_logs, search_index
+    from agenttrace.record import maintenance, own_logs
 
     with opening.writable_store(settings) as store, stop_event() as stop:
         removed = store.retention.prune(cutoff, stop=stop.is_set)
@@ -94,7 +94,7 @@ def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> t
             if stop.is_set():
                 break
         if removed.sessions:
-            search_index.reset(store.connection)
+            store.search_index.reset()
         if vacuum:
             _vacuum(store.connection)
     if removed.sessions:

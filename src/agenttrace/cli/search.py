@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import UsageError
+from agenttrace.cli.times import since_micros
 from agenttrace.views import figures, hits
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from agenttrace.config import Settings
-    from agenttrace.views.events import Heard
+    from agenttrace.store.questions import SearchQuery
+    from agenttrace.store.sqlite.store import SqliteStore
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -32,6 +35,8 @@ EPILOG = """
   agenttrace search 'migrat*'             words that begin so
 
   agenttrace search 重试                   Chinese, Japanese and Korean, too
+
+  agenttrace search timeout --agent codex --project shop --since 7d
 """
 
 _WAIT_SECONDS = 3.0
@@ -39,43 +44,76 @@ _WAIT_SECONDS = 3.0
 
 def search(
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="Words to find; all of them must occur.")],
+    session: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only in this session; the beginning of its id is enough.")
+    ] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent's.")] = None,
+    project: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only where the working directory contains this.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Written then or later: 7d, 24h, 2026-11-01, ISO time.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Written before then.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many hits at most.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find text in everything that was recorded, newest first."""
-    from agenttrace.record.search_index import match_expression
-    from agenttrace.views.events import Listener
+    from agenttrace.cli.sessions import find_one
+    from agenttrace.store.questions import SearchQuery
+    from agenttrace.store.search_terms import has_words
 
     wanted = " ".join(text)
-    expression = match_expression(wanted)
-    if not expression:
+    if not has_words(wanted):
         raise UsageError("there is nothing to search for", "Give at least one word.")
     settings = opening.settings()
+    zone = settings.usage.timezone
+    period = (since_micros(since, zone), since_micros(until, zone))
     bring_up_to_date(settings, quiet=as_json)
-    with opening.reading(settings) as connection:
-        numbers = hits.matching(connection, expression, limit)
-        heard = list(Listener(connection).hear(sorted(numbers)))[::-1]
-    terms = hits.terms_of(wanted)
+    with opening.opened_store(settings) as store:
+        query = SearchQuery(
+            text=wanted,
+            session=None if session is None else find_one(store, session).id,
+            agents=_agents(store, agent),
+            project_contains=project,
+            since=period[0],
+            until=period[1],
+            limit=limit,
+        )
+        page = hits.find(store, query, most_read=sys.maxsize)
+    _print(page, query, as_json=as_json)
+
+
+def _agents(store: SqliteStore, name: str | None) -> frozenset[str]:
+    """Programs with logs of their own are called what they call themselves."""
+    if name is not None and name not in store.agents():
+        name = opening.checked_agent(name)
+    return frozenset() if name is None else frozenset({name})
+
+
+def _print(page: hits.SearchPage, query: SearchQuery, *, as_json: bool) -> None:
     if as_json:
-        output.print_json([_fields(each, terms) for each in heard])
+        output.print_json([_fields(match) for match in page.matches])
         return
-    for each in heard:
-        _show(each, terms)
-    if not heard:
-        output.say(f"Nothing recorded contains {one_line(wanted)!r}.")
-    elif len(heard) == limit:
-        output.note(f"The newest {limit}; more with --limit.")
+    terms = hits.terms_of(query.text)
+    for match in page.matches:
+        _show(match, terms)
+    if not page.matches:
+        filters = (query.session, query.agents, query.project_contains, query.since, query.until)
+        elsewhere = " there; try fewer filters" if any(filters) else ""
+        output.say(f"Nothing recorded contains {one_line(query.text)!r}{elsewhere}.")
+    elif page.next is not None:
+        output.note(f"The newest {query.limit}; more with --limit.")
 
 
 def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
     """Index what waits; while a recorder runs that is its work, and we wait for it a little."""
     from agenttrace.cli.progress import ImportProgress
     from agenttrace.cli.stopping import stop_event
-    from agenttrace.record import search_index
     from agenttrace.record.lock import AlreadyRecordingError, RecorderLock
 
-    with opening.reading(settings) as connection:
-        if not search_index.backlog(connection):
+    with opening.opened_store(settings) as store:
+        if not store.search_index.backlog:
             return
         try:
             # The lock, because two that fill the index at once would enter events twice.
@@ -89,7 +127,7 @@ def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
             return
         except AlreadyRecordingError:
             deadline = time.monotonic() + _WAIT_SECONDS
-            while (left := search_index.backlog(connection)) and time.monotonic() < deadline:
+            while (left := store.search_index.backlog) and time.monotonic() < deadline:
                 time.sleep(0.1)
         if left:
             output.note(
@@ -97,34 +135,34 @@ def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
             )
 
 
-def _fields(heard: Heard, terms: re.Pattern[str]) -> dict[str, Any]:
+def _fields(match: hits.TextMatch) -> dict[str, Any]:
     from agenttrace.views.events import event_fields
 
-    content, place = hits.best(heard, terms)
-    fields = event_fields(heard)
+    event, content = match.event, match.content
+    fields = event_fields(event)
     del fields["contents"]
     return {
         **fields,
-        "title": title_of(heard.session) or None,
-        "project": heard.session.project,
+        "title": title_of(event.session) or None,
+        "project": event.session.project,
         "kind": None if content is None else content.kind,
-        "snippet": None if content is None else hits.snippet(content.text, place),
+        "snippet": None if content is None else hits.snippet(content.text, match.place),
     }
 
 
-def _show(heard: Heard, terms: re.Pattern[str]) -> None:
+def _show(match: hits.TextMatch, terms: re.Pattern[str]) -> None:
     from rich.text import Text
 
-    content, place = hits.best(heard, terms)
+    event, content = match.event, match.content
     head = Text.assemble(
-        (one_line(heard.session.session_id.removeprefix("session_"))[:8], "cyan"),
-        (f"  {heard.session.agent}  {figures.clock(heard.said.event.at)}  ", "dim"),
-        (f"{content.kind if content else heard.said.line.event_type}  ", "bold"),
-        (one_line(title_of(heard.session), 60), "dim"),
+        (one_line(event.session.session_id.removeprefix("session_"))[:8], "cyan"),
+        (f"  {event.session.agent}  {figures.clock(event.said.event.at)}  ", "dim"),
+        (f"{content.kind if content else event.said.line.event_type}  ", "bold"),
+        (one_line(title_of(event.session), 60), "dim"),
     )
     output.stdout().print(head, soft_wrap=True)
     if content is not None:
-        output.stdout().print(_highlighted(hits.snippet(content.text, place), terms), soft_wrap=True)
+        output.stdout().print(_highlighted(hits.snippet(content.text, match.place), terms), soft_wrap=True)
 
 
 def _highlighted(text: str, terms: re.Pattern[str]) -> Text:

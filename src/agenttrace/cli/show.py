@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from agenttrace.costing import Bill
     from agenttrace.model import Session, Usage
     from agenttrace.record.agents.contract import Content
-    from agenttrace.store.questions import Agreement
-    from agenttrace.store.sqlite.reading import SpanView
+    from agenttrace.store.questions import Agreement, SpanView
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -54,14 +53,13 @@ def show(
 ) -> None:
     """Show one session: turns, model calls and tools, with durations, tokens and errors."""
     from agenttrace.record.contents import span_contents
-    from agenttrace.store.sqlite.reading import session_spans
 
     settings = opening.settings()
     with opening.opened_store(settings) as store:
         found = find_one(store, session)
         bill = bills_of(store, settings, [found])[found.id]
-        spans = session_spans(store.connection, found)
-        contents = span_contents(store.connection, found, spans)
+        spans = store.spans(found)
+        contents = span_contents(store, found, spans)
         agreement = store.agreement(found.id)
     if as_json:
         _print_json(found, bill, agreement, spans, contents, full=full)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -15,11 +15,9 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from agenttrace.config import Settings
     from agenttrace.store.sqlite.store import SqliteStore
-    from agenttrace.views.events import Heard, Listener
+    from agenttrace.views.events import RecordedEvent
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -51,23 +49,24 @@ def tail(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, all events.")] = False,
 ) -> None:
     """Show what the agents do, live, one line an event."""
-    from agenttrace.views.events import Listener
+    from agenttrace.views.events import EventReader
 
     settings = opening.settings()
     output.show_warnings()
     with recorded(settings, wanted=follow, quiet=as_json) as stop, opening.opened_store(settings) as store:
-        number, connection = _number(store, session), store.connection
-        listener = Listener(connection)
+        number = _number(store, session)
+        reader = EventReader(store)
         printed = Printer(as_json=as_json, everything=everything or as_json)
-        numbers = printed.backlog(listener, number, lines)
-        last = newest(connection) if not numbers else max(numbers[-1], newest(connection))
+        numbers = store.newest_events(printed.looked_at(lines), number) if lines else []
+        printed.backlog(reader.read(numbers), lines)
+        last = max(numbers[-1] if numbers else 0, store.last_event())
         while follow and not stop.is_set():
-            fresh = listener.after(last, number)
+            fresh = store.events_after(last, number)
             if not fresh:
                 stop.wait(_POLL_SECONDS)
                 continue
-            for heard in listener.hear(fresh):
-                printed.show(heard)
+            for event in reader.read(fresh):
+                printed.show(event)
             last = fresh[-1]
 
 
@@ -77,11 +76,6 @@ def _number(store: SqliteStore, session: str | None) -> int | None:
     return None if session is None else find_one(store, session).id
 
 
-def newest(connection: sqlite3.Connection) -> int:
-    """The number of the latest event."""
-    return int(connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()[0])
-
-
 class Printer:
     """Prints events, for people or as JSON lines."""
 
@@ -89,26 +83,28 @@ class Printer:
         self._as_json = as_json
         self._everything = everything
 
-    def backlog(self, listener: Listener, session: int | None, count: int) -> list[int]:
-        """Print the latest events that are shown at all; their numbers come back."""
-        numbers = listener.newest(session, count if self._everything else count * 8) if count else []
-        heard = [each for each in listener.hear(numbers) if self._wanted(each)]
-        for each in heard[len(heard) - min(count, len(heard)) :]:
-            self.show(each)
-        return numbers
+    def looked_at(self, count: int) -> int:
+        """How many events are read to show so many."""
+        return count if self._everything else count * 8
 
-    def _wanted(self, heard: Heard) -> bool:
-        return self._everything or bool(heard.said.contents)
+    def backlog(self, events: Iterable[RecordedEvent], count: int) -> None:
+        """Print the latest of these events that are shown at all."""
+        wanted = [event for event in events if self._wanted(event)]
+        for event in wanted[len(wanted) - min(count, len(wanted)) :]:
+            self.show(event)
 
-    def show(self, heard: Heard) -> None:
+    def _wanted(self, event: RecordedEvent) -> bool:
+        return self._everything or bool(event.said.contents)
+
+    def show(self, event: RecordedEvent) -> None:
         """Print one event."""
         from agenttrace.cli.events import event_line
         from agenttrace.views.events import event_fields
 
         if self._as_json:
-            output.print_json(event_fields(heard), one_line=True)
-        elif self._wanted(heard):
-            output.put(event_line(heard))
+            output.print_json(event_fields(event), one_line=True)
+        elif self._wanted(event):
+            output.put(event_line(event))
             # Live also means live through a pipe.
             sys.stdout.flush()
 

@@ -26,6 +26,7 @@ from agenttrace.prices import cost_micros
 from agenttrace.redaction import redacted, redacted_session
 from agenttrace.store.sqlite.reading import sessions_by_number
 from agenttrace.store.sqlite.span_rows import SpanRow, some_rows
+from agenttrace.store.sqlite.store import SqliteStore
 
 #: Spans whose texts are read together.
 _PORTION = 50
@@ -60,7 +61,7 @@ class Said(Protocol):
 
 
 #: What was said in some spans of a session.
-Texts = Callable[[sqlite3.Connection, Session, Sequence[bytes]], Mapping[bytes, Sequence[Said]]]
+Texts = Callable[[SqliteStore, Session, Sequence[bytes]], Mapping[bytes, Sequence[Said]]]
 
 
 class Ready(NamedTuple):
@@ -148,7 +149,7 @@ class Assembly:
         switches = self._destination
         if {switches.prompts, switches.tool_inputs, switches.tool_outputs} == {"off"}:
             return {}
-        return self._texts(self._connection, session, wanted)
+        return self._texts(SqliteStore.of(self._connection), session, wanted)
 
     def _switch(self, kind: str, in_tool: bool) -> Content:
         if kind == "arguments":

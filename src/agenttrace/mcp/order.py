@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.model import Session
-from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, Subagents, over_at, stored_rows
+from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views.transcript import depth_first
+
+if TYPE_CHECKING:
+    from agenttrace.store.sqlite.store import SqliteStore
 
 
 class Entry(NamedTuple):
@@ -43,7 +45,7 @@ class Order:
             kind, stream, index, status, _ = known[span_id]
             while open_turns and open_turns[-1].depth >= depth:
                 self.entries.append(open_turns.pop())
-            if kind == "turn" and depth == 0 and stream == MAIN:
+            if kind == "turn" and depth == 0 and stream == MAIN_STREAM:
                 self.turns.append(Turn(span_id, index + 1, 0, 0))
             entry = Entry(span_id, depth, False, len(self.turns) - 1)
             self.entries.append(entry)
@@ -66,16 +68,12 @@ class Orders:
     def __init__(self) -> None:
         self._last: tuple[tuple[object, ...], Order] | None = None
 
-    def of(self, connection: sqlite3.Connection, session: Session) -> Order:
+    def of(self, store: SqliteStore, session: Session) -> Order:
         """The order of a session as of now."""
-        spans = connection.execute(
-            "SELECT count(*), max(span_no), max(changed) FROM spans WHERE session_id = ?", (session.id,)
-        ).fetchone()
-        key = (session.id, session.events, session.last_at, session.state, spans)
+        key = (session.id, session.events, session.last_at, session.state, store.spans_revision(session.id))
         last = self._last
         if last is not None and last[0] == key:
             return last[1]
-        subagents = Subagents(connection, session.id, over_at(session))
-        order = Order(map(subagents.joined, stored_rows(connection, session.id, attributes=False)))
+        order = Order(store.span_rows(session))
         self._last = (key, order)
         return order

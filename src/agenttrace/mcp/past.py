@@ -1,23 +1,20 @@
-"""The store as tools see it: every question is one look at it, in a thread, read-only, and can be called off.
+"""The store as tools see it: each question is answered in a thread, read-only, and can be cancelled.
 
-A connection is opened for each look. So it does not matter whether the store appears, is upgraded or is made anew
-while the server runs; and a server that nobody asks holds nothing open.
+The store is opened for each question. So it does not matter whether the store appears, is upgraded or is made anew
+while the server runs; and a server without questions holds nothing open.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from functools import cached_property
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 import msgspec
-import zstandard
 
 from agenttrace.config import Settings, load_settings
 from agenttrace.costing import Cashier
@@ -25,8 +22,7 @@ from agenttrace.mcp.order import Orders
 from agenttrace.mcp.shown import Shown
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.redaction import redacted
-from agenttrace.store.errors import CorruptStoreError
-from agenttrace.store.sqlite.database import connect
+from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.money import cashier
 from agenttrace.views.places import store_path
@@ -36,17 +32,15 @@ T = TypeVar("T")
 
 #: Clients give up on a tool after a minute.
 _SECONDS = 30.0
-#: Looks at a time; the others wait.
+#: Questions at a time; the others wait.
 _AT_ONCE = 4
-#: After so many steps SQLite asks whether to go on.
-_STEPS = 20_000
 _BLOCK_BYTES = 16 << 20
-_RUBBISH = (zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError)
+_RUBBISH = (msgspec.DecodeError, UnicodeDecodeError)
 _TOO_LONG = (f"this takes longer than {_SECONDS:.0f} s", "Ask for less: one agent, one project, a shorter time.")
 
 
 class Machine:
-    """What stays the same from look to look: settings, prices, how texts are shown, what was read lately."""
+    """What stays the same from question to question: settings, prices, how texts are shown, what was read lately."""
 
     def __init__(self, settings: Settings) -> None:
         # The patterns of all secrets take longer to make than the client takes to say hello.
@@ -63,21 +57,23 @@ class Machine:
         return cashier(self.settings)
 
 
-class Look:
-    """One look at the store."""
+class ToolContext:
+    """What a tool answers one question with: the store at one moment, and what stays from question to question."""
 
-    def __init__(self, connection: sqlite3.Connection, machine: Machine) -> None:
-        self.connection = connection
-        self.store = SqliteStore(
-            connection, store_path(machine.settings), stale_minutes=machine.settings.record.stale_minutes
-        )
-        self.machine = machine
+    def __init__(self, store: SqliteStore, machine: Machine) -> None:
+        self.store, self.machine = store, machine
+        #: For tools that still ask the engine itself.
+        self.connection = store.connection
         self.settings, self.shown, self.texts = machine.settings, machine.shown, machine.texts
 
     @property
     def prices(self) -> Cashier:
         """What tokens cost."""
         return self.machine.prices
+
+
+#: The name that tools of other modules still use.
+Look = ToolContext
 
 
 class Past:
@@ -87,8 +83,8 @@ class Past:
         self._machine: Machine | None = None
         self._limiter: anyio.CapacityLimiter | None = None
 
-    async def ask(self, question: Callable[[Look], T]) -> T:
-        """What the question finds; when the caller is cancelled, so is the look."""
+    async def ask(self, question: Callable[[ToolContext], T]) -> T:
+        """What the question finds; when the caller is cancelled, so is the question."""
         self._limiter = self._limiter or anyio.CapacityLimiter(_AT_ONCE)
         over = threading.Event()
         try:
@@ -98,26 +94,28 @@ class Past:
         finally:
             over.set()
 
-    def asked(self, question: Callable[[Look], T], over: threading.Event) -> T:
+    def asked(self, question: Callable[[ToolContext], T], over: threading.Event) -> T:
         """The same in this thread."""
+        try:
+            return self._answered(question, over)
+        except QueryInterruptedError:
+            raise TroubleError(*_TOO_LONG, misused=True) from None
+
+    def _answered(self, question: Callable[[ToolContext], T], over: threading.Event) -> T:
         machine = self._known()
-        with closing(connect(store_path(machine.settings), read_only=True)) as connection:
-            end = time.monotonic() + _SECONDS
-            connection.set_progress_handler(lambda: over.is_set() or time.monotonic() > end, _STEPS)
-            # One transaction, so that what several queries find belongs together.
-            connection.execute("BEGIN")
+        end = time.monotonic() + _SECONDS
+        settings = machine.settings
+        with (
+            SqliteStore.open(store_path(settings), stale_minutes=settings.record.stale_minutes) as store,
+            store.interrupted_when(lambda: over.is_set() or time.monotonic() > end),
+            store.snapshot(),
+        ):
             try:
                 # Here everything leaves: whatever a tool has forgotten to mask is masked now.
-                return redacted(question(Look(connection, machine)), machine.shown.leaving)
+                return redacted(question(ToolContext(store, machine)), machine.shown.leaving)
             except TroubleError as error:
                 told = (machine.shown.leaving(text) for text in (error.problem, error.fix))
                 raise TroubleError(*told, misused=error.misused) from None
-            except sqlite3.OperationalError as error:
-                if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-                    raise TroubleError(*_TOO_LONG, misused=True) from None
-                if "decode" in str(error):
-                    raise CorruptStoreError(f"what was recorded cannot be read ({error})") from error
-                raise
             except _RUBBISH as error:
                 # SQLite vouches for its tables, not for what is in them.
                 raise CorruptStoreError(f"what was recorded cannot be read ({error})") from error

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from agenttrace.mcp.past import Look
+from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.sessions import Asked as AskedSessions
 from agenttrace.mcp.sessions import SessionLine, listed
-from agenttrace.mcp.transcript import Asked as AskedTranscript
-from agenttrace.mcp.transcript import read
+from agenttrace.mcp.transcript import TranscriptArguments, read
 from agenttrace.views.trouble import TroubleError
 
 PREFIX = "agenttrace://session/"
@@ -18,7 +17,7 @@ _LISTED = 30
 _CHARS = 50_000
 
 
-def latest(look: Look) -> list[SessionLine]:
+def latest(look: ToolContext) -> list[SessionLine]:
     """The sessions that a client lists."""
     return listed(look, AskedSessions(limit=_LISTED)).sessions
 
@@ -28,9 +27,9 @@ def address(session: str) -> str:
     return PREFIX + quote(session, safe="")
 
 
-def text_of(look: Look, uri: str) -> str:
+def text_of(look: ToolContext, uri: str) -> str:
     """The beginning of a session's transcript, and how to read on."""
     name = unquote(uri.removeprefix(PREFIX), errors="replace")
     if not uri.startswith(PREFIX) or not name:
         raise TroubleError("there is no such resource", f"Sessions have addresses such as {TEMPLATE}.", misused=True)
-    return "".join(read(look, AskedTranscript(session=name, max_chars=_CHARS)))
+    return "".join(read(look, TranscriptArguments(session=name, max_chars=_CHARS)))

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 
 from agenttrace.mcp.cursors import Natural, from_cursor, to_cursor
-from agenttrace.mcp.naming import agent_named, like, moment_of, name_of, session_named, short_time
-from agenttrace.mcp.past import Look
+from agenttrace.mcp.naming import agent_named, moment_of, name_of, session_named, short_time
+from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.tool import (
     DATA_NOTE,
     MOST_NAME,
@@ -23,33 +23,20 @@ from agenttrace.mcp.tool import (
     Until,
     most,
 )
-from agenttrace.record.search_index import backlog, match_expression
-from agenttrace.views.events import Heard, Listener
-from agenttrace.views.hits import best, snippet, span_of, terms_of
+from agenttrace.store.questions import SearchQuery
+from agenttrace.store.search_terms import has_words
+from agenttrace.views.hits import TextMatch, find, snippet, terms_of
 from agenttrace.views.sessions import title_of
 from agenttrace.views.trouble import TroubleError
 
 MOST = 50
 _AROUND = 150
 _NAME_CHARS = 200
-#: Events are looked at in portions, and no more of them than this for one answer.
-_PORTION = 200
-_MOST_LOOKED_AT = 2_000
-_LAST = 2**63 - 1
 _GO_ON = "Nothing so far, but not everything was looked at: go on with next_cursor."
 _TITLE_CHARS = 100
 
-_MATCHING = """
-SELECT search.rowid
-FROM search JOIN processed_events e ON e.event_no = search.rowid JOIN sessions s ON s.id = e.session_id
-WHERE search MATCH :expression AND search.rowid BETWEEN :first AND :last AND e.block_id IS NOT NULL{where}
-ORDER BY search.rowid DESC LIMIT :limit
-"""
-#: The events of a session lie together: looking at no others makes a search in one session quick.
-_RANGE = "SELECT coalesce(min(event_no), 0), coalesce(max(event_no), -1) FROM processed_events WHERE session_id = ?"
 
-
-class Asked(Arguments, frozen=True, kw_only=True):
+class SearchArguments(Arguments, frozen=True, kw_only=True):
     """What is looked for, and where."""
 
     query: Annotated[
@@ -98,83 +85,34 @@ class HitList(Answer):
     not_indexed: int = 0
 
 
-class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The search as the store understands it."""
-
-    where: str
-    values: dict[str, str | int]
-    since: int | None
-    until: int | None
-
-    def fits(self, heard: Heard) -> bool:
-        """Whether the event was written in the time that is asked for."""
-        at = heard.said.event.at
-        if at is None:
-            return self.since is None and self.until is None
-        return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
-
-
-def found(look: Look, asked: Asked) -> HitList:
+def found(look: ToolContext, asked: SearchArguments) -> HitList:
     """One page of hits."""
-    wanted, terms = _wanted(look, asked), terms_of(asked.query)
-    before = _LAST if asked.cursor is None else from_cursor(asked.cursor, tuple[Natural])[0]
-    limit = min(asked.limit, MOST)
-    hits: list[Hit] = []
-    for _ in range(_MOST_LOOKED_AT // _PORTION):
-        numbers = _numbers(look, wanted, before)
-        for heard in reversed(list(Listener(look.connection).hear(sorted(numbers)))):
-            if len(hits) == limit:
-                return _answer(look, hits, before)
-            before = heard.said.line.event_no
-            if wanted.fits(heard):
-                hits.append(_hit(look, heard, terms))
-        if len(numbers) < _PORTION:
-            return _answer(look, hits, None)
-        before = numbers[-1]
-    return _answer(look, hits, before)
+    if not has_words(asked.query):
+        raise TroubleError("there is no word to search for", 'Give words, "a phrase", or a beginning: migrat*.')
+    agent = agent_named(look, asked.agent)
+    query = SearchQuery(
+        text=asked.query,
+        session=None if asked.session is None else session_named(look, asked.session).id,
+        agents=frozenset() if agent is None else frozenset({agent}),
+        project_contains=asked.project,
+        since=moment_of(look, asked.since),
+        until=moment_of(look, asked.until),
+        before=None if asked.cursor is None else from_cursor(asked.cursor, tuple[Natural])[0],
+        limit=min(asked.limit, MOST),
+    )
+    page, terms = find(look.store, query), terms_of(asked.query)
+    return _answer(look, [_shown(look, hit, terms) for hit in page.matches], page.next)
 
 
-def _answer(look: Look, hits: list[Hit], before: int | None) -> HitList:
+def _answer(look: ToolContext, hits: list[Hit], before: int | None) -> HitList:
     following = None if before is None else to_cursor(before)
     note = DATA_NOTE if hits or following is None else f"{DATA_NOTE} {_GO_ON}"
-    return HitList(note=note, hits=hits, next_cursor=following, not_indexed=backlog(look.connection))
+    return HitList(note=note, hits=hits, next_cursor=following, not_indexed=look.store.search_index.backlog)
 
 
-def _wanted(look: Look, asked: Asked) -> _Wanted:
-    expression = match_expression(asked.query)
-    if not expression:
-        raise TroubleError("there is no word to search for", 'Give words, "a phrase", or a beginning: migrat*.')
-    values: dict[str, str | int] = {"expression": expression, "first": 0, "highest": _LAST}
-    where = ""
-    if asked.session is not None:
-        values["session"] = session_named(look, asked.session).id
-        values["first"], values["highest"] = look.connection.execute(_RANGE, (values["session"],)).fetchone()
-        where += " AND e.session_id = :session"
-    if (agent := agent_named(look, asked.agent)) is not None:
-        values["agent"] = agent
-        where += " AND s.agent = :agent"
-    if asked.project is not None:
-        values["project"] = like(asked.project)
-        where += " AND s.project LIKE :project ESCAPE '\\'"
-    # When the event itself was written stands in its line, which is read later.
-    since, until = moment_of(look, asked.since), moment_of(look, asked.until)
-    for name, moment, test in (("since", since, "s.last_at >= :since"), ("until", until, "s.started_at < :until")):
-        if moment is not None:
-            values[name] = moment
-            where += f" AND {test}"
-    return _Wanted(where=where, values=values, since=since, until=until)
-
-
-def _numbers(look: Look, wanted: _Wanted, before: int) -> list[int]:
-    last = min(before - 1, int(wanted.values["highest"]))
-    values = {**wanted.values, "last": last, "limit": _PORTION}
-    return [row[0] for row in look.connection.execute(_MATCHING.format(where=wanted.where), values)]
-
-
-def _hit(look: Look, heard: Heard, terms: re.Pattern[str]) -> Hit:
-    content, place = best(heard, terms)
-    span_id, span = span_of(look.connection, heard, content)
-    session = heard.session
+def _shown(look: ToolContext, hit: TextMatch, terms: re.Pattern[str]) -> Hit:
+    event, content = hit.event, hit.content
+    session = event.session
 
     def line(text: str | None, chars: int = _NAME_CHARS) -> str | None:
         return look.shown.line(text, chars) or None
@@ -182,17 +120,17 @@ def _hit(look: Look, heard: Heard, terms: re.Pattern[str]) -> Hit:
     return Hit(
         session=name_of(look, session),
         agent=line(session.agent) or "",
-        span=None if span_id is None else span_id.hex(),
-        where=line(span),
-        kind=(line(heard.said.line.event_type) or "") if content is None else content.kind,
-        at=short_time(heard.said.event.at),
-        snippet="" if content is None else _snippet(look, content.text, place, terms),
+        span=None if hit.span_id is None else hit.span_id.hex(),
+        where=line(hit.span),
+        kind=(line(event.said.line.event_type) or "") if content is None else content.kind,
+        at=short_time(event.said.event.at),
+        snippet="" if content is None else _snippet(look, content.text, hit.place, terms),
         title=line(title_of(session), _TITLE_CHARS),
         project=line(session.project),
     )
 
 
-def _snippet(look: Look, text: str, place: int, terms: re.Pattern[str]) -> str:
+def _snippet(look: ToolContext, text: str, place: int, terms: re.Pattern[str]) -> str:
     shown, near = look.shown.around(text, place)
     match = terms.search(shown)
     return snippet(shown, near if match is None else match.start(), _AROUND)
@@ -206,7 +144,7 @@ TOOL = Tool(
         "and results, of all agents on this machine, the latest recorded first. Each hit names its session and span "
         "and shows the text around the match; read_span gives the whole text, read_session what happened around it."
     ),
-    arguments=Asked,
+    arguments=SearchArguments,
     answer=HitList,
     ask=found,
 )

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from agenttrace.config import SettingsError
 from agenttrace.mcp import errors, resources, search, sessions, span, status, transcript, usage
-from agenttrace.mcp.past import Look, Past
+from agenttrace.mcp.past import Past, ToolContext
 from agenttrace.mcp.tool import Answer, Tool, input_schema, output_schema
 from agenttrace.views.trouble import TroubleError, file_problem, store_trouble
 
@@ -105,7 +105,7 @@ class Desk:
         content = types.TextResourceContents(uri=uri, text=text, mime_type=resources.MEDIA_TYPE)
         return types.ReadResourceResult(contents=[content])
 
-    async def _answered(self, question: Callable[[Look], T]) -> T:
+    async def _answered(self, question: Callable[[ToolContext], T]) -> T:
         try:
             return await self._past.ask(question)
         except Exception as error:

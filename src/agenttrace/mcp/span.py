@@ -10,13 +10,13 @@ from agenttrace.costing import cost_of
 from agenttrace.mcp.cursors import Natural, from_cursor, to_cursor
 from agenttrace.mcp.naming import name_of, quoted, session_named, short_time
 from agenttrace.mcp.pages import USUAL_CHARS, Page, Passage
-from agenttrace.mcp.past import Look
+from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.telling import KINDS
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, Cursor, SessionName, Tool
 from agenttrace.mcp.transcript import MaxChars
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
-from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, Subagents, over_at, some_rows
+from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views import figures
 from agenttrace.views.markdown import label_of
 from agenttrace.views.times import MICROS
@@ -30,7 +30,7 @@ _KNOWN = ("tool", "prompt")
 _attributes = msgspec.json.Decoder(dict[str, Any])
 
 
-class Asked(Arguments, frozen=True, kw_only=True):
+class SpanArguments(Arguments, frozen=True, kw_only=True):
     """Which span."""
 
     session: SessionName
@@ -45,24 +45,23 @@ class Asked(Arguments, frozen=True, kw_only=True):
     cursor: Cursor = None
 
 
-def read(look: Look, asked: Asked) -> list[str]:
+def read(look: ToolContext, asked: SpanArguments) -> list[str]:
     """What the span is, and a page of what was said in it."""
     session = session_named(look, asked.session)
     span_id = bytes.fromhex(asked.span)
-    subagents = Subagents(look.connection, session.id, over_at(session))
-    row = some_rows(look.connection, session.id, [span_id], subagents, attributes=True).get(span_id)
+    row = look.store.spans_by_id(session, [span_id]).get(span_id)
     if row is None:
         raise TroubleError(
             f"session {name_of(look, session)} has no span {asked.span}", "read_session shows its spans."
         )
-    contents = look.texts.contents(look.connection, session, [span_id]).get(span_id, [])
+    contents = look.texts.contents(look.store, session, [span_id]).get(span_id, [])
     page = Page(asked.max_chars)
     following = _fill(look, contents, asked.cursor, page)
     text = page.text or "\nNothing was said in it, or nothing that was recorded.\n"
     return [_head(look, session, row), text, _foot(look, session, asked.span, following)]
 
 
-def _fill(look: Look, contents: list[Content], cursor: str | None, page: Page) -> str | None:
+def _fill(look: ToolContext, contents: list[Content], cursor: str | None, page: Page) -> str | None:
     first, offset = (0, 0) if cursor is None else from_cursor(cursor, tuple[Natural, Natural])
     for number, content in enumerate(contents[first:], first):
         kind = "arguments" if content.kind == "arguments_part" else content.kind
@@ -73,21 +72,21 @@ def _fill(look: Look, contents: list[Content], cursor: str | None, page: Page) -
     return None
 
 
-def _head(look: Look, session: Session, row: SpanRow) -> str:
+def _head(look: ToolContext, session: Session, row: SpanRow) -> str:
     title = look.shown.line(row.name, _VALUE_CHARS)
     facts = {name: look.shown.line(text, _VALUE_CHARS) for name, text in _facts(look, session, row).items()}
     rows = "".join(f"- {name}: {text}\n" for name, text in facts.items() if text)
     return f"# {title}\n\n{rows}\n{DATA_NOTE}\n"
 
 
-def _facts(look: Look, session: Session, row: SpanRow) -> dict[str, str]:
+def _facts(look: ToolContext, session: Session, row: SpanRow) -> dict[str, str]:
     cost, currency = cost_of(row, look.prices)
     attributes = _attributes.decode(row.attributes) if row.attributes else {}
     others = {name: str(value) for name, value in attributes.items() if name not in _KNOWN}
     return {
         "Session": name_of(look, session),
         "Turn": str(row.turn_index + 1),
-        "Subagent": "" if row.stream == MAIN else row.stream,
+        "Subagent": "" if row.stream == MAIN_STREAM else row.stream,
         "Kind": KINDS.get(row.kind, row.kind),
         "Status": row.status,
         "Start": short_time(row.start) or "",
@@ -109,7 +108,7 @@ def _tokens(row: SpanRow) -> str:
     return f"{all_input:,} in, of them {usage.cache_read_tokens:,} cached; {usage.output_tokens:,} out{elsewhere}"
 
 
-def _foot(look: Look, session: Session, span: str, following: str | None) -> str:
+def _foot(look: ToolContext, session: Session, span: str, following: str | None) -> str:
     if following is None:
         return "\nEnd.\n"
     call = f'read_span(session={quoted(look, session)}, span="{span}", cursor="{following}")'
@@ -124,7 +123,7 @@ TOOL = Tool(
         "with its answer and thinking, or a turn with its prompt. Use it where read_session, search or errors showed "
         "a text cut short. Long texts come in pages; each page ends with the call that gives the next one."
     ),
-    arguments=Asked,
+    arguments=SpanArguments,
     answer=None,
     ask=read,
 )

@@ -8,7 +8,6 @@ from agenttrace.mcp.naming import short_time
 from agenttrace.mcp.past import Look
 from agenttrace.mcp.tool import Answer, Arguments, Tool
 from agenttrace.record.lock import owner
-from agenttrace.record.search_index import backlog
 from agenttrace.views.places import store_path
 from agenttrace.views.status import database_bytes
 
@@ -58,7 +57,7 @@ def told(look: Look, asked: Asked) -> Status:
         recording=owner(look.settings.home) is not None,
         agents=_parts(look, _AGENTS, ()),
         projects=_parts(look, _PROJECTS, (_MOST_PROJECTS,)),
-        not_indexed=backlog(look.connection),
+        not_indexed=look.store.search_index.backlog,
         store_bytes=database_bytes(store_path(look.settings)),
         version=version("agenttrace"),
     )

@@ -11,7 +11,7 @@ from agenttrace.mcp.order import Turn
 from agenttrace.mcp.pages import Passage
 from agenttrace.mcp.shown import Shown
 from agenttrace.record.agents.contract import Content
-from agenttrace.store.sqlite.span_rows import MAIN
+from agenttrace.store.questions import MAIN_STREAM
 from agenttrace.views import figures
 from agenttrace.views.markdown import DEEPEST_HEADING, label_of
 from agenttrace.views.transcript import Told
@@ -70,7 +70,7 @@ def last_passages(told: Told, manner: Manner, shown: Shown) -> Iterator[Passage]
 def _is_worth_a_line(told: Told) -> bool:
     """A model call that failed, or whose answer is not that of the turn it stands in: agents may work in a turn."""
     row = told.row
-    return row.status in ("error", "cancelled") or (row.stream == MAIN and told.depth > 1)
+    return row.status in ("error", "cancelled") or (row.stream == MAIN_STREAM and told.depth > 1)
 
 
 def _title(told: Told, shown: Shown) -> str:
@@ -91,7 +91,7 @@ def _name(told: Told) -> list[str]:
 def _texts(told: Told, contents: list[Content], manner: Manner, shown: Shown) -> Iterator[Passage]:
     # Answers stand below whatever happened before them: whose they are must not depend on what that was.
     row = told.row
-    named = row.kind in WORK or row.stream == MAIN
+    named = row.kind in WORK or row.stream == MAIN_STREAM
     whose = "" if named else f" of subagent {shown.line(row.stream, _LINE_CHARS)}"
     for content in contents:
         # Parts of arguments were joined to arguments before.

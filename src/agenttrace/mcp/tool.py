@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from agenttrace.mcp.past import Look
+from agenttrace.mcp.past import ToolContext
 from agenttrace.views.trouble import TroubleError
 
 #: Said with every answer that quotes logs.
@@ -34,7 +34,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     arguments: type[Arguments]
     #: What it answers: an ``Answer``, or Markdown in blocks.
     answer: type[Answer] | None
-    ask: Callable[[Look, Any], Answer | list[str]]
+    ask: Callable[[ToolContext, Any], Answer | list[str]]
 
     def parsed(self, given: Mapping[str, Any]) -> Arguments:
         """The arguments that a model gave; what is wrong with them is told in words it can act on."""

@@ -12,12 +12,10 @@ from agenttrace.mcp.cursors import Hex, Int64, Natural, from_cursor, to_cursor
 from agenttrace.mcp.naming import quoted, session_named
 from agenttrace.mcp.order import Entry, Order, Turn
 from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, USUAL_CHARS, Page, Passage
-from agenttrace.mcp.past import Look
+from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.telling import Detail, Manner, last_passages, passages, turn_line
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, SessionName, Tool, most
 from agenttrace.model import Session
-from agenttrace.store.sqlite.reading import usage_by_session
-from agenttrace.store.sqlite.span_rows import Subagents, over_at, some_rows
 from agenttrace.views.transcript import Told, facts_of, heading_of
 from agenttrace.views.trouble import TroubleError
 
@@ -32,7 +30,7 @@ MaxChars = Annotated[int, most(MOST_CHARS, f"How long the page may be, in charac
 TurnNumber = Annotated[int, msgspec.Meta(description="A turn's number; -1 is the last turn, -2 the one before.")] | None
 
 
-class Asked(Arguments, frozen=True, kw_only=True):
+class TranscriptArguments(Arguments, frozen=True, kw_only=True):
     """Which part of a session, and how much of it."""
 
     session: SessionName
@@ -76,10 +74,10 @@ class Place(NamedTuple):
         return self._replace(span_id=entry.span_id.hex(), ends=int(entry.ends), passage=passage, offset=offset)
 
 
-def read(look: Look, asked: Asked) -> list[str]:
+def read(look: ToolContext, asked: TranscriptArguments) -> list[str]:
     """A page, between what there is to know first and where the next one begins."""
     session = session_named(look, asked.session)
-    order = look.machine.orders.of(look.connection, session)
+    order = look.machine.orders.of(look.store, session)
     place = _first(order, asked) if asked.cursor is None else from_cursor(asked.cursor, Place)
     page = Page(asked.max_chars)
     following = None if place is None else _fill(look, session, order, place, page)
@@ -87,7 +85,7 @@ def read(look: Look, asked: Asked) -> list[str]:
     return [_head(look, session, whole=asked.cursor is None), text, _foot(look, session, order, following)]
 
 
-def _first(order: Order, asked: Asked) -> Place | None:
+def _first(order: Order, asked: TranscriptArguments) -> Place | None:
     """Where reading begins; ``None`` where there is nothing to read."""
     first = _BEFORE_ALL if asked.first_turn is None else _turn_place(order.turns, asked.first_turn)
     last = _TO_THE_END if asked.last_turn is None else _turn_place(order.turns, asked.last_turn, end=True)
@@ -115,7 +113,7 @@ def _entries(order: Order, detail: Detail) -> list[Entry]:
     return order.outline if detail == "outline" else order.entries
 
 
-def _fill(look: Look, session: Session, order: Order, place: Place, page: Page) -> Place | None:
+def _fill(look: ToolContext, session: Session, order: Order, place: Place, page: Page) -> Place | None:
     """Fill the page: where the next one begins, ``None`` where this is the last."""
     entries = _entries(order, place.detail)
     skipped, offset = place.passage, place.offset
@@ -139,7 +137,7 @@ def _index(entries: Sequence[Entry], place: Place) -> int:
     raise TroubleError("the session has no such place any more", "Begin without a cursor.", misused=True)
 
 
-def _passages(look: Look, order: Order, entry: Entry, told: Told, place: Place) -> Iterator[Passage]:
+def _passages(look: ToolContext, order: Order, entry: Entry, told: Told, place: Place) -> Iterator[Passage]:
     manner = Manner(place.detail, bool(place.thinking))
     if place.detail == "outline":
         return iter([turn_line(told, order.turns[entry.turn], look.shown)])
@@ -147,15 +145,15 @@ def _passages(look: Look, order: Order, entry: Entry, told: Told, place: Place) 
 
 
 def _walk(
-    look: Look, session: Session, entries: Sequence[Entry], start: int, last: int
+    look: ToolContext, session: Session, entries: Sequence[Entry], start: int, last: int
 ) -> Iterator[tuple[Entry, Told]]:
     """The entries from a place to a turn, each with what it is about."""
-    subagents = Subagents(look.connection, session.id, over_at(session))
+    subagents = look.store.subagents(session)
     for begin in range(start, len(entries), _PORTION):
         part = entries[begin : begin + _PORTION]
         wanted = list({entry.span_id for entry in part})
-        rows = some_rows(look.connection, session.id, wanted, subagents, attributes=True)
-        contents = look.texts.contents(look.connection, session, wanted)
+        rows = look.store.spans_by_id(session, wanted, subagents=subagents)
+        contents = look.texts.contents(look.store, session, wanted)
         for entry in part:
             if last != _TO_THE_END and entry.turn > last:
                 return
@@ -164,18 +162,18 @@ def _walk(
                 yield entry, Told(row, entry.depth, contents.get(entry.span_id, ()), *cost_of(row, look.prices))
 
 
-def _head(look: Look, session: Session, *, whole: bool) -> str:
+def _head(look: ToolContext, session: Session, *, whole: bool) -> str:
     """What a reader wants to know first; of a further page only what it is a page of."""
     title = look.shown.line(heading_of(session), _FACT_CHARS)
     if not whole:
         return f"# {title} (continued)\n\n{DATA_NOTE}\n"
-    bill = look.prices.bill(usage_by_session(look.connection, [session.id]).get(session.id, ()))
+    bill = look.prices.bill(look.store.usage_by_session([session.id]).get(session.id, ()))
     facts = facts_of(session, bill) | {"State": session.state}
     rows = "".join(f"- {name}: {look.shown.line(text, _FACT_CHARS)}\n" for name, text in facts.items())
     return f"# {title}\n\n{rows}\n{DATA_NOTE}\n"
 
 
-def _foot(look: Look, session: Session, order: Order, following: Place | None) -> str:
+def _foot(look: ToolContext, session: Session, order: Order, following: Place | None) -> str:
     """Where it goes on."""
     if following is None:
         return "\nEnd: the session is still at work.\n" if session.state == "working" else "\nEnd.\n"
@@ -195,7 +193,7 @@ TOOL = Tool(
         'detail="outline" for a long session, then read the turns you need (first_turn, last_turn; first_turn=-1 is '
         "the last turn). Each tool call is shown with its span: read_span gives its whole text."
     ),
-    arguments=Asked,
+    arguments=TranscriptArguments,
     answer=None,
     ask=read,
 )

@@ -1,4 +1,4 @@
-"""What was said: the full texts of a session, taken from its raw lines when somebody looks.
+"""What was said: the full texts of a session, taken from its raw lines when they are asked for.
 
 Spans hold no bodies; storing every argument and result a second time would double the database. One pass over the
 session's compressed lines brings them back, each to the span it belongs to.
@@ -7,9 +7,8 @@ session's compressed lines brings them back, each to the span it belongs to.
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +17,10 @@ from agenttrace.model import Event, Session
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.agents.contract import Agent, Content, Source, TellsAttributes
 from agenttrace.record.bad_lines import is_a_lines_fault
-from agenttrace.store.sqlite.reading import RawLine, SpanView, file_source, line_of_event, raw_lines
+from agenttrace.store.questions import EventLine, SpanView
+
+if TYPE_CHECKING:
+    from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ logger = logging.getLogger(__name__)
 class Said(NamedTuple):
     """A recorded line with what it says."""
 
-    line: RawLine
+    line: EventLine
     event: Event
     source: Source
     path: str
@@ -36,12 +38,12 @@ class Said(NamedTuple):
 class Interpreter:
     """Turns raw lines back into events and texts."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, store: SqliteStore) -> None:
         self._agents: Mapping[str, Agent] = {agent.name: agent for agent in AGENTS}
-        self._connection = connection
+        self._store = store
         self._sources: dict[int, tuple[str, Source | None]] = {}
 
-    def said(self, line: RawLine) -> Said | None:
+    def said(self, line: EventLine) -> Said | None:
         """What a line says; ``None`` where its file's kind is unknown by now."""
         path, source = self._source(line.file_id)
         if source is None or source.agent not in self._agents:
@@ -59,16 +61,16 @@ class Interpreter:
 
     def _source(self, file_id: int) -> tuple[str, Source | None]:
         if file_id not in self._sources:
-            path, source = file_source(self._connection, file_id)
+            path, source = self._store.file_source(file_id)
             self._sources[file_id] = (path, _decoded(source))
         return self._sources[file_id]
 
 
-def attributes_of(connection: sqlite3.Connection, session: Session, said: Said) -> dict[str, Any]:
+def attributes_of(store: SqliteStore, session: Session, said: Said) -> dict[str, Any]:
     """What a line says of its span beside texts, for agents whose lines are spans."""
 
     def find(trace: str, event_type: str, key: str) -> bytes | None:
-        return line_of_event(connection, session.id, ids.trace_event_id(trace, event_type, key))
+        return store.line_of_event(session.id, ids.trace_event_id(trace, event_type, key))
 
     agent = next((each for each in AGENTS if each.name == said.source.agent), None)
     return agent.attributes(said.line.raw, find) if isinstance(agent, TellsAttributes) else {}
@@ -83,10 +85,10 @@ def _decoded(source: bytes | None) -> Source | None:
         return None
 
 
-def session_lines(connection: sqlite3.Connection, session: Session) -> Iterator[Said]:
+def session_lines(store: SqliteStore, session: Session) -> Iterator[Said]:
     """Everything a session's lines say, in the order of recording."""
-    interpreter = Interpreter(connection)
-    for line in raw_lines(connection, session=session.id):
+    interpreter = Interpreter(store)
+    for line in store.lines(session=session.id):
         said = interpreter.said(line)
         if said is not None:
             yield said
@@ -115,12 +117,10 @@ class Calls:
         return tool if self._is_tool(tool) else own
 
 
-def span_contents(
-    connection: sqlite3.Connection, session: Session, spans: Sequence[SpanView]
-) -> dict[bytes, list[Content]]:
+def span_contents(store: SqliteStore, session: Session, spans: Sequence[SpanView]) -> dict[bytes, list[Content]]:
     """The texts of each span, in order; streamed arguments are joined."""
     steps = {span.span_id: span.parent_id for span in spans if span.kind == "tool"}
-    return contents_by_span(session_lines(connection, session), Calls(session, steps, steps.__contains__))
+    return contents_by_span(session_lines(store, session), Calls(session, steps, steps.__contains__))
 
 
 def contents_by_span(lines: Iterable[Said], calls: Calls) -> dict[bytes, list[Content]]:

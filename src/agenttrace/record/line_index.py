@@ -7,33 +7,19 @@ what was recorded since.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from array import array
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from agenttrace.record.pipeline import BLOCK_BITS
+from agenttrace.store.questions import EventMark, EventPlace
+
+if TYPE_CHECKING:
+    from agenttrace.store.sqlite.store import SqliteStore
 
 #: How many sessions are held, and how many lines of all of them together.
 MOST_SESSIONS = 32
 MOST_LINES = 1_000_000
-#: Fewer new events than this are looked through one after the other, whosever they are.
-_FEW = 20_000
-
-_COLUMNS = "event_no, span_id, turn_index, step_n, block_id"
-_ALL = f"""
-SELECT {_COLUMNS} FROM (SELECT event_no AS wanted FROM processed_events WHERE session_id = ? ORDER BY event_no)
-    CROSS JOIN processed_events ON event_no = wanted
-WHERE block_id IS NOT NULL AND event_no > ? AND event_no <= ?
-"""
-_NEW = f"""
-SELECT {_COLUMNS} FROM processed_events
-WHERE +session_id = ? AND block_id IS NOT NULL AND event_no > ? AND event_no <= ?
-"""
-_LAST = "SELECT event_no, event_id, processed_at FROM processed_events ORDER BY event_no DESC LIMIT 1"
-_STILL = "SELECT event_no, event_id, processed_at FROM processed_events WHERE event_no = ?"
-
-_Moment = tuple[int, bytes, float]
 
 
 class SessionLines:
@@ -46,35 +32,34 @@ class SessionLines:
         self._places: dict[int, set[bytes]] = {}
         self._files: set[int] = set()
         #: The last event that there was at first, by which it is known that this is still the same store.
-        self._first: _Moment | None = None
+        self._first: EventMark | None = None
         #: The number of the last event that was looked at.
         self._seen = 0
         self._lock = threading.Lock()
         self.count = 0
 
-    def refresh(self, connection: sqlite3.Connection) -> None:
+    def refresh(self, store: SqliteStore) -> None:
         """Take in what was recorded since."""
         with self._lock:
-            if self._first is not None and connection.execute(_STILL, (self._first[0],)).fetchone() != self._first:
+            if self._first is not None and store.event_mark(self._first.event_no) != self._first:
                 self._forget()
-            last: _Moment | None = connection.execute(_LAST).fetchone()
-            if last is None or last[0] <= self._seen:
+            last = store.event_mark()
+            if last is None or last.event_no <= self._seen:
                 return
             self._first = self._first or last
-            query = _NEW if last[0] - self._seen < _FEW else _ALL
-            self._take(connection.execute(query, (self._session, self._seen, last[0])))
-            self._seen = last[0]
+            self._take(store.event_places(self._session, self._seen, last.event_no))
+            self._seen = last.event_no
 
     def _forget(self) -> None:
         self._lines, self._places, self._files, self.count = {}, {}, set(), 0
         self._first, self._seen = None, 0
 
-    def _take(self, rows: Iterable[tuple[int, bytes | None, int, int, int]]) -> None:
-        file_id = -1
-        for event_no, span_id, turn_index, step_n, block_id in rows:
+    def _take(self, places: Iterable[EventPlace]) -> None:
+        last_file = -1
+        for event_no, span_id, turn_index, step_n, file_id in places:
             self.count += 1
-            if block_id >> BLOCK_BITS != file_id:
-                file_id = block_id >> BLOCK_BITS
+            if file_id != last_file:
+                last_file = file_id
                 self._files.add(file_id)
             if span_id is None:
                 continue
@@ -113,12 +98,12 @@ class LineIndex:
         self._sessions: dict[int, SessionLines] = {}
         self._lock = threading.Lock()
 
-    def of(self, connection: sqlite3.Connection, session: int) -> SessionLines:
+    def of(self, store: SqliteStore, session: int) -> SessionLines:
         """A session's lines as of now."""
         with self._lock:
             found = self._sessions.pop(session, None) or SessionLines(session)
             self._sessions[session] = found
-        found.refresh(connection)
+        found.refresh(store)
         self._trim()
         return found
 

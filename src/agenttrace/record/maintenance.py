@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 from agenttrace.config import Settings
-from agenttrace.record import own_logs, search_index
+from agenttrace.record import own_logs
 from agenttrace.record.stored_paths import still_there
 from agenttrace.store.sqlite.retention import Report
 from agenttrace.store.sqlite.store import SqliteStore
@@ -82,7 +82,7 @@ def _retention(store: SqliteStore, settings: Settings, cutoff: float, now: float
     for number in retention.old_sessions(cutoff):
         spans, events = retention.prune_session(number, now)
         report.sessions, report.spans, report.events = report.sessions + 1, report.spans + spans, report.events + events
-        search_index.mark_stale(store.connection, now)
+        store.search_index.mark_stale(now)
         yield True
     retention.forget_quarantined(cutoff)
     yield False
@@ -113,7 +113,8 @@ def _vanished_files(store: SqliteStore, now: float, report: Report) -> Iterator[
 
 def _search_index(store: SqliteStore, now: float, after: float) -> Iterator[bool]:
     """Empty the index once it holds words of sessions that were pruned long enough ago; it is refilled in pieces."""
-    since = search_index.stale_since(store.connection)
+    index = store.search_index
+    since = index.stale_since
     if since is not None and since <= now - after:
-        search_index.reset(store.connection)
+        index.reset()
         yield False

@@ -166,11 +166,11 @@ class Watcher:
     def _index(self) -> None:
         """Fill the search index in quiet moments, a portion at a time so that new lines hardly wait for it."""
         self._next_index = time.monotonic() + _INDEX_SECONDS
-        connection = self.recorder.store.connection
-        interpreter = Interpreter(connection)
+        store = self.recorder.store
+        interpreter = Interpreter(store)
         deadline = time.monotonic() + 0.1
         while time.monotonic() < deadline:
-            if search_index.index_portion(connection, interpreter) == 0:
+            if search_index.index_portion(store, interpreter) == 0:
                 self._rest()
                 return
             self._rested = False

@@ -32,6 +32,10 @@ class SessionNameError(LookupError):
         self.pruned = pruned
 
 
+class QueryInterruptedError(StoreError):
+    """A question was stopped before it was answered: it took too long, or its answer is not wanted any more."""
+
+
 #: Whatever a question or a commit may raise because of the store: for ``except`` clauses. The exceptions of an engine
 #: are not wrapped, as a wrapper for each statement costs more than the statement.
 STORE_FAILURES: tuple[type[Exception], ...] = (StoreError, sqlite3.Error)

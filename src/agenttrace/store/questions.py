@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -180,3 +180,182 @@ class Agreement(msgspec.Struct, kw_only=True, frozen=True):
 
 #: Of a session whose agent writes no totals.
 NOTHING = Agreement(status="nothing")
+
+
+# -- events, texts, search, spans and errors ----------------------------------------------------------------------
+
+#: The stream of the agent itself; every other stream is a subagent's.
+MAIN_STREAM = "main"
+#: The stream of calls that no message line has.
+NOT_IN_LOG = "not in the log"
+
+
+class ErrorQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Failed spans, the latest first; every field that is set must match."""
+
+    #: The number of the one session to look into.
+    session: int | None = None
+    agents: frozenset[str] = frozenset()
+    #: A part of the directory, in any case.
+    project_contains: str | None = None
+    #: When the span began: from ``since`` and before ``until``.
+    since: int | None = None
+    until: int | None = None
+    #: Only spans before this place, which is ``FailedSpan.place`` of the last one of the page before.
+    before: tuple[int, int] | None = None
+    limit: int = 50
+
+
+class FailedSpan(NamedTuple):
+    """A span that failed."""
+
+    start: int
+    #: Tells apart spans of the same start.
+    order: int
+    session: int
+    span_id: bytes
+    kind: str
+    name: str
+    turn_index: int
+    #: JSON.
+    attributes: str | None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where a further page begins."""
+        return self.start, self.order
+
+
+class EventLine(NamedTuple):
+    """A recorded line, and where it stood in its file."""
+
+    event_no: int
+    #: The number of the session.
+    session: int
+    event_type: str
+    span_id: bytes | None
+    turn_index: int
+    step_n: int
+    file_id: int
+    generation: int
+    offset: int
+    raw: bytes
+
+
+#: Number, span, turn, step and file of an event; a plain tuple, as a session may have hundreds of thousands of them.
+EventPlace = tuple[int, bytes | None, int, int, int]
+
+
+class EventMark(NamedTuple):
+    """Identifies one event of one store; a rebuilt store has another event of that number."""
+
+    event_no: int
+    event_id: bytes
+    recorded_at: float
+
+
+class FileSource(NamedTuple):
+    """The file that lines came from; ``source`` is what its format's module remembered of it, as JSON."""
+
+    path: str
+    source: bytes | None
+
+
+class SourceFile(NamedTuple):
+    """How far a log file was read."""
+
+    path: str
+    offset: int
+    size: int
+    gone: bool
+
+
+class SpanPlace(NamedTuple):
+    """Where a span stands in its session."""
+
+    span_id: bytes
+    kind: str
+    parent_id: bytes | None
+    turn_index: int
+    step_n: int
+
+    @property
+    def root(self) -> bytes:
+        """The model call of a tool; every other span itself."""
+        return self.parent_id if self.kind == "tool" and self.parent_id is not None else self.span_id
+
+
+class SpanRow(NamedTuple):
+    """A span with its tokens; ``attributes`` is JSON."""
+
+    span_id: bytes
+    trace_id: bytes
+    parent_id: bytes | None
+    stream: str
+    kind: str
+    name: str
+    start: int
+    end: int | None
+    status: str
+    model: str | None
+    turn_index: int
+    step_n: int
+    attributes: str | None
+    changed: int
+    #: The model that the ledger names for the response, which is what its tokens are priced by.
+    billed_model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    cache_write_1h_tokens: int | None
+    reasoning_tokens: int | None
+    web_searches: int | None
+    #: False where another session owns the response.
+    counted: int
+    estimated: int | None
+    #: Where the log left it open: 1 for one that the result of its call ended, 2 for the end of the log.
+    ended_by: int
+    #: What the price depends on beside the model.
+    day: str | None
+    variant: str | None
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of the response."""
+        if self.input_tokens is None:
+            return None
+        return Usage(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens or 0,
+            cache_read_tokens=self.cache_read_tokens or 0,
+            cache_write_tokens=self.cache_write_tokens or 0,
+            cache_write_1h_tokens=self.cache_write_1h_tokens or 0,
+            reasoning_tokens=self.reasoning_tokens or 0,
+            web_searches=self.web_searches or 0,
+        )
+
+
+class SpanView(msgspec.Struct, kw_only=True):
+    """A span as it is shown: under its parent even where that is in another stream."""
+
+    span_id: bytes
+    trace_id: bytes
+    parent_id: bytes | None
+    stream: str
+    kind: str
+    name: str
+    start: int
+    end: int | None
+    status: str
+    model: str | None
+    #: The model that the ledger names for the response, which is what its tokens are priced by.
+    billed_model: str | None
+    turn_index: int
+    step_n: int
+    usage: Usage | None
+    #: True where the log holds no more than a placeholder of the tokens.
+    estimated: bool
+    #: False where another session owns this response, so that its tokens count there.
+    counted: bool
+    attributes: dict[str, Any]

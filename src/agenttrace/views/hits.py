@@ -1,58 +1,115 @@
-"""What a search finds: events, the text in them that matches, and a line of it."""
+"""Full text search: the one way from what a user typed to a page of matches, for the command line, the API and MCP."""
 
 from __future__ import annotations
 
 import re
-import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.ids import tool_span_id
+from agenttrace.store.search_terms import search_terms
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
     from agenttrace.record.agents.contract import Content
-    from agenttrace.views.events import Heard
+    from agenttrace.store.questions import SearchQuery
+    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.views.events import RecordedEvent
 
 _AROUND = 70
-_SPAN_NAME = "SELECT name FROM spans WHERE session_id = ? AND span_id = ?"
+#: Where the time of events matters, so many are read at a time, and for one page no more than these.
+_PORTION = 200
+MOST_READ = 2_000
 
 
-def matching(connection: sqlite3.Connection, expression: str, limit: int) -> list[int]:
-    """The numbers of the events whose text matches an FTS expression, newest first."""
-    rows = connection.execute(
-        "SELECT search.rowid FROM search JOIN processed_events ON event_no = search.rowid "
-        "WHERE search MATCH ? AND block_id IS NOT NULL ORDER BY search.rowid DESC LIMIT ?",
-        (expression, limit),
-    )
-    return [row[0] for row in rows]
+class TextMatch(NamedTuple):
+    """An event that matches, and the text of it that does."""
+
+    event: RecordedEvent
+    #: ``None`` where the event says nothing; otherwise ``place`` is where the first match stands in it.
+    content: Content | None
+    place: int
+    #: The span that holds the text, and its name.
+    span_id: bytes | None
+    span: str | None
 
 
-def terms_of(wanted: str) -> re.Pattern[str]:
+class SearchPage(NamedTuple):
+    """Hits, the latest recorded first."""
+
+    matches: list[TextMatch]
+    #: ``SearchQuery.before`` of the next page; ``None`` where this is the last one.
+    next: int | None
+
+
+def find(store: SqliteStore, query: SearchQuery, *, most_read: int = MOST_READ) -> SearchPage:
+    """A page of matches. It may hold fewer than its limit, even none, where many events had to be read for it."""
+    import msgspec
+
+    from agenttrace.views.events import EventReader
+
+    reader, terms = EventReader(store), terms_of(query.text)
+    timed = query.since is not None or query.until is not None
+    matches: list[TextMatch] = []
+    before, read = query.before, 0
+    while read < most_read:
+        # One more than is needed, to know whether there is another page.
+        wanted = query.limit - len(matches)
+        portion = msgspec.structs.replace(query, before=before, limit=_PORTION if timed else wanted + 1)
+        numbers = store.search(portion)
+        page = numbers if timed else numbers[:wanted]
+        read += len(page)
+        for event in reversed(list(reader.read(page))):
+            if len(matches) == query.limit:
+                return SearchPage(matches, before)
+            before = event.said.line.event_no
+            if is_within(event.said.event.at, query):
+                matches.append(_match(store, event, terms))
+        if len(numbers) < portion.limit:
+            return SearchPage(matches, None)
+        before = page[-1]
+        if not timed and len(matches) == query.limit:
+            break
+    return SearchPage(matches, before)
+
+
+def is_within(at: int | None, query: SearchQuery) -> bool:
+    """Whether an event was written in the time that is asked for."""
+    if at is None:
+        return query.since is None and query.until is None
+    return (query.since is None or at >= query.since) and (query.until is None or at < query.until)
+
+
+def _match(store: SqliteStore, event: RecordedEvent, terms: re.Pattern[str]) -> TextMatch:
+    content, place = _best(event.said.contents, terms)
+    return TextMatch(event, content, place, *_span_of(store, event, content))
+
+
+def terms_of(text: str) -> re.Pattern[str]:
     """What to highlight: each phrase, else each word."""
-    found = [phrase or word.rstrip("*") for phrase, word in re.findall(r'"([^"]*)"|(\S+)', wanted)]
-    parts = [re.escape(term).replace(r"\ ", r"\s+") for term in found if term]
+    parts = [re.escape(term.text).replace(r"\ ", r"\s+") for term in search_terms(text)]
     return re.compile("|".join(sorted(parts, key=len, reverse=True)) or r"(?!)", re.IGNORECASE)
 
 
-def best(heard: Heard, terms: re.Pattern[str]) -> tuple[Content | None, int]:
+def _best(contents: Sequence[Content], terms: re.Pattern[str]) -> tuple[Content | None, int]:
     """The text that matches, and where."""
-    for content in heard.said.contents:
+    for content in contents:
         match = terms.search(content.text)
         if match is not None:
             return content, match.start()
-    return (heard.said.contents[0], 0) if heard.said.contents else (None, 0)
+    return (contents[0], 0) if contents else (None, 0)
 
 
-def span_of(connection: sqlite3.Connection, heard: Heard, content: Content | None) -> tuple[bytes | None, str | None]:
+def _span_of(store: SqliteStore, event: RecordedEvent, content: Content | None) -> tuple[bytes | None, str | None]:
     """The span that holds the text: what a tool was asked stands in the line of the model call that asked it."""
-    said, own = heard.said, heard.said.line.span_id
+    said, own = event.said, event.said.line.span_id
     if own is not None and content is not None and content.call:
         stream = said.event.stream or said.source.stream
-        tool = tool_span_id(heard.session.session_id, stream, own, content.call)
-        row = connection.execute(_SPAN_NAME, (heard.session.id, tool)).fetchone()
-        if row is not None:
-            return tool, row[0]
-    return own, heard.span
+        tool = tool_span_id(event.session.session_id, stream, own, content.call)
+        name = store.span_name(event.session.id, tool)
+        if name is not None:
+            return tool, name
+    return own, event.span
 
 
 def snippet(text: str, place: int, around: int = _AROUND) -> str:

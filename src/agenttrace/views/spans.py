@@ -13,7 +13,7 @@ from agenttrace.views.times import iso
 if TYPE_CHECKING:
     from agenttrace.model import Session, Usage
     from agenttrace.record.agents.contract import Content
-    from agenttrace.store.sqlite.reading import SpanView
+    from agenttrace.store.questions import SpanView
 
 #: Other work has no operation of its own.
 OPERATIONS = {"turn": "invoke_agent", "step": "chat", "tool": "execute_tool"}

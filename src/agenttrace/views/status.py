@@ -20,9 +20,9 @@ TIERS: tuple[Literal["l0"], Literal["l1"], Literal["l2"]] = ("l0", "l1", "l2")
 
 def collected(connection: sqlite3.Connection, settings: Settings) -> dict[str, Any]:
     """Everything there is to say, in the shape of the JSON."""
-    from agenttrace.record import search_index
     from agenttrace.record.health import problem
     from agenttrace.record.lock import owner
+    from agenttrace.store.sqlite.store import SqliteStore
 
     process = owner(settings.home)
     trouble = problem(settings.home)
@@ -48,7 +48,7 @@ def collected(connection: sqlite3.Connection, settings: Settings) -> dict[str, A
         "unreadable": unreadable,
         "links_not_followed": [{"path": path, "target": target} for path, target in listing.links],
         "sessions": _sessions(connection),
-        "search_backlog": search_index.backlog(connection),
+        "search_backlog": SqliteStore.of(connection).search_index.backlog,
         "retention": _retention(connection, settings),
         "database_bytes": database_bytes(places.store_path(settings)),
         "files": files,

@@ -6,20 +6,22 @@ Of the whole session only the order of its spans is held; rows and texts are rea
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agenttrace import costing
 from agenttrace.costing import Cashier, cost_of
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.session_texts import SessionTexts
-from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, Subagents, over_at, some_rows, stored_rows
+from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views import figures
 from agenttrace.views.plain import hidden_replaced, one_line
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import MICROS, moment
+
+if TYPE_CHECKING:
+    from agenttrace.store.sqlite.store import SqliteStore
 
 #: So many spans are read at once.
 _PORTION = 16
@@ -76,7 +78,7 @@ class Told(NamedTuple):
         """What the span is, in words."""
         row = self.row
         if row.kind == "turn" and not is_inner_agent(row):
-            who = "Turn" if row.stream == MAIN else f"Subagent {row.stream}, turn"
+            who = "Turn" if row.stream == MAIN_STREAM else f"Subagent {row.stream}, turn"
             return one_line(f"{who} {row.turn_index + 1}")
         return one_line(row.name.removeprefix("execute_tool ").removeprefix("invoke_agent "), 200)
 
@@ -99,7 +101,7 @@ class Told(NamedTuple):
 
 def is_inner_agent(row: SpanRow) -> bool:
     """Whether it is an agent at work inside a turn, whose span says so: subagents of other logs have a stream."""
-    return row.kind == "turn" and row.parent_id is not None and row.stream == MAIN
+    return row.kind == "turn" and row.parent_id is not None and row.stream == MAIN_STREAM
 
 
 class Page(Protocol):
@@ -158,22 +160,21 @@ def heading_of(session: Session) -> str:
 class Transcript:
     """The spans of a session in the order in which a tree of them is read."""
 
-    def __init__(self, connection: sqlite3.Connection, session: Session, texts: SessionTexts, prices: Cashier) -> None:
+    def __init__(self, store: SqliteStore, session: Session, texts: SessionTexts, prices: Cashier) -> None:
         self._session, self._texts, self._prices = session, texts, prices
-        self._subagents = Subagents(connection, session.id, over_at(session))
-        rows = map(self._subagents.joined, stored_rows(connection, session.id, attributes=False))
-        self._order = depth_first([(row.span_id, row.parent_id) for row in rows])
+        self._subagents = store.subagents(session)
+        self._order = depth_first([(row.span_id, row.parent_id) for row in store.span_rows(session)])
         self._told = 0
 
-    def more(self, connection: sqlite3.Connection) -> list[Told]:
+    def more(self, store: SqliteStore) -> list[Told]:
         """The next few spans; none after the last."""
         part = self._order[self._told : self._told + _PORTION]
         self._told += len(part)
         wanted = [span_id for span_id, _ in part]
         if not wanted:
             return []
-        rows = some_rows(connection, self._session.id, wanted, self._subagents, attributes=False)
-        contents = self._texts.contents(connection, self._session, wanted)
+        rows = store.spans_by_id(self._session, wanted, attributes=False, subagents=self._subagents)
+        contents = self._texts.contents(store, self._session, wanted)
         return [
             Told(rows[span_id], depth, contents.get(span_id, ()), *cost_of(rows[span_id], self._prices))
             for span_id, depth in part

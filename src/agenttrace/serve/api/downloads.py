@@ -7,9 +7,8 @@ memory nor the store's own housekeeping notices how long the session is or how s
 from __future__ import annotations
 
 import re
-import sqlite3
-from array import array
-from collections.abc import AsyncIterator, Callable, Iterator
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -25,13 +24,13 @@ from agenttrace.serve.api.html_page import HtmlPage
 from agenttrace.serve.api.markdown_page import MarkdownPage
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.problems import documented
-from agenttrace.store.sqlite.reading import LineRow, line_rows, usage_by_session, with_text
 from agenttrace.views.money import cashier
 from agenttrace.views.transcript import Page, Told, Transcript, facts_of
 
 if TYPE_CHECKING:
     from agenttrace.masking import Mask
     from agenttrace.serve.context import Context
+    from agenttrace.store.sqlite.store import SqliteStore
 
 Format = Literal["html", "md", "jsonl"]
 MEDIA_TYPES: dict[Format, str] = {
@@ -41,16 +40,15 @@ MEDIA_TYPES: dict[Format, str] = {
 }
 #: A piece is sent when it has become so long.
 _PIECE_BYTES = 1 << 18
-_ROWS_AT_ONCE = 500
+_LINES_AT_ONCE = 100
 _BLOCK_BYTES = 4 << 20
 
 _ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"description": "The file.", "content": {name.partition(";")[0]: {} for name in MEDIA_TYPES.values()}}
 }
-_NUMBERS = "SELECT event_no FROM processed_events WHERE session_id = ? ORDER BY event_no"
 
 #: Makes the next piece; an empty one is the last.
-Pieces = Callable[[sqlite3.Connection], bytes]
+Pieces = Callable[["SqliteStore"], bytes]
 
 
 def downloads_router(context: Context) -> APIRouter:
@@ -71,21 +69,21 @@ def downloads_router(context: Context) -> APIRouter:
         format: Format = "html",  # noqa: A002 - its name
         full: Full = False,
     ) -> StreamingResponse:
-        def question(connection: sqlite3.Connection) -> tuple[Session, Pieces]:
-            found = find_session(connection, session, context.settings)
+        def question(store: SqliteStore) -> tuple[Session, Pieces]:
+            found = find_session(store.connection, session, context.settings)
             # Every line is read once: what others look at stays at hand for them.
             own = SessionTexts(texts.index, _BLOCK_BYTES)
             shown = found if mask is None else redacted_session(found, mask.text)
             if format == "jsonl":
-                return shown, Lines(connection, found, own, mask).more
+                return shown, Lines(store, found, own, mask).more
             page: Page = HtmlPage() if format == "html" else MarkdownPage()
-            return shown, Document(connection, found, page, own, prices, mask).more
+            return shown, Document(store, found, page, own, prices, mask).more
 
         async with downloading(request, context.settings, f"session {session}, {format}", full=full) as mask:
-            found, more = await context.reader.ask(question, empty=no_session)
+            found, more = await context.reader.query(question, empty=no_session)
 
         async def pieces() -> AsyncIterator[bytes]:
-            while piece := await context.reader.ask(more, empty=bytes):
+            while piece := await context.reader.query(more, empty=bytes):
                 yield piece
 
         headers = {
@@ -107,28 +105,23 @@ def file_name(session: Session, ending: str) -> str:
 class Lines:
     """The recorded lines in the order in which they were recorded; without a mask as they were."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, session: Session, texts: SessionTexts, mask: Mask | None
-    ) -> None:
+    def __init__(self, store: SqliteStore, session: Session, texts: SessionTexts, mask: Mask | None) -> None:
         self._blocks, self._mask = texts.blocks, mask
-        self._numbers = array("q", (row[0] for row in connection.execute(_NUMBERS, (session.id,))))
-        self._looked_up = 0
-        self._rows: Iterator[LineRow] = iter(())
+        self._numbers = store.session_events(session.id)
+        self._written = 0
 
-    def more(self, connection: sqlite3.Connection) -> bytes:
+    def more(self, store: SqliteStore) -> bytes:
         """The next lines."""
         piece = bytearray()
-        while len(piece) < _PIECE_BYTES:
-            for line in with_text(connection, self._rows, self._blocks):
+        while self._written < len(self._numbers) and len(piece) < _PIECE_BYTES:
+            part = self._numbers[self._written : self._written + _LINES_AT_ONCE]
+            last = part[-1]
+            for line in store.lines_by_number(part, self._blocks):
                 piece += (line.raw if self._mask is None else redacted_line(line.raw, self._mask)) + b"\n"
                 if len(piece) >= _PIECE_BYTES:
-                    break  # the other rows wait for the next piece
-            else:
-                part = self._numbers[self._looked_up : self._looked_up + _ROWS_AT_ONCE]
-                self._looked_up += len(part)
-                if not part:
+                    last = line.event_no  # the others wait for the next piece
                     break
-                self._rows = iter(list(line_rows(connection, part)))
+            self._written = bisect_right(self._numbers, last)
         return bytes(piece)
 
 
@@ -137,7 +130,7 @@ class Document:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        store: SqliteStore,
         session: Session,
         page: Page,
         texts: SessionTexts,
@@ -145,21 +138,21 @@ class Document:
         mask: Mask | None,
     ) -> None:
         self._page = page
-        self._transcript = Transcript(connection, session, texts, prices)
+        self._transcript = Transcript(store, session, texts, prices)
         self._hide = None if mask is None else mask.text
-        bill = prices.bill(usage_by_session(connection, [session.id]).get(session.id, ()))
+        bill = prices.bill(store.usage_by_session([session.id]).get(session.id, ()))
         shown = session
         if self._hide is not None:
             shown, bill.models = redacted_session(session, self._hide), redacted(bill.models, self._hide)
         self._begun = page.begin(shown, facts_of(shown, bill))
         self._ended = False
 
-    def more(self, connection: sqlite3.Connection) -> bytes:
+    def more(self, store: SqliteStore) -> bytes:
         """The next spans."""
         parts, self._begun = [self._begun], ""
         length = 0
         while length < _PIECE_BYTES and not self._ended:
-            told = self._transcript.more(connection)
+            told = self._transcript.more(store)
             parts += map(self._written, told)
             length = sum(map(len, parts))
             if not told:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 from fastapi import APIRouter, Path, Request, Response
@@ -15,24 +14,23 @@ from agenttrace.serve.api.downloading import Full, downloading
 from agenttrace.serve.api.finding import ref_of
 from agenttrace.serve.api.shapes import EventDetail
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.store.sqlite.reading import RawLine, file_source, raw_lines, sessions_by_number
+from agenttrace.store.questions import EventLine
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
+    from agenttrace.store.sqlite.store import SqliteStore
 
 #: Of a line this much is shown.
 MOST_CHARS = 1_000_000
 
 EventNo = Annotated[int, Path(ge=1, lt=2**63, description="The event's number.")]
-_OWNER = "SELECT session_id FROM processed_events WHERE event_no = ?"
-_SPAN_NAME = "SELECT name FROM spans WHERE session_id = ? AND span_id = ?"
 _LINE: dict[int | str, dict[str, Any]] = {200: {"description": "The line.", "content": {"text/plain": {}}}}
 
 
 class _Event(NamedTuple):
     session: Session
-    line: RawLine
+    line: EventLine
 
 
 def events_router(context: Context) -> APIRouter:
@@ -45,10 +43,10 @@ def events_router(context: Context) -> APIRouter:
         responses=shaped(EventDetail) | documented(404, 422),
     )
     async def one(request: Request, event_no: EventNo) -> Response:
-        def question(connection: sqlite3.Connection) -> Response:
-            return answer(request, _detail(connection, _event(connection, event_no)))
+        def question(store: SqliteStore) -> Response:
+            return answer(request, _detail(store, _event(store, event_no)))
 
-        return await context.reader.ask(question, empty=_none)
+        return await context.reader.query(question, empty=_none)
 
     @router.get(
         "/events/{event_no}/raw",
@@ -59,7 +57,7 @@ def events_router(context: Context) -> APIRouter:
     )
     async def raw(request: Request, event_no: EventNo, full: Full = False) -> Response:
         async with downloading(request, context.settings, f"line {event_no}", full=full) as mask:
-            event = await context.reader.ask(lambda connection: _event(connection, event_no), empty=_none)
+            event = await context.reader.query(lambda store: _event(store, event_no), empty=_none)
             line = event.line.raw if mask is None else redacted_line(event.line.raw, mask)
         headers = {
             "Content-Disposition": f'attachment; filename="event-{event_no}.txt"',
@@ -75,19 +73,15 @@ def _none() -> NoReturn:
     raise ProblemError(404, "There is no such event, or its text was pruned.")
 
 
-def _event(connection: sqlite3.Connection, event_no: int) -> _Event:
-    line = next(raw_lines(connection, events=[event_no]), None)
-    if line is None:
-        return _none()
-    owner = connection.execute(_OWNER, (event_no,)).fetchone()[0]
-    sessions = sessions_by_number(connection, [owner])
-    return _Event(sessions[0], line) if sessions else _none()
+def _event(store: SqliteStore, event_no: int) -> _Event:
+    line = next(store.lines_by_number([event_no]), None)
+    sessions = [] if line is None else store.sessions_by_number([line.session])
+    return _Event(sessions[0], line) if line is not None and sessions else _none()
 
 
-def _detail(connection: sqlite3.Connection, event: _Event) -> EventDetail:
+def _detail(store: SqliteStore, event: _Event) -> EventDetail:
     line = event.line
-    said = Interpreter(connection).said(line)
-    name = connection.execute(_SPAN_NAME, (event.session.id, line.span_id)).fetchone()
+    said = Interpreter(store).said(line)
     text = line.raw.decode("utf-8", "replace")
     return EventDetail(
         event_no=line.event_no,
@@ -97,8 +91,8 @@ def _detail(connection: sqlite3.Connection, event: _Event) -> EventDetail:
         turn_index=line.turn_index,
         step_n=line.step_n,
         span_id=None if line.span_id is None else line.span_id.hex(),
-        span=None if name is None else name[0],
-        file=file_source(connection, line.file_id)[0],
+        span=store.span_name(event.session.id, line.span_id),
+        file=store.file_source(line.file_id).path,
         offset=line.offset,
         length=len(line.raw),
         raw=text[:MOST_CHARS],

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 from collections import deque
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,7 +28,9 @@ from agenttrace.serve.api.shapes import LiveHello, LiveReset, LiveSessions, Live
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.api.texts import Cutter
 from agenttrace.serve.api.timeline import changed_timeline
-from agenttrace.store.sqlite.reading import sessions_by_number
+
+if TYPE_CHECKING:
+    from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +134,6 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._epoch, self._revision = "", 0
-        self._stale_minutes = settings.record.stale_minutes
         self._version = version("agenttrace")
 
     # -- who listens ------------------------------------------------------------------------------------------
@@ -260,11 +261,11 @@ class Hub:
         """What changed in a session after an event, as messages; None where that is too much to be told."""
         number = int(session, 16)
 
-        def question(connection: sqlite3.Connection) -> list[bytes] | None:
-            found = sessions_by_number(connection, [number], stale_minutes=self._stale_minutes)
+        def question(store: SqliteStore) -> list[bytes] | None:
+            found = store.sessions_by_number([number])
             if not found:
                 return []
-            timeline = changed_timeline(connection, found[0], after, self._index.prices)
+            timeline = changed_timeline(store, found[0], after, self._index.prices)
             if timeline.complete or timeline.next is not None:
                 return None
             if not timeline.span_id:
@@ -272,15 +273,15 @@ class Hub:
             timeline.cursor = cursor
             # Made into JSON here, in a reader's thread: it can be long.
             spans = message(timeline)
-            return [spans, *self._said(connection, found[0], timeline)] if len(spans) < MOST_WAITING // 2 else None
+            return [spans, *self._said(store, found[0], timeline)] if len(spans) < MOST_WAITING // 2 else None
 
-        return await self._reader.ask(question, empty=list)
+        return await self._reader.query(question, empty=list)
 
-    def _said(self, connection: sqlite3.Connection, session: Session, timeline: Timeline) -> list[bytes]:
+    def _said(self, store: SqliteStore, session: Session, timeline: Timeline) -> list[bytes]:
         """What is said in the spans of a timeline, where they are few: of many, nobody sees all."""
         if len(timeline.span_id) > MOST_SPANS_WITH_TEXTS:
             return []
-        contents = self._texts.contents(connection, session, [bytes.fromhex(each) for each in timeline.span_id])
+        contents = self._texts.contents(store, session, [bytes.fromhex(each) for each in timeline.span_id])
         cutter = Cutter(TEXT_CHARS)
         spans = {span_id.hex(): cutter.pieces(said) for span_id, said in contents.items()}
         if sum(len(piece.text) for pieces in spans.values() for piece in pieces) > MOST_TEXT_CHARS:

@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.record.search_index import backlog, match_expression
-from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
+from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.finding import ref_of
 from agenttrace.serve.api.rows import number_of
 from agenttrace.serve.api.shapes import Piece, SearchHit, SearchList
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.views.events import Heard, Listener
-from agenttrace.views.hits import best, snippet, span_of, terms_of
+from agenttrace.store.questions import SearchQuery
+from agenttrace.store.search_terms import has_words
+from agenttrace.views.hits import TextMatch, find, snippet, terms_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
+    from agenttrace.store.sqlite.store import SqliteStore
 
 LONGEST_QUERY = 1_000
 _NO_WORD = 'There is no word to search for. Give words, a "phrase" in quotes, or a beginning such as migrat*.'
-
-_MATCHING = """
-SELECT search.rowid
-FROM search JOIN processed_events e ON e.event_no = search.rowid JOIN sessions s ON s.id = e.session_id
-WHERE search MATCH ? AND search.rowid BETWEEN ? AND ? AND e.block_id IS NOT NULL{where}
-ORDER BY search.rowid DESC LIMIT ?
-"""
-#: The events of a session lie together: looking at no others makes a search in one session quick.
-_RANGE = "SELECT coalesce(min(event_no), 0), coalesce(max(event_no), -1) FROM processed_events WHERE session_id = ?"
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A search: an expression of SQLite's full text search, and which sessions are searched."""
-
-    expression: str
-    agents: frozenset[str] = frozenset()
-    #: The empty text: sessions without one.
-    projects: frozenset[str] = frozenset()
-    session: int | None = None
-    before: int = BIGGEST
-    limit: int = 50
 
 
 def search_router(context: Context) -> APIRouter:
@@ -68,74 +46,49 @@ def search_router(context: Context) -> APIRouter:
         cursor: Cursor = None,
     ) -> Response:
         place = from_cursor(cursor, tuple[Natural])
-        asked = Asked(
-            expression=expression_of(q),
+        query = SearchQuery(
+            text=checked_text(q),
             agents=frozenset(agent),
             projects=frozenset(project),
             session=None if session is None else number_of(session),
-            before=BIGGEST if place is None else place[0],
+            before=None if place is None else place[0],
             limit=limit,
         )
-        terms = terms_of(q)
-        found = await context.reader.ask(lambda connection: _answer(connection, asked, terms), empty=_nothing)
+        found = await context.reader.query(lambda store: _answer(store, query), empty=_nothing)
         return answer(request, found)
 
     return router
 
 
-def expression_of(text: str) -> str:
-    """What a user typed for the search of SQLite; 400 where there is nothing in it to search for."""
+def checked_text(text: str) -> str:
+    """What a user typed; 400 where there is nothing in it to search for."""
     if len(text) > LONGEST_QUERY:
         raise ProblemError(400, f"The search is longer than {LONGEST_QUERY} characters.")
-    expression = match_expression(text)
-    if not expression:
+    if not has_words(text):
         raise ProblemError(400, _NO_WORD)
-    return expression
+    return text
 
 
 def _nothing() -> SearchList:
     return SearchList([], None, 0)
 
 
-def _answer(connection: sqlite3.Connection, asked: Asked, terms: re.Pattern[str]) -> SearchList:
-    numbers = _matching(connection, asked)
-    page = numbers[: asked.limit]
-    # An event that nobody can read any more is left out here and not there: the page may be short, never the list.
-    hits = [_hit(connection, heard, terms) for heard in Listener(connection).hear(page[::-1])]
-    following = to_cursor(page[-1]) if len(numbers) > asked.limit else None
-    return SearchList(hits[::-1], following, backlog(connection))
+def _answer(store: SqliteStore, query: SearchQuery) -> SearchList:
+    page, terms = find(store, query), terms_of(query.text)
+    following = None if page.next is None else to_cursor(page.next)
+    return SearchList([_shaped(hit, terms) for hit in page.matches], following, store.search_index.backlog)
 
 
-def _matching(connection: sqlite3.Connection, asked: Asked) -> list[int]:
-    """The numbers of the events on this page and of one more, newest first."""
-    first, last = 0, asked.before - 1
-    where, values = "", list[str | int]()
-    if asked.session is not None:
-        lowest, highest = connection.execute(_RANGE, (asked.session,)).fetchone()
-        first, last = lowest, min(last, highest)
-        where += " AND e.session_id = ?"
-        values.append(asked.session)
-    for column, wanted in (("s.agent", asked.agents), ("coalesce(s.project, '')", asked.projects)):
-        if wanted:
-            where += f" AND {column} IN ({','.join('?' * len(wanted))})"
-            values += wanted
-    query = _MATCHING.format(where=where)
-    rows = connection.execute(query, (asked.expression, first, last, *values, asked.limit + 1))
-    return [row[0] for row in rows]
-
-
-def _hit(connection: sqlite3.Connection, heard: Heard, terms: re.Pattern[str]) -> SearchHit:
-    content, place = best(heard, terms)
-    line = heard.said.line
-    span_id, span = span_of(connection, heard, content)
+def _shaped(hit: TextMatch, terms: re.Pattern[str]) -> SearchHit:
+    said, content = hit.event.said, hit.content
     return SearchHit(
-        event_no=line.event_no,
-        at=iso(heard.said.event.at),
-        session=ref_of(heard.session),
-        span_id=None if span_id is None else span_id.hex(),
-        span=span,
-        kind=line.event_type if content is None else content.kind,
-        snippet=[] if content is None else list(pieces(snippet(content.text, place), terms)),
+        event_no=said.line.event_no,
+        at=iso(said.event.at),
+        session=ref_of(hit.event.session),
+        span_id=None if hit.span_id is None else hit.span_id.hex(),
+        span=hit.span,
+        kind=said.line.event_type if content is None else content.kind,
+        snippet=[] if content is None else list(pieces(snippet(content.text, hit.place), terms)),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,8 +17,8 @@ from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
 from agenttrace.serve.api.texts import Chars, Cutter, no_span
 from agenttrace.serve.problems import documented
-from agenttrace.store.sqlite.reading import SpanView, span_views
-from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, Subagents, over_at, session_rows, some_rows
+from agenttrace.store.questions import MAIN_STREAM, SpanRow, SpanView
+from agenttrace.store.sqlite.span_rows import span_views
 from agenttrace.views.money import cashier
 from agenttrace.views.prices import units
 from agenttrace.views.spans import conventional, span_fields, usage_fields
@@ -27,6 +26,7 @@ from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
+    from agenttrace.store.sqlite.store import SqliteStore
 
 #: Of a text among attributes, in characters.
 _LONGEST_ATTRIBUTE = 2_000
@@ -53,12 +53,12 @@ def spans_router(context: Context) -> APIRouter:
         place = from_cursor(cursor, tuple[Natural])
         start = 0 if place is None else place[0]
 
-        def question(connection: sqlite3.Connection) -> Response:
-            found = find_session(connection, session, context.settings)
+        def question(store: SqliteStore) -> Response:
+            found = find_session(store.connection, session, context.settings)
             shelf = texts if texts_too else None
-            return answer(request, _page(connection, found, start, limit, shelf))
+            return answer(request, _page(store, found, start, limit, shelf))
 
-        return await context.reader.ask(question, empty=no_session)
+        return await context.reader.query(question, empty=no_session)
 
     @router.get(
         "/sessions/{session}/spans/{span}",
@@ -68,28 +68,25 @@ def spans_router(context: Context) -> APIRouter:
     async def one(request: Request, session: SessionName, span: SpanName, chars: Chars = 20_000) -> Response:
         wanted = span_of(span)
 
-        def question(connection: sqlite3.Connection) -> Response:
-            found = find_session(connection, session, context.settings)
-            return answer(request, span_detail(connection, found, wanted, texts, prices, chars))
+        def question(store: SqliteStore) -> Response:
+            found = find_session(store.connection, session, context.settings)
+            return answer(request, span_detail(store, found, wanted, texts, prices, chars))
 
-        return await context.reader.ask(question, empty=no_session)
+        return await context.reader.query(question, empty=no_session)
 
     return router
 
 
-def _page(
-    connection: sqlite3.Connection, session: Session, start: int, limit: int, texts: SessionTexts | None
-) -> SpanList:
-    rows = session_rows(connection, session, attributes=True, start=start, limit=limit + 1)
-    views = span_views(rows)
+def _page(store: SqliteStore, session: Session, start: int, limit: int, texts: SessionTexts | None) -> SpanList:
+    views = span_views(store.span_rows(session, attributes=True, start=start, limit=limit + 1))
     page = views[:limit]
-    said = {} if texts is None else texts.contents(connection, session, [view.span_id for view in page])
+    said = {} if texts is None else texts.contents(store, session, [view.span_id for view in page])
     items = [span_fields(session, view, said.get(view.span_id, ()), full=False) for view in page]
     return SpanList(items, to_cursor(start + limit) if len(views) > limit else None)
 
 
 def span_detail(
-    connection: sqlite3.Connection,
+    store: SqliteStore,
     session: Session,
     span_id: bytes,
     texts: SessionTexts,
@@ -97,16 +94,15 @@ def span_detail(
     chars: int,
 ) -> SpanDetail:
     """Everything about a span; 404 where the session has no such one."""
-    subagents = Subagents(connection, session.id, over_at(session))
-    row = some_rows(connection, session.id, [span_id], subagents, attributes=True).get(span_id)
+    row = store.spans_by_id(session, [span_id]).get(span_id)
     if row is None:
         return no_span()
-    gathered = texts.around(connection, session, span_id)
+    gathered = texts.around(store, session, span_id)
     return SpanDetail(
         session=ref_of(session),
         **_facts(row),
         **_money(row, prices),
-        attributes=_attributes(connection, session, row, gathered),
+        attributes=_attributes(store, session, row, gathered),
         texts=Cutter(chars).pieces(gathered.contents.get(span_id, ())),
         lines=[_line_ref(said) for said in _own_lines(gathered, span_id)],
     )
@@ -124,7 +120,7 @@ def _facts(row: SpanRow) -> dict[str, Any]:
         "end": iso(row.end),
         "status": cast("SpanStatus", row.status),
         "model": row.model,
-        "stream": "" if row.stream == MAIN else row.stream,
+        "stream": "" if row.stream == MAIN_STREAM else row.stream,
         "turn_index": row.turn_index,
         "step_n": row.step_n,
         "usage": None if usage is None else usage_fields(usage),
@@ -158,13 +154,13 @@ def _price_info(price: Price, above: int | None, terms: list[str]) -> PriceInfo:
     )
 
 
-def _attributes(connection: sqlite3.Connection, session: Session, row: SpanRow, gathered: Gathered) -> dict[str, Any]:
+def _attributes(store: SqliteStore, session: Session, row: SpanRow, gathered: Gathered) -> dict[str, Any]:
     """Ours and those of the GenAI conventions, or those that were received; what was said is among the texts."""
     view: SpanView = span_views([row])[0]
     received: dict[str, Any] = {}
     for said in gathered.lines:
         if said.line.span_id == row.span_id:
-            received |= attributes_of(connection, session, said)
+            received |= attributes_of(store, session, said)
     return {**view.attributes, **(_cut(received) if received else conventional(session, view, (), full=False))}
 
 

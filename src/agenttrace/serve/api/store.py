@@ -45,11 +45,10 @@ class TraceReader:
 
     async def query(self, question: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
         """The same for a question that is asked of the store and not of a connection."""
+        return await self.ask(lambda connection: question(self._store(connection)), empty=empty)
 
-        def asked(connection: sqlite3.Connection) -> T:
-            return question(SqliteStore(connection, self.path, stale_minutes=self._stale_minutes))
-
-        return await self.ask(asked, empty=empty)
+    def _store(self, connection: sqlite3.Connection) -> SqliteStore:
+        return SqliteStore(connection, self.path, stale_minutes=self._stale_minutes)
 
     def _asked(self, question: Callable[[sqlite3.Connection], T], empty: Callable[[], T]) -> T:
         connection = self._connection()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -17,6 +16,7 @@ from agenttrace.serve.problems import ProblemError, documented
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
+    from agenttrace.store.sqlite.store import SqliteStore
 
 #: Characters of one text, and of all texts in an answer together.
 MOST_CHARS = 200_000
@@ -45,13 +45,13 @@ def texts_router(context: Context) -> APIRouter:
     ) -> Response:
         wanted = [span_of(name) for name in span]
 
-        def question(connection: sqlite3.Connection) -> Response:
-            found = find_session(connection, session, context.settings)
-            contents = texts.contents(connection, found, wanted)
+        def question(store: SqliteStore) -> Response:
+            found = find_session(store.connection, session, context.settings)
+            contents = texts.contents(store, found, wanted)
             cutter = Cutter(chars)
             return answer(request, Texts({span_id.hex(): cutter.pieces(said) for span_id, said in contents.items()}))
 
-        return await context.reader.ask(question, empty=no_session)
+        return await context.reader.query(question, empty=no_session)
 
     @router.get(
         "/sessions/{session}/spans/{span}/texts/{index}",
@@ -68,9 +68,9 @@ def texts_router(context: Context) -> APIRouter:
     ) -> Response:
         wanted = span_of(span)
 
-        def question(connection: sqlite3.Connection) -> Response:
-            found = find_session(connection, session, context.settings)
-            contents = texts.contents(connection, found, [wanted]).get(wanted)
+        def question(store: SqliteStore) -> Response:
+            found = find_session(store.connection, session, context.settings)
+            contents = texts.contents(store, found, [wanted]).get(wanted)
             if contents is None:
                 return no_span()
             if not 0 <= index < len(contents):
@@ -78,7 +78,7 @@ def texts_router(context: Context) -> APIRouter:
             text = contents[index].text
             return answer(request, TextPart(text[start : start + chars], start, len(text)))
 
-        return await context.reader.ask(question, empty=no_session)
+        return await context.reader.query(question, empty=no_session)
 
     return router
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -22,11 +21,12 @@ from agenttrace.serve.api.answers import BIGGEST, Cursor, Natural, from_cursor, 
 from agenttrace.serve.api.finding import SessionName, find_session, key_of, no_session
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.problems import documented
-from agenttrace.store.sqlite.span_rows import MAIN, SpanRow, changed_rows, session_rows
+from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
+    from agenttrace.store.sqlite.store import SqliteStore
 
 #: Spans in one answer.
 PAGE = 50_000
@@ -48,15 +48,6 @@ _PLAIN = {
 }
 _COLUMNS = len(msgspec.structs.fields(Timeline)) - 5
 
-_LAST_EVENT = "SELECT coalesce(max(event_no), 0) FROM processed_events"
-#: With the counts of the session's row, all that a timeline depends on.
-_VERSION = """
-SELECT count(*), sum(requests), sum(estimated), sum(copies), sum(input_tokens), sum(output_tokens),
-    sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_1h_tokens),
-    (SELECT count(*) FROM links WHERE session_id = :session)
-FROM usage_rollup WHERE session_id = :session
-"""
-
 After = Annotated[
     int | None, Query(ge=0, le=BIGGEST, description="`cursor` of a timeline: only what changed since then.")
 ]
@@ -75,69 +66,66 @@ def timeline_router(context: Context) -> APIRouter:
     async def timeline(request: Request, session: SessionName, after: After = None, cursor: Cursor = None) -> Response:
         place = from_cursor(cursor, tuple[Natural, Natural])
 
-        def question(connection: sqlite3.Connection) -> Response:
-            found = find_session(connection, session, context.settings)
-            tag = version_of(connection, found, context.reader.path)
+        def question(store: SqliteStore) -> Response:
+            found = find_session(store.connection, session, context.settings)
+            tag = version_of(store, found)
             known = unchanged(request, tag)
             if known is not None:
                 return known
-            spans = _asked(connection, found, prices, after, place)
+            spans = _asked(store, found, prices, after, place)
             # Made into JSON here, in a reader's thread: megabytes of it would hold up everybody else.
             return tagged(request, msgspec.json.encode(spans), tag, "application/json")
 
-        return await context.reader.ask(question, empty=no_session)
+        return await context.reader.query(question, empty=no_session)
 
     return router
 
 
 def _asked(
-    connection: sqlite3.Connection, session: Session, prices: Cashier, after: int | None, place: tuple[int, int] | None
+    store: SqliteStore, session: Session, prices: Cashier, after: int | None, place: tuple[int, int] | None
 ) -> Timeline:
     if after is not None:
-        return changed_timeline(connection, session, after, prices)
+        return changed_timeline(store, session, after, prices)
     if place is None:
-        return whole_timeline(connection, session, prices)
+        return whole_timeline(store, session, prices)
     # What changes while pages are turned is told after the cursor of the first one.
-    found = whole_timeline(connection, session, prices, start=place[1])
+    found = whole_timeline(store, session, prices, start=place[1])
     found.cursor = min(place[0], found.cursor)
     return found
 
 
-def version_of(connection: sqlite3.Connection, session: Session, path: os.PathLike[str]) -> str:
+def version_of(store: SqliteStore, session: Session) -> str:
     """Names what the timeline of a session is made of; another one where any of it differs."""
-    sums = connection.execute(_VERSION, {"session": session.id}).fetchone()
+    # With the counts of the session's row, all that a timeline depends on.
+    sums = store.figures_revision(session.id)
     counts: tuple[int, ...] = (session.events, session.turns, session.steps, session.tools, session.errors)
     # Events are numbered anew in a store that was rebuilt, which is another file.
     with suppress(FileNotFoundError):
-        counts = (os.stat(path).st_ino, *counts)
+        counts = (os.stat(store.path).st_ino, *counts)
     parts = (session.id, session.state, *counts, *sums)
     return hashlib.blake2b(repr(parts).encode(), digest_size=9).hexdigest()
 
 
 def whole_timeline(
-    connection: sqlite3.Connection, session: Session, cashier: Cashier, *, start: int = 0, limit: int = PAGE
+    store: SqliteStore, session: Session, cashier: Cashier, *, start: int = 0, limit: int = PAGE
 ) -> Timeline:
     """All spans in order of start, from the ``start``-th on."""
-    cursor = _last_event(connection)
-    rows = islice(session_rows(connection, session, attributes=False), start, None)
+    cursor = store.last_event()
+    rows = islice(store.span_rows(session), start, None)
     found = _columns(session, cursor, islice(rows, limit), cashier)
     if next(rows, None) is not None:
         found.next = to_cursor(cursor, start + limit)
     return found
 
 
-def changed_timeline(connection: sqlite3.Connection, session: Session, after: int, cashier: Cashier) -> Timeline:
+def changed_timeline(store: SqliteStore, session: Session, after: int, cashier: Cashier) -> Timeline:
     """The spans that changed since a cursor, to be merged by id; all of them where that is not known, or longer."""
-    cursor = _last_event(connection)
+    cursor = store.last_event()
     if after > cursor or cursor - after > _MOST_BEHIND:
-        return whole_timeline(connection, session, cashier)
-    found = _columns(session, cursor, iter(changed_rows(connection, session, after)), cashier)
+        return whole_timeline(store, session, cashier)
+    found = _columns(session, cursor, iter(store.changed_spans(session, after)), cashier)
     found.complete = False
     return found
-
-
-def _last_event(connection: sqlite3.Connection) -> int:
-    return int(connection.execute(_LAST_EVENT).fetchone()[0])
 
 
 def _columns(session: Session, cursor: int, rows: Iterator[SpanRow], cashier: Cashier) -> Timeline:
@@ -146,7 +134,7 @@ def _columns(session: Session, cursor: int, rows: Iterator[SpanRow], cashier: Ca
     # In portions: tens of thousands of rows that live together keep the garbage collector busy, columns do not.
     while part := list(islice(rows, _PORTION)):
         _extend(found, part, streams, cashier)
-    found.streams = ["" if stream == MAIN else stream for stream in streams]
+    found.streams = ["" if stream == MAIN_STREAM else stream for stream in streams]
     return found
 
 

@@ -9,6 +9,10 @@ from typing import NamedTuple
 
 import zstandard
 
+from agenttrace.store.errors import CorruptStoreError
+
+#: A block's number is its file's number, shifted by so many bits, and its place among the blocks of the file.
+BLOCK_BITS = 20
 #: What a line costs beside its bytes: an object, its place in a list, its offset.
 _LINE_BYTES = 64
 
@@ -93,6 +97,9 @@ class StoredBlocks:
             return None
         offsets = array("Q")
         offsets.frombytes(row[2])
-        data = zstandard.decompress(row[3])
+        try:
+            data = zstandard.decompress(row[3])
+        except zstandard.ZstdError as error:
+            raise CorruptStoreError(f"what was recorded cannot be read ({error})") from error
         lines = data.split(b"\n")
         return Block(row[0], row[1], offsets, lines, len(data) + _LINE_BYTES * len(lines))

@@ -9,9 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from agenttrace.model import Session, Usage
+import msgspec
+
+from agenttrace.model import Session
+from agenttrace.store.questions import MAIN_STREAM, SpanPlace, SpanView
+from agenttrace.store.questions import NOT_IN_LOG as NOT_IN_LOG
+from agenttrace.store.questions import SpanRow as SpanRow
 
 USAGE_FIELDS = (
     "input_tokens",
@@ -23,10 +28,8 @@ USAGE_FIELDS = (
     "web_searches",
 )
 
-#: What the store calls the stream of the agent itself.
-MAIN = "main"
-#: And that of calls which no message line has; see ``unlogged.py``.
-NOT_IN_LOG = "not in the log"
+MAIN = MAIN_STREAM
+_PORTION = 500
 #: Links may lead in a circle, which must not hang the reader.
 _DEEPEST = 64
 
@@ -74,57 +77,6 @@ _LAST = 'SELECT stream, max(coalesce("end", start)) FROM spans WHERE session_id 
 def over_at(session: Session) -> int | None:
     """When a session's last event was, where no more can be expected: it ended, or was silent for long."""
     return (session.last_at or 0) if session.state in ("ended", "interrupted") else None
-
-
-class SpanRow(NamedTuple):
-    """A span with its tokens; ``attributes`` is JSON."""
-
-    span_id: bytes
-    trace_id: bytes
-    parent_id: bytes | None
-    stream: str
-    kind: str
-    name: str
-    start: int
-    end: int | None
-    status: str
-    model: str | None
-    turn_index: int
-    step_n: int
-    attributes: str | None
-    changed: int
-    #: The model that the ledger names for the response, which is what its tokens are priced by.
-    billed_model: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    cache_write_1h_tokens: int | None
-    reasoning_tokens: int | None
-    web_searches: int | None
-    #: False where another session owns the response.
-    counted: int
-    estimated: int | None
-    #: Where the log left it open: 1 for one that the result of its call ended, 2 for the end of the log.
-    ended_by: int
-    #: What the price depends on beside the model.
-    day: str | None
-    variant: str | None
-
-    @property
-    def usage(self) -> Usage | None:
-        """The tokens of the response."""
-        if self.input_tokens is None:
-            return None
-        return Usage(
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens or 0,
-            cache_read_tokens=self.cache_read_tokens or 0,
-            cache_write_tokens=self.cache_write_tokens or 0,
-            cache_write_1h_tokens=self.cache_write_1h_tokens or 0,
-            reasoning_tokens=self.reasoning_tokens or 0,
-            web_searches=self.web_searches or 0,
-        )
 
 
 class _Linked(NamedTuple):
@@ -272,3 +224,100 @@ def changed_rows(connection: sqlite3.Connection, whose: Session, after: int) -> 
     subagents = Subagents(connection, session, over_at(whose))
     streams = subagents.streams(row for row in rows if row.span_id in fresh)
     return [subagents.joined(row) for row in rows if row.span_id in fresh or subagents.reach(row, streams, fresh)]
+
+
+# -- as they are shown --------------------------------------------------------------------------------------------
+
+
+def session_spans(connection: sqlite3.Connection, session: Session) -> list[SpanView]:
+    """All spans of a session in order of start, subagents under the tool calls that started them."""
+    return span_views(session_rows(connection, session, attributes=True))
+
+
+def span_views(rows: Iterable[SpanRow]) -> list[SpanView]:
+    """Rows as they are shown."""
+    return [_span_view(row) for row in rows]
+
+
+_attributes = msgspec.json.Decoder(dict[str, Any])
+
+
+def _span_view(row: SpanRow) -> SpanView:
+    attributes = _attributes.decode(row.attributes) if row.attributes else {}
+    if row.ended_by:
+        attributes["closed_by"] = ENDED_BY[row.ended_by]
+    return SpanView(
+        span_id=row.span_id,
+        trace_id=row.trace_id,
+        parent_id=row.parent_id,
+        stream=row.stream,
+        kind=row.kind,
+        name=row.name,
+        start=row.start,
+        end=row.end,
+        status=row.status,
+        model=row.model,
+        billed_model=row.billed_model,
+        turn_index=row.turn_index,
+        step_n=row.step_n,
+        attributes=attributes,
+        usage=row.usage,
+        counted=bool(row.counted),
+        estimated=bool(row.estimated),
+    )
+
+
+# -- where they stand ---------------------------------------------------------------------------------------------
+
+
+def span_places(connection: sqlite3.Connection, session: int, wanted: Sequence[bytes]) -> dict[bytes, SpanPlace]:
+    """The places of these spans, as far as the session has them."""
+    found: dict[bytes, SpanPlace] = {}
+    for start in range(0, len(wanted), _PORTION):
+        part = wanted[start : start + _PORTION]
+        rows = connection.execute(
+            "SELECT span_id, kind, parent_id, turn_index, step_n FROM spans "
+            f"WHERE session_id = ? AND span_id IN ({','.join('?' * len(part))})",
+            (session, *part),
+        )
+        found.update((row[0], SpanPlace._make(row)) for row in rows)
+    return found
+
+
+def span_name(connection: sqlite3.Connection, session: int, span_id: bytes | None) -> str | None:
+    """The name of a span, such as ``execute_tool Bash``; ``None`` where the session has no such span."""
+    query = "SELECT name FROM spans WHERE session_id = ? AND span_id = ?"
+    row = None if span_id is None else connection.execute(query, (session, span_id)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def tool_names(connection: sqlite3.Connection, session: int, after: int) -> tuple[int, dict[str, str]]:
+    """The names of the tools by call, of the tool calls stored after a place; and the place of the last of them."""
+    rows = connection.execute(
+        "SELECT span_no, json_extract(attributes, '$.call'), json_extract(attributes, '$.tool') FROM spans "
+        "WHERE session_id = ? AND span_no > ? AND kind = 'tool' ORDER BY span_no",
+        (session, after),
+    ).fetchall()
+    return (rows[-1][0] if rows else after), {call: tool for _, call, tool in rows}
+
+
+def spans_revision(connection: sqlite3.Connection, session: int) -> tuple[int | None, ...]:
+    """Differs when a span of the session was added or changed."""
+    query = "SELECT count(*), max(span_no), max(changed) FROM spans WHERE session_id = ?"
+    found: tuple[int | None, ...] = connection.execute(query, (session,)).fetchone()
+    return found
+
+
+#: With the counts of the session's row, all that its spans are shown with.
+_FIGURES = """
+SELECT count(*), sum(requests), sum(estimated), sum(copies), sum(input_tokens), sum(output_tokens),
+    sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_1h_tokens),
+    (SELECT count(*) FROM links WHERE session_id = :session)
+FROM usage_rollup WHERE session_id = :session
+"""
+
+
+def figures_revision(connection: sqlite3.Connection, session: int) -> tuple[int | None, ...]:
+    """Differs when tokens of the session's spans are counted elsewhere, or a subagent was linked to its call."""
+    found: tuple[int | None, ...] = connection.execute(_FIGURES, {"session": session}).fetchone()
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -10,15 +11,49 @@ from pathlib import Path
 
 from agenttrace.model import Session
 from agenttrace.store.batch import Batch
-from agenttrace.store.errors import SessionNameError
-from agenttrace.store.questions import Agreement, SessionFilter, SessionName, SessionPlace, UsageQuery, UsageRow
+from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError, SessionNameError
+from agenttrace.store.questions import (
+    Agreement,
+    ErrorQuery,
+    EventLine,
+    EventMark,
+    EventPlace,
+    FailedSpan,
+    FileSource,
+    SearchQuery,
+    SessionFilter,
+    SessionName,
+    SessionPlace,
+    SourceFile,
+    SpanPlace,
+    SpanRow,
+    SpanView,
+    UsageQuery,
+    UsageRow,
+)
 from agenttrace.store.session_state import STALE_MINUTES
-from agenttrace.store.sqlite import agreement, database, reading, sessions, usage, writing
+from agenttrace.store.sqlite import (
+    agreement,
+    database,
+    events,
+    failed_spans,
+    forks,
+    search,
+    sessions,
+    span_rows,
+    usage,
+    writing,
+)
+from agenttrace.store.sqlite.blocks import Blocks
 from agenttrace.store.sqlite.database import BUSY_SECONDS, connect
 from agenttrace.store.sqlite.files import Files
 from agenttrace.store.sqlite.quarantine import Quarantine
-from agenttrace.store.sqlite.reading import SpanView
 from agenttrace.store.sqlite.retention import Retention
+from agenttrace.store.sqlite.search import SearchIndex
+from agenttrace.store.sqlite.span_rows import Subagents
+
+#: After so many steps SQLite asks whether to go on.
+_STEPS = 20_000
 
 
 class SqliteStore:
@@ -43,6 +78,12 @@ class SqliteStore:
         connection = connect(path, read_only=read_only, any_thread=any_thread, busy_seconds=busy_seconds)
         return cls(connection, path, stale_minutes=stale_minutes)
 
+    @classmethod
+    def of(cls, connection: sqlite3.Connection, *, stale_minutes: int = 15) -> SqliteStore:
+        """The store that a connection was opened for."""
+        path = connection.execute("PRAGMA database_list").fetchone()[2]
+        return cls(connection, Path(path), stale_minutes=stale_minutes)
+
     def close(self) -> None:
         """Release the file."""
         self.connection.close()
@@ -60,7 +101,24 @@ class SqliteStore:
         try:
             yield
         finally:
-            self.connection.execute("ROLLBACK")
+            if self.connection.in_transaction:  # an error may have ended it
+                self.connection.execute("ROLLBACK")
+
+    @contextmanager
+    def interrupted_when(self, over: Callable[[], bool]) -> Iterator[None]:
+        """Questions inside end with ``QueryInterruptedError`` soon after ``over()`` becomes true."""
+        self.connection.set_progress_handler(over, _STEPS)
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise QueryInterruptedError("the question was interrupted") from error
+            # SQLite stores whatever bytes it is given as text, and fails when these are read.
+            if "decode" in str(error):
+                raise CorruptStoreError(f"what was recorded cannot be read ({error})") from error
+            raise
+        finally:
+            self.connection.set_progress_handler(None, 0)
 
     # -- sessions ---------------------------------------------------------------------------------------------
 
@@ -120,11 +178,17 @@ class SqliteStore:
         """A number for each of these sessions, or of all, that is another one when its row or its usage changed."""
         return sessions.session_fingerprints(self.connection, numbers)
 
-    # -- spans ------------------------------------------------------------------------------------------------
+    def parent_of(self, session: Session) -> Session | None:
+        """The session that this one is a fork of, where it is recorded."""
+        number = forks.parent_number(self.connection, session)
+        found = [] if number is None else self.sessions_by_number([number])
+        return found[0] if found else None
 
-    def spans(self, session: Session) -> list[SpanView]:
-        """All spans of a session in order of start, subagents under the tool calls that started them."""
-        return reading.session_spans(self.connection, session)
+    def forks_of(self, session: Session, limit: int) -> list[Session]:
+        """The sessions that are copies of this one, the oldest first."""
+        numbers = forks.fork_numbers(self.connection, session, limit)
+        found = {each.id: each for each in self.sessions_by_number(numbers)}
+        return [found[number] for number in numbers if number in found]
 
     # -- usage ------------------------------------------------------------------------------------------------
 
@@ -147,6 +211,114 @@ class SqliteStore:
     def sessions_with_totals(self) -> set[int]:
         """The numbers of the sessions whose agent writes totals of its own."""
         return agreement.sessions_with_totals(self.connection)
+
+    # -- spans and errors -------------------------------------------------------------------------------------
+
+    def spans(self, session: Session) -> list[SpanView]:
+        """All spans of a session in order of start, subagents under the tool calls that started them."""
+        return span_rows.session_spans(self.connection, session)
+
+    def span_rows(
+        self, session: Session, *, attributes: bool = False, start: int = 0, limit: int = -1
+    ) -> Iterator[SpanRow]:
+        """The same as rows, from the ``start``-th on; without ``attributes`` these are not read."""
+        return span_rows.session_rows(self.connection, session, attributes=attributes, start=start, limit=limit)
+
+    def changed_spans(self, session: Session, after: int) -> list[SpanRow]:
+        """The spans that are not what they were when ``after`` was the last event, or that later lines belong to."""
+        return span_rows.changed_rows(self.connection, session, after)
+
+    def subagents(self, session: Session) -> Subagents:
+        """Which tool calls the subagents of a session carry out; to be read once for several ``spans_by_id``."""
+        return Subagents(self.connection, session.id, span_rows.over_at(session))
+
+    def spans_by_id(
+        self, session: Session, wanted: Sequence[bytes], *, attributes: bool = True, subagents: Subagents | None = None
+    ) -> dict[bytes, SpanRow]:
+        """These spans of a session, as far as it has them."""
+        known = subagents or self.subagents(session)
+        return span_rows.some_rows(self.connection, session.id, wanted, known, attributes=attributes)
+
+    def span_places(self, session: int, wanted: Sequence[bytes]) -> dict[bytes, SpanPlace]:
+        """Where these spans stand in their session, as far as it has them."""
+        return span_rows.span_places(self.connection, session, wanted)
+
+    def span_name(self, session: int, span_id: bytes | None) -> str | None:
+        """The name of a span; ``None`` where the session has no such span."""
+        return span_rows.span_name(self.connection, session, span_id)
+
+    def tool_names(self, session: int, after: int = 0) -> tuple[int, dict[str, str]]:
+        """The names of the tools by call, of the tool calls stored after a place; and the place of the last one."""
+        return span_rows.tool_names(self.connection, session, after)
+
+    def spans_revision(self, session: int) -> tuple[int | None, ...]:
+        """Differs when a span of the session was added or changed."""
+        return span_rows.spans_revision(self.connection, session)
+
+    def figures_revision(self, session: int) -> tuple[int | None, ...]:
+        """Differs when tokens of the session's spans are counted elsewhere, or a subagent was linked to its call."""
+        return span_rows.figures_revision(self.connection, session)
+
+    def errors(self, query: ErrorQuery) -> list[FailedSpan]:
+        """Spans that failed, the latest first."""
+        return failed_spans.failed_spans(self.connection, query)
+
+    # -- events, lines and files ------------------------------------------------------------------------------
+
+    def newest_events(self, count: int, session: int | None = None) -> list[int]:
+        """The numbers of the latest events of a session or of all, oldest first."""
+        return events.newest_events(self.connection, session, count)
+
+    def events_after(self, number: int, session: int | None = None, limit: int = 500) -> list[int]:
+        """The numbers of the events after this one, oldest first."""
+        return events.events_after(self.connection, number, session, limit)
+
+    def session_events(self, session: int) -> array[int]:
+        """The numbers of all events of a session, in order."""
+        return events.session_events(self.connection, session)
+
+    def lines(self, *, session: int | None = None, after: int = 0, limit: int = -1) -> Iterator[EventLine]:
+        """Recorded lines in order: of a session, or of all after a number."""
+        return events.raw_lines(self.connection, session=session, after=after, limit=limit)
+
+    def lines_by_number(self, numbers: Sequence[int], cache: Blocks | None = None) -> Iterator[EventLine]:
+        """Recorded lines by number, in order; those whose text was pruned are left out."""
+        return events.lines_by_number(self.connection, numbers, cache)
+
+    def line_of_event(self, session: int, event_id: bytes) -> bytes | None:
+        """One recorded line by the id of its event; ``None`` where it is not there, or was pruned."""
+        return events.line_of_event(self.connection, session, event_id)
+
+    def event_places(self, session: int, after: int, last: int) -> Iterator[EventPlace]:
+        """The places of a session's events after a number and up to another one."""
+        return events.event_places(self.connection, session, after, last)
+
+    def event_mark(self, number: int | None = None) -> EventMark | None:
+        """What identifies the event of this number, or the latest one."""
+        return events.event_mark(self.connection, number)
+
+    def file_source(self, file_id: int) -> FileSource:
+        """The file that lines came from; an empty path where it is not known any more."""
+        return events.file_source(self.connection, file_id)
+
+    def source_files(self, file_ids: Sequence[int]) -> list[SourceFile]:
+        """How far these files were read."""
+        return events.source_files(self.connection, file_ids)
+
+    # -- search -----------------------------------------------------------------------------------------------
+
+    def search(self, query: SearchQuery) -> list[int]:
+        """The numbers of the events whose text matches, newest first.
+
+        When an event was written is known to its format only: ``since`` and ``until`` leave out sessions that were not
+        active then, and ``views.hits.find`` the other events.
+        """
+        return search.search(self.connection, query)
+
+    @cached_property
+    def search_index(self) -> SearchIndex:
+        """What is indexed, and what waits for it."""
+        return SearchIndex(self.connection)
 
     # -- recording --------------------------------------------------------------------------------------------
 
