@@ -21,11 +21,10 @@ from agenttrace.model import Price, Session, Usage
 from agenttrace.price_tables import parse_prices
 from agenttrace.prices import PriceTable, cost_numerator, shape, variant_of
 from agenttrace.record.calendar import day_finder
-from agenttrace.store.batch import Batch
+from agenttrace.store.batch import Batch, Claim
 from agenttrace.store.questions import UsageQuery, UsageRow
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.ledger import Claim
 from agenttrace.store.sqlite.usage import usage_rows
 from agenttrace.store.sqlite.writing import write_rows
 

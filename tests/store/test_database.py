@@ -231,6 +231,30 @@ def test_an_upgrade_settles_who_owns_what_copies_share(path: Path, monkeypatch: 
     connection.close()
 
 
+def test_an_upgrade_leaves_the_rows_of_the_recorder_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other programs kept in the store of an older version goes, with their index; the rest stays."""
+    place = next(place for place, script in enumerate(MIGRATIONS) if "idx_event_id" in script)
+    monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS[:place])
+    store = connect(path)
+    store.execute("CREATE INDEX idx_event_id ON processed_events(event_id)")
+    for number, agent in enumerate(("", "claude-code"), start=1):
+        store.execute("INSERT INTO sessions (id, agent, session_id) VALUES (?, ?, 's')", (number, agent))
+        store.execute(
+            "INSERT INTO processed_events VALUES (?, x'00', ?, 0, 0, '', NULL, 0, NULL, NULL)", (number, number)
+        )
+        store.execute(
+            "INSERT INTO file_offsets (filepath, last_read_at, file_id) VALUES (?, 0, ?)", (f"/{number}", number - 1)
+        )
+    store.close()
+    monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS)
+    store = connect(path)
+    assert store.execute("SELECT agent FROM sessions").fetchall() == [("claude-code",)]
+    assert store.execute("SELECT session_id FROM processed_events").fetchall() == [(2,)]
+    assert store.execute("SELECT filepath FROM file_offsets").fetchall() == [("/2",)]
+    assert store.execute("SELECT 1 FROM sqlite_schema WHERE name = 'idx_event_id'").fetchall() == []
+    store.close()
+
+
 def test_an_upgrade_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of an upgrade or none of it: the store is as it was, and an older program still opens it."""
     connect(path).close()

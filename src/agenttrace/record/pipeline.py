@@ -29,8 +29,7 @@ from agenttrace.record.reader import BOM, Chunk
 from agenttrace.record.trace_homes import TraceHomes, is_joined
 from agenttrace.record.tracked import TrackedFile
 from agenttrace.store.batch import BLOCK_BITS as BLOCK_BITS
-from agenttrace.store.batch import Batch, span_row
-from agenttrace.store.sqlite.ledger import Claim
+from agenttrace.store.batch import Batch, Claim, span_row
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.sqlite.totals import told_row
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from agenttrace.model import Session, Span
-
-if TYPE_CHECKING:
-    from agenttrace.store.sqlite.ledger import Claim
+from agenttrace.model import Session, Span, Usage
 
 #: Blocks that a file may have; a block's number is the file's number and the block's place in it.
 BLOCK_BITS = 20
@@ -46,6 +43,24 @@ class FileRow(msgspec.Struct, kw_only=True):
     #: Of the quarantined lines those that are only counted, and up to which place they are.
     counted_only: int = 0
     counted_end: int = 0
+
+
+class Claim(NamedTuple):
+    """One mention of a response's usage, in one session."""
+
+    response: bytes
+    session: int
+    at: int
+    model: str
+    estimated: bool
+    #: How often the batch logged it beyond the first time; -1: only in lines whose events were recorded before. Such
+    #: a claim counts no mention, and it may raise the usage of a response that is known, never add one.
+    copies: int
+    usage: Usage
+    #: How it was served, where prices depend on that: ``fast``, ``us``.
+    terms: str = ""
+    #: After how many events of the batch it was told first.
+    order: int = 0
 
 
 class Batch(msgspec.Struct, kw_only=True):

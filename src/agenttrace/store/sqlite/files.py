@@ -22,7 +22,7 @@ _UPSERT = f"INSERT OR REPLACE INTO file_offsets ({', '.join(_COLUMNS)}) VALUES (
 _DROP_OLD_PATH = "DELETE FROM file_offsets WHERE file_id = ? AND filepath <> ?"
 _MAKE_ROOM = """
 UPDATE OR REPLACE file_offsets SET filepath = filepath || ' (gone, file ' || file_id || ')'
-WHERE filepath = ? AND file_id NOT IN (0, ?)
+WHERE filepath = ? AND file_id <> ?
 """
 _RENAME = "UPDATE OR REPLACE file_offsets SET filepath = ?, gone_at = NULL WHERE file_id = ?"
 _READ_ANEW = """

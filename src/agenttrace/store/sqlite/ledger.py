@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from agenttrace.model import Session, Usage
 from agenttrace.prices import variant_of
+from agenttrace.store.batch import Claim
 
 Wanted = TypeVar("Wanted")
 
@@ -53,24 +54,6 @@ ON CONFLICT (day, session_id, model, variant) DO UPDATE SET
 """
 
 _DROP_EMPTY = "DELETE FROM usage_rollup WHERE day = ? AND session_id = ? AND model = ? AND variant = ? AND requests = 0"
-
-
-class Claim(NamedTuple):
-    """One mention of a response's usage, in one session."""
-
-    response: bytes
-    session: int
-    at: int
-    model: str
-    estimated: bool
-    #: How often the batch logged it beyond the first time; -1: only in lines whose events were recorded before. Such
-    #: a claim counts no mention, and it may raise the usage of a response that is known, never add one.
-    copies: int
-    usage: Usage
-    #: How it was served, where prices depend on that: ``fast``, ``us``.
-    terms: str = ""
-    #: After how many events of the batch it was told first.
-    order: int = 0
 
 
 class _Entry(NamedTuple):

@@ -24,9 +24,9 @@ _PORTION = 500
 _SWEPT_EVENTS = 50_000
 
 _OLD_SESSIONS = """
-SELECT id FROM sessions WHERE agent <> '' AND events > 0 AND last_at < ?
+SELECT id FROM sessions WHERE events > 0 AND last_at < ?
 UNION
-SELECT id FROM sessions WHERE agent <> '' AND events > 0 AND last_at IS NULL
+SELECT id FROM sessions WHERE events > 0 AND last_at IS NULL
     AND (SELECT max(processed_at) FROM processed_events WHERE session_id = sessions.id) < ?
 """
 

@@ -375,4 +375,11 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE file_offsets ADD COLUMN counted_end INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX quarantine_waiting ON quarantine(file_id) WHERE resolved_at IS NULL;
     """,
+    """
+    -- Marks and offsets of other programs, which have files of their own now: every row here is the recorder's.
+    DROP INDEX IF EXISTS idx_event_id;
+    DELETE FROM processed_events WHERE session_id IN (SELECT id FROM sessions WHERE agent = '');
+    DELETE FROM sessions WHERE agent = '';
+    DELETE FROM file_offsets WHERE file_id = 0;
+    """,
 )

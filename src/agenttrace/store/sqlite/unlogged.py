@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from agenttrace import ids
 from agenttrace.model import Span, Usage
+from agenttrace.store.batch import Claim
 from agenttrace.store.sqlite import ledger
-from agenttrace.store.sqlite.ledger import UNKNOWN_MODEL, Claim
+from agenttrace.store.sqlite.ledger import UNKNOWN_MODEL
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG, USAGE_FIELDS
 from agenttrace.store.sqlite.totals import Book
 
