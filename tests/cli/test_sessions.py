@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.cli.sessions import short_ids
+from agenttrace.ids import session_key, session_number
 
 from .conftest import CLAUDE, CLAUDE_FORK, KIMI_CODE, Program
 
@@ -122,6 +123,12 @@ def test_states_as_of_now(program: Program) -> None:
     states = {session["session_id"]: session["state"] for session in program.json("sessions")}
     assert states == {"busy": "working", "done": "waiting", "dead": "interrupted", "over": "ended"}
     assert "1 session waits for you" in program.run("sessions").stderr
+
+
+def test_a_session_is_found_by_the_key_of_its_address(recorded: Program) -> None:
+    """What the console has in its address is a name for commands too."""
+    key = session_key(session_number("claude-code", CLAUDE))
+    assert recorded.json("show", key)["session"]["session_id"] == CLAUDE
 
 
 def test_nothing_recorded_yet(program: Program) -> None:

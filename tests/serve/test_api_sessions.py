@@ -105,6 +105,22 @@ def test_an_empty_machine_has_an_empty_list(logs: Logs) -> None:
     asyncio.run(main())
 
 
+def test_every_answer_goes_by_the_setting(tmp_path: Path) -> None:
+    """A session that is silent for longer than ``record.stale_minutes`` is interrupted in lists and single answers."""
+
+    async def main() -> None:
+        logs = Logs(tmp_path, stale_minutes=1)
+        logs.append("silent", "turn.begin", ts=time.time() - 300, prompt="go")
+        logs.record()
+        with opened(logs.settings) as (reader, index):
+            await index.refresh()
+            assert [row.state for row in index.rows()] == ["interrupted"]
+            found: list[Session] = await reader.query(lambda store: store.sessions(), empty=list)
+            assert [session.state for session in found] == ["interrupted"]
+
+    asyncio.run(main())
+
+
 # -- filters, sorts and pages -------------------------------------------------------------------------------------
 
 _times = st.none() | st.integers(0, 2_000_000_000_000_000)

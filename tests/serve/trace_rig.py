@@ -110,7 +110,7 @@ class Logs:
 @contextmanager
 def opened(settings: Settings) -> Iterator[tuple[TraceReader, SessionIndex]]:
     """What reads a store, without a server around it."""
-    reader = TraceReader(settings.home / "agenttrace.db")
+    reader = TraceReader(settings.home / "agenttrace.db", stale_minutes=settings.record.stale_minutes)
     index = SessionIndex(reader, settings)
     try:
         yield reader, index

@@ -60,7 +60,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def folded(*texts: str | None) -> str:
     """Texts as they are compared in any case: one a line."""
-    return "\n".join(text for text in texts if text).casefold()
+    return "\n".join(filter(None, texts)).casefold()
 
 
 def _contains(text: str | None, part: str) -> bool:

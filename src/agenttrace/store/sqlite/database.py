@@ -12,6 +12,8 @@ from pathlib import Path
 
 from agenttrace.store.errors import CorruptStoreError, NewerStoreError, StoreError
 from agenttrace.store.errors import is_corruption as is_corruption
+from agenttrace.store.questions import folded
+from agenttrace.store.session_state import state_now
 from agenttrace.store.sqlite.schema import MIGRATIONS, PAGE_SIZE
 
 logger = logging.getLogger(__name__)
@@ -31,11 +33,15 @@ def connect(
 ) -> sqlite3.Connection:
     """Open the store, creating or upgrading it unless ``read_only``; with ``any_thread`` another may close it."""
     try:
-        return _connect_read_only(path, any_thread, busy_seconds) if read_only else _connect_writer(path)
+        connection = _connect_read_only(path, any_thread, busy_seconds) if read_only else _connect_writer(path)
     except sqlite3.DatabaseError as error:
         if is_corruption(error):
             raise CorruptStoreError(f"{path} is damaged: {error}") from error
         raise
+    # Here and not with the queries: SQLite refuses to define a function while a statement is under way.
+    connection.create_function("folded", -1, folded, deterministic=True)
+    connection.create_function("state_now", 3, state_now, deterministic=True)
+    return connection
 
 
 def _connect_read_only(path: Path, any_thread: bool, busy_seconds: float) -> sqlite3.Connection:

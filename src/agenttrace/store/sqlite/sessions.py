@@ -90,11 +90,6 @@ def _add_models(found: _Conditions, models: Sequence[str]) -> None:
         found.add(f"(s.model {one} OR EXISTS ({used}))", *models, *models)
 
 
-def _add_functions(connection: sqlite3.Connection) -> None:
-    connection.create_function("folded", -1, folded, deterministic=True)
-    connection.create_function("state_now", 3, state_now, deterministic=True)
-
-
 def list_sessions(
     connection: sqlite3.Connection,
     wanted: SessionFilter = SessionFilter(),  # noqa: B008 - frozen
@@ -108,7 +103,6 @@ def list_sessions(
     found = _conditions(wanted, stale)
     if after is not None:
         found.add(f"(coalesce(s.last_at, {-(2**63)}), s.id) < (?, ?)", *after)
-    _add_functions(connection)
     rows = connection.execute(
         f"{_SELECT} WHERE {' AND '.join(found.tests)} ORDER BY s.last_at DESC, s.id DESC LIMIT ?",
         (*found.values, -1 if limit is None else limit),
@@ -231,7 +225,6 @@ def session_agents(connection: sqlite3.Connection) -> list[str]:
 def active_counts(connection: sqlite3.Connection, stale_minutes: float) -> tuple[int, int]:
     """How many sessions work now, and how many of the last day wait for the user."""
     stale, recent = stale_before(stale_minutes), recent_since()
-    _add_functions(connection)
     row = connection.execute(
         f"SELECT coalesce(sum({_STATE} = 'working'), 0), coalesce(sum(s.state = 'waiting' AND s.last_at >= ?), 0) "
         f"FROM sessions s WHERE {RECORDED} AND (s.last_at >= ? OR s.last_at IS NULL)",

@@ -34,8 +34,6 @@ def usage_rows(connection: sqlite3.Connection, query: UsageQuery = UsageQuery())
     where, values = _conditions(query)
     whole, part, order = _GROUPS[query.by], _GROUPS[query.split], _ORDERS.get(query.by, "")
     join = "JOIN sessions s ON s.id = u.session_id" if "s." in f"{whole} {part} {order} {where}" else ""
-    if query.project_contains is not None:
-        connection.create_function("folded", -1, folded, deterministic=True)
     rows = connection.execute(
         f"SELECT {whole} AS whole, u.model, {_SUMS}, {part} AS part, u.day, u.variant "
         f"FROM usage_rollup u {join} WHERE {where} GROUP BY whole, part, u.model, u.day, u.variant "
