@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from agenttrace.record.recorder import Recorder
+    from agenttrace.store.sqlite.store import SqliteStore
 
 #: The least time between two looks into the store for the live line, in seconds.
 _REFRESH_SECONDS = 1.0
@@ -53,17 +53,17 @@ class ImportProgress:
         if self._progress is not None and self._task is not None:
             self._progress.advance(self._task, count)
 
-    def index(self, connection: sqlite3.Connection, stop: threading.Event) -> None:
+    def index(self, store: SqliteStore, stop: threading.Event) -> None:
         """Fill the search index."""
         from agenttrace.record import search_index
         from agenttrace.record.contents import Interpreter
 
-        interpreter = Interpreter(connection)
-        waiting = search_index.backlog(connection)
+        interpreter = Interpreter(store.connection)
+        waiting = store.status.search_backlog()
         task = None
         if self._progress is not None and waiting:
             task = self._progress.add_task("Indexing", total=waiting, unit="events")
-        while not stop.is_set() and (count := search_index.index_portion(connection, interpreter)):
+        while not stop.is_set() and (count := search_index.index_portion(store.connection, interpreter)):
             if self._progress is not None and task is not None:
                 self._progress.advance(task, count)
         if self._progress is not None and task is not None and not stop.is_set():
@@ -135,6 +135,7 @@ class LiveStatus:
     def __init__(self, recorder: Recorder, *, enabled: bool) -> None:
         self.enabled = enabled
         self._recorder = recorder
+        self._store = _store_of(recorder)
         self._working = self._waiting = 0
         self._next_look = 0.0
         self._last_commit: float | None = None
@@ -164,8 +165,7 @@ class LiveStatus:
             self._look()
 
     def _look(self) -> None:
-        stale_minutes = self._recorder.settings.record.stale_minutes
-        self._working, self._waiting = active_counts(self._recorder.connection, stale_minutes)
+        self._working, self._waiting = self._store.active_counts()
         self._next_look = time.monotonic() + _REFRESH_SECONDS
 
     def problem(self, reason: str | None) -> None:
@@ -190,15 +190,12 @@ class LiveStatus:
         )
 
 
-def active_counts(connection: sqlite3.Connection, stale_minutes: int) -> tuple[int, int]:
-    """Sessions that work now, and sessions of the last day that wait for the user."""
-    now = time.time()
-    row = connection.execute(
-        "SELECT coalesce(sum(state = 'working' AND last_at >= ?), 0), coalesce(sum(state = 'waiting'), 0) "
-        "FROM sessions WHERE agent <> '' AND last_at >= ?",
-        (int((now - stale_minutes * 60) * 1e6), int((now - 86_400) * 1e6)),
-    ).fetchone()
-    return int(row[0]), int(row[1])
+def _store_of(recorder: Recorder) -> SqliteStore:
+    from agenttrace.store import store_path
+    from agenttrace.store.sqlite.store import SqliteStore
+
+    settings = recorder.settings
+    return SqliteStore(recorder.connection, store_path(settings.home), stale_minutes=settings.record.stale_minutes)
 
 
 def what_to_do(reason: str) -> str:

@@ -5,8 +5,10 @@ Whatever goes wrong, it prints an empty line and ends well: a prompt must not br
 
 from __future__ import annotations
 
-import sqlite3
 import time
+
+#: How long a prompt waits for a store that is locked.
+_BUSY_SECONDS = 0.2
 
 
 def print_line() -> None:
@@ -29,19 +31,17 @@ def line() -> str:
 def today() -> dict[str, object]:
     """Who is active now, and what was used since midnight."""
     from agenttrace.cli.money import cost_text
-    from agenttrace.cli.progress import active_counts
     from agenttrace.config import load_settings
     from agenttrace.record.calendar import day_finder
-    from agenttrace.store.sqlite.reading import usage_rows
+    from agenttrace.store.questions import UsageQuery
+    from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.views.money import cashier
+    from agenttrace.views.places import store_path
 
     settings = load_settings()
-    path = settings.home / "agenttrace.db"
-    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.2)
-    try:
-        working, waiting = active_counts(connection, settings.record.stale_minutes)
+    stale_minutes = settings.record.stale_minutes
+    with SqliteStore.open(store_path(settings), stale_minutes=stale_minutes, busy_seconds=_BUSY_SECONDS) as store:
+        working, waiting = store.active_counts()
         today = day_finder(settings.usage.timezone)(time.time_ns() // 1000)
-        bill = cashier(settings).bill(usage_rows(connection, since_day=today))
-    finally:
-        connection.close()
+        bill = cashier(settings).bill(store.usage(UsageQuery(since_day=today)))
     return {"working": working, "waiting": waiting, **bill.cost_fields(), "cost_text": cost_text(bill)}

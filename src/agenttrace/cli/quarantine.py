@@ -12,12 +12,11 @@ from agenttrace.cli.errors import CommandError
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 from agenttrace.views.quarantine import entry_fields
-from agenttrace.views.status import counted_only
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    from agenttrace.record.quarantine import Entry, Outcome
+    from agenttrace.record.quarantine import Outcome
+    from agenttrace.store.sqlite.quarantine import Entry
+    from agenttrace.store.sqlite.store import SqliteStore
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -41,11 +40,9 @@ def list_entries(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List lines that were set aside, newest first."""
-    from agenttrace.record.quarantine import entries
-
-    with opening.reading(opening.settings()) as connection:
-        found = entries(connection, resolved=everything, limit=limit or -1)
-        counted = counted_only(connection)
+    with opening.opened_store(opening.settings()) as store:
+        found = store.quarantine.entries(resolved=everything, limit=limit or -1)
+        counted = store.status.quarantine().counted_only
     if as_json:
         output.print_json([entry_fields(entry) for entry in found])
     elif not found:
@@ -87,8 +84,8 @@ def show_entry(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show one line that was set aside."""
-    with opening.reading(opening.settings()) as connection:
-        entry = _one(connection, quarantine_id)
+    with opening.opened_store(opening.settings()) as store:
+        entry = _one(store, quarantine_id)
     kept = entry.kept()
     if as_json:
         text = None if kept is None else kept.decode("utf-8", "backslashreplace")
@@ -114,15 +111,15 @@ def retry_entries(
 ) -> None:
     """Try again to understand what was set aside, and record what can be read now."""
     from agenttrace.record.lock import RecorderLock
-    from agenttrace.record.quarantine import entries, retry
+    from agenttrace.record.quarantine import retry
 
     settings = opening.settings()
-    with opening.reading(settings):
+    with opening.opened_store(settings):
         pass  # a store that does not exist is not created by asking for it
-    with RecorderLock(settings.home), opening.writing(settings) as connection:
-        chosen = entries(connection) if quarantine_id is None else [_one(connection, quarantine_id)]
+    with RecorderLock(settings.home), opening.opened_store(settings, read_only=False) as store:
+        chosen = store.quarantine.entries() if quarantine_id is None else [_one(store, quarantine_id)]
         waiting = [entry for entry in chosen if entry.resolved_at is None]
-        outcomes = retry(connection, settings, waiting)
+        outcomes = retry(store.connection, settings, waiting)
     if as_json:
         output.print_json(
             [{**entry_fields(each.entry), "result": each.result, "detail": each.detail} for each in outcomes]
@@ -143,10 +140,8 @@ def _show_outcomes(outcomes: list[Outcome]) -> None:
     output.say(f"{solved} of {figures.counted(len(outcomes), 'entry', 'entries')} resolved.")
 
 
-def _one(connection: sqlite3.Connection, quarantine_id: int) -> Entry:
-    from agenttrace.record.quarantine import entries
-
-    found = entries(connection, only=quarantine_id)
+def _one(store: SqliteStore, quarantine_id: int) -> Entry:
+    found = store.quarantine.entries(only=quarantine_id)
     if not found:
         raise CommandError(f"there is no entry {quarantine_id}", "See which there are: agenttrace quarantine list")
     return found[0]

@@ -6,7 +6,6 @@ import gc
 import glob
 import logging
 import os
-import sqlite3
 import sys
 import threading
 import time
@@ -114,13 +113,13 @@ def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
     The caller holds the recorder's lock.
     """
     from agenttrace.record.recovery import finish_interrupted, recover
-    from agenttrace.store.errors import CorruptStoreError
+    from agenttrace.store.errors import STORE_FAILURES, is_corruption
 
     finish_interrupted(settings.home)
     try:
         return _well(settings, work)
-    except (CorruptStoreError, sqlite3.Error) as error:
-        if not is_damage(error):
+    except STORE_FAILURES as error:
+        if not is_corruption(error):
             raise
     # Not inside the except block: the error's frames would keep the damaged store open.
     logs = [found.path for found in places.logs(settings).files]
@@ -144,6 +143,7 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
     from agenttrace.cli.errors import explained
     from agenttrace.record import health
     from agenttrace.record.recorder import Summary
+    from agenttrace.store.errors import is_corruption
 
     restarts, pause = 0, FIRST_PAUSE
     while True:
@@ -153,7 +153,7 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
         except Exception as error:
             if _is_for_the_user(error):
                 raise
-            damaged, told = is_damage(error), explained(error)
+            damaged, told = is_corruption(error), explained(error)
             reason = f"{type(error).__name__}: {error}" if told is None else told.problem
             # A bug deserves its traceback, once.
             logger.warning(
@@ -170,14 +170,6 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
         if stop.wait(None if damaged else pause):
             return Summary()
         pause = min(pause * 2, LONGEST_PAUSE)
-
-
-def is_damage(error: BaseException) -> bool:
-    """Whether the store itself is damaged."""
-    from agenttrace.store.errors import CorruptStoreError
-    from agenttrace.store.sqlite.database import is_corruption
-
-    return isinstance(error, CorruptStoreError) or (isinstance(error, sqlite3.Error) and is_corruption(error))
 
 
 def _is_for_the_user(error: Exception) -> bool:
@@ -219,8 +211,8 @@ def import_now(
             on_progress=progress.advance,
         )
         if index and not stop.is_set():
-            with opening.writing(settings) as connection:
-                progress.index(connection, stop)
+            with opening.opened_store(settings, read_only=False) as store:
+                progress.index(store, stop)
     return summary
 
 
@@ -229,8 +221,8 @@ def apply_retention(settings: Settings, stop: threading.Event) -> None:
     from agenttrace.record.maintenance import run
 
     if settings.retention.days:
-        with opening.writing(settings) as connection:
-            for _ in run(connection, settings):
+        with opening.opened_store(settings, read_only=False) as store:
+            for _ in run(store.connection, settings):
                 if stop.is_set():
                     break
 

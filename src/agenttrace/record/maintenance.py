@@ -20,6 +20,7 @@ from agenttrace.record.offsets import still_there
 from agenttrace.record.pipeline import BLOCK_BITS
 from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.retention import Report, Retention
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
@@ -49,19 +50,6 @@ LINE_COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
 _KEEP_COUNT = """
 INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value
 """
-
-
-class Report(msgspec.Struct):
-    """What was removed since the store was created, and when the last run ended."""
-
-    last_run_at: float | None = None
-    sessions: int = 0
-    spans: int = 0
-    events: int = 0
-    bytes: int = 0
-    event_ids: int = 0
-    files: int = 0
-    log_files: int = 0
 
 
 @dataclass(kw_only=True)
@@ -103,22 +91,13 @@ def run(
     """
     now = time.time() if now is None else now
     days = settings.retention.days if days is None else days
-    report = stored_report(connection)
+    report = Retention(connection).report()
     if days:
         yield from _retention(connection, settings, now - days * DAY, now, report)
     yield from _vanished_files(connection, now, report)
     yield from _search_index(connection, now, min(INDEX_REBUILT_AFTER, days * DAY or INDEX_REBUILT_AFTER))
     report.last_run_at = now
     _store(connection, report)
-
-
-def stored_report(connection: sqlite3.Connection) -> Report:
-    """What earlier runs did."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_REPORT,)).fetchone()
-    try:
-        return Report() if row is None else msgspec.json.decode(row[0], type=Report)
-    except msgspec.MsgspecError:
-        return Report()
 
 
 def _store(connection: sqlite3.Connection, report: Report) -> None:
@@ -186,12 +165,6 @@ def _forget_files(connection: sqlite3.Connection, numbers: list[int]) -> int:
         named = zip((f"forgotten_{name}" for name in LINE_COUNTS), counts, strict=True)
         connection.executemany(_KEEP_COUNT, [(name, count) for name, count in named if count])
         return connection.execute(f"DELETE {chosen}", numbers).rowcount
-
-
-def forgotten_lines(connection: sqlite3.Connection) -> dict[str, int]:
-    """Lines by outcome of files whose row was removed."""
-    found = dict(connection.execute("SELECT name, value FROM counters WHERE name LIKE 'forgotten_%'").fetchall())
-    return {name: int(found.get(f"forgotten_{name}", 0)) for name in LINE_COUNTS}
 
 
 # -- search ---------------------------------------------------------------------------------------------------

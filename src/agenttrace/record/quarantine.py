@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import zstandard
 
 from agenttrace.config import Settings
 from agenttrace.model import Event
@@ -34,41 +33,12 @@ from agenttrace.record.recognition import openings, recognised
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.tracked import FileRow, TrackedFile
 from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.quarantine import Entry, Quarantine
 
 _FILE_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FileRow))
 
-_COLUMNS = (
-    "quarantine_id, file_id, filepath, offset, length, digest, reason, salvaged, found_at, resolved_at, "
-    "retry_asked_at, retry_result"
-)
-_ASK = "UPDATE quarantine SET retry_asked_at = ?, retry_result = NULL WHERE resolved_at IS NULL"
 #: Tried in one go; new lines wait meanwhile.
 _PORTION = 50
-
-
-class Entry(NamedTuple):
-    """A line that was set aside."""
-
-    quarantine_id: int
-    file_id: int
-    filepath: str
-    offset: int
-    length: int
-    digest: bytes
-    reason: str
-    #: Whole events that could be cut out of it; they are recorded.
-    salvaged: int
-    found_at: float
-    resolved_at: float | None
-    #: When somebody asked for another try, and what came of it; ``None`` while it is still to be done.
-    retry_asked_at: float | None
-    retry_result: str | None
-    #: The line, compressed, up to a limit; ``None`` where nothing of it was kept, or where it was not asked for.
-    packed: bytes | None
-
-    def kept(self) -> bytes | None:
-        """What was kept of the line."""
-        return None if self.packed is None else zstandard.decompress(self.packed)
 
 
 class Outcome(NamedTuple):
@@ -84,39 +54,6 @@ class Outcome(NamedTuple):
     def told(self) -> str:
         """Both in one."""
         return f"{self.result}: {self.detail}" if self.detail else self.result
-
-
-def entries(
-    connection: sqlite3.Connection,
-    *,
-    resolved: bool = False,
-    only: int | None = None,
-    before: int | None = None,
-    lines: bool = True,
-    limit: int = -1,
-) -> list[Entry]:
-    """Lines that were set aside, newest first; ``resolved`` with those that were read since.
-
-    ``before`` begins behind an entry. Without ``lines`` what was kept of them is not loaded.
-    """
-    where = ["1"] if resolved or only is not None else ["resolved_at IS NULL"]
-    values: list[int] = []
-    for test, number in (("quarantine_id = ?", only), ("quarantine_id < ?", before)):
-        if number is not None:
-            where.append(test)
-            values.append(number)
-    return _selected(connection, " AND ".join(where), values, lines=lines, limit=limit)
-
-
-def _selected(
-    connection: sqlite3.Connection, where: str, values: Sequence[int], *, lines: bool = True, limit: int
-) -> list[Entry]:
-    rows = connection.execute(
-        f"SELECT {_COLUMNS}, {'raw' if lines else 'NULL'} FROM quarantine "
-        f"WHERE {where} ORDER BY quarantine_id DESC LIMIT ?",
-        [*values, limit],
-    )
-    return [Entry(*row) for row in rows]
 
 
 def retry(connection: sqlite3.Connection, settings: Settings, chosen: Sequence[Entry]) -> list[Outcome]:
@@ -144,18 +81,19 @@ def _read_again(settings: Settings, outcomes: Iterable[Outcome], stop: Callable[
 # -- asking for it ------------------------------------------------------------------------------------------------
 
 
+def entries(connection: sqlite3.Connection) -> list[Entry]:
+    """Lines that wait in quarantine, newest first."""
+    return Quarantine(connection).entries()
+
+
 def ask_retry(connection: sqlite3.Connection, ids: Iterable[int] | None) -> int:
     """Ask whoever records for another try at these entries, or at all; how many will be tried comes back."""
-    now = time.time()
-    with transaction(connection):
-        if ids is None:
-            return connection.execute(_ASK, (now,)).rowcount
-        return connection.executemany(f"{_ASK} AND quarantine_id = ?", [(now, number) for number in set(ids)]).rowcount
+    return Quarantine(connection).request_retry(ids)
 
 
 def asked(connection: sqlite3.Connection) -> list[Entry]:
     """The next portion of what another try was asked for."""
-    return _selected(connection, "retry_asked_at IS NOT NULL AND retry_result IS NULL", (), limit=_PORTION)
+    return Quarantine(connection).requested(_PORTION)
 
 
 def retry_asked(
@@ -168,11 +106,7 @@ def retry_asked(
     second = _SecondTry(connection, settings)
     outcomes = [second.whatever_comes(entry) for entry in sorted(chosen)]
     _read_again(settings, outcomes, stop)
-    with transaction(connection):
-        connection.executemany(
-            "UPDATE quarantine SET retry_result = ? WHERE quarantine_id = ?",
-            [(outcome.told, outcome.entry.quarantine_id) for outcome in outcomes],
-        )
+    Quarantine(connection).note_results((outcome.entry.quarantine_id, outcome.told) for outcome in outcomes)
 
 
 class _SecondTry:

@@ -71,7 +71,7 @@ def create_app(engine: Engine | None, settings: Settings, *, problem: str | None
 
 
 def _context(engine: Engine | None, settings: Settings, problem: str | None) -> Context:
-    reader = TraceReader(store_path(settings))
+    reader = TraceReader(store_path(settings), stale_minutes=settings.record.stale_minutes)
     index = SessionIndex(reader, settings)
     return Context(
         settings=settings,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
-    from agenttrace.record.quarantine import Entry
+    from agenttrace.store.sqlite.quarantine import Entry
 
 
 def entry_fields(entry: Entry) -> dict[str, Any]:

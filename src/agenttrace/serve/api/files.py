@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from agenttrace.record.quarantine import Entry, entries
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, from_cursor, shaped, to_cursor
@@ -28,8 +26,10 @@ from agenttrace.serve.api.shapes import (
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.store.questions import QuarantineCounts
+from agenttrace.store.sqlite.quarantine import Entry
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.quarantine import entry_fields
-from agenttrace.views.status import counted_only
 from agenttrace.views.times import iso
 
 FileState = Literal["all", "behind", "gone", "error"]
@@ -37,6 +37,7 @@ Number = Annotated[int, Field(ge=1, le=BIGGEST)]
 
 #: Of a line, as much is shown.
 _SHOWN_CHARS = 200_000
+_NONE = QuarantineCounts(open=0, resolved=0, salvaged_events=0, counted_only=0)
 
 
 class Retry(BaseModel):
@@ -83,14 +84,15 @@ def files_router(context: Context) -> APIRouter:
     ) -> Response:
         before = place_of(cursor)
 
-        def read(connection: sqlite3.Connection) -> tuple[list[Entry], int, int]:
-            found = entries(connection, resolved=resolved, before=before, lines=False, limit=limit + 1)
-            return found, _count_open(connection), counted_only(connection)
+        def read(store: SqliteStore) -> tuple[list[Entry], QuarantineCounts]:
+            found = store.quarantine.entries(resolved=resolved, before=before, lines=False, limit=limit + 1)
+            return found, store.status.quarantine()
 
-        found, waiting, counted = await context.reader.ask(read, empty=lambda: ([], 0, 0))
+        found, counts = await context.reader.query(read, empty=lambda: ([], _NONE))
         page, following = page_of(found, limit, lambda entry: entry.quarantine_id)
         items = [QuarantineRow(**_fields(entry)) for entry in page]
-        return answer(request, QuarantineList(items=items, next=following, open=waiting, counted_only=counted))
+        shown = QuarantineList(items=items, next=following, open=counts.open, counted_only=counts.counted_only)
+        return answer(request, shown)
 
     @router.get(
         "/quarantine/{entry_id}",
@@ -98,7 +100,9 @@ def files_router(context: Context) -> APIRouter:
         responses=shaped(QuarantineDetail) | documented(401, 404, 422),
     )
     async def show_quarantined(request: Request, entry_id: Id) -> Response:
-        found: list[Entry] = await context.reader.ask(lambda connection: entries(connection, only=entry_id), empty=list)
+        found: list[Entry] = await context.reader.query(
+            lambda store: store.quarantine.entries(only=entry_id), empty=list
+        )
         if not found:
             raise ProblemError(404, f"There is no entry {entry_id} in the quarantine.")
         return answer(request, _detail(found[0]))
@@ -122,10 +126,6 @@ def files_router(context: Context) -> APIRouter:
 
 def _is_in(file: FileRow, state: FileState) -> bool:
     return {"all": True, "behind": file.behind > 0, "gone": file.gone, "error": file.error is not None}[state]
-
-
-def _count_open(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM quarantine WHERE resolved_at IS NULL").fetchone()[0])
 
 
 def _fields(entry: Entry) -> dict[str, Any]:

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 
 from agenttrace.config import Settings
 from agenttrace.record.lock import AlreadyRecordingError, RecorderLock, owner
-from agenttrace.record.quarantine import ask_retry, asked, retry_asked
+from agenttrace.record.quarantine import asked, retry_asked
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.errors import StoreError
-from agenttrace.store.sqlite.database import connect
-from agenttrace.views.places import store_path
+from agenttrace.store import open_store, store_path
+from agenttrace.store.errors import STORE_FAILURES
+from agenttrace.store.sqlite.store import SqliteStore
 
 
 def retry_lines(settings: Settings, ids: Sequence[int] | None) -> int:
     """Have these entries tried again, or all; how many that are comes back. Blocks while it waits for the store."""
-    path = store_path(settings)
-    if not path.exists():
+    if not store_path(settings.home).exists():
         return 0
     try:
-        with closing(connect(path)) as connection:
-            number = ask_retry(connection, ids)
+        with open_store(settings, read_only=False) as store:
+            number = store.quarantine.request_retry(ids)
             if number and owner(settings.home) is None:
-                _retry_now(connection, settings)
+                _retry_now(store, settings)
             return number
-    except (StoreError, sqlite3.OperationalError) as error:
+    except STORE_FAILURES as error:
         raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error
 
 
-def _retry_now(connection: sqlite3.Connection, settings: Settings) -> None:
+def _retry_now(store: SqliteStore, settings: Settings) -> None:
     # Who begins to record at this very moment finds what was asked for, and does it.
     with suppress(AlreadyRecordingError), RecorderLock(settings.home):
-        while found := asked(connection):
-            retry_asked(connection, settings, found)
+        while found := asked(store.connection):
+            retry_asked(store.connection, settings, found)

@@ -25,11 +25,11 @@ import msgspec
 
 from agenttrace.config import Settings
 from agenttrace.costing import Cashier
-from agenttrace.serve.api.commits import Commits, Look
 from agenttrace.serve.api.rows import row_of, session_key
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.threads import shut_down
+from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.sqlite.reading import heard_of, sessions_by_number, usage_by_session
 from agenttrace.views.money import cashier
 from agenttrace.views.times import MICROS
@@ -71,7 +71,7 @@ class Entry:
 class _Found(NamedTuple):
     """What a look at the store found."""
 
-    look: Look
+    version: StoreVersion
     cursor: int
     #: Whether it is another store than before, so that cursors of before mean nothing.
     afresh: bool
@@ -91,7 +91,7 @@ class SessionIndex:
 
     def __init__(self, reader: TraceReader, settings: Settings) -> None:
         self._settings = settings
-        self._commits = Commits(reader.path)
+        self._current = CurrentStore(reader.path, stale_minutes=settings.record.stale_minutes)
         # A thread of its own: what everybody looks at does not wait behind somebody's long search.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="session index")
         self._lock = asyncio.Lock()
@@ -100,7 +100,7 @@ class SessionIndex:
         self._entries: dict[str, Entry] = {}
         #: Those that turn from working to interrupted when they say nothing for long.
         self._working: set[str] = set()
-        self._look: Look | None = None
+        self._version: StoreVersion | None = None
         self._reload_due, self._reload_from = False, 0.0
         #: Which sessions changed since a cursor before this one is not known.
         self._floor = 0
@@ -124,23 +124,19 @@ class SessionIndex:
     def _read(self) -> _Found | None:
         """What is new in the store. Runs in the thread, where nothing of the index is changed."""
         began = time.monotonic()
-        look = self._commits.look()
+        version = self._current.version()
         whole = self._reload_due and began >= self._reload_from
-        if look == self._look and not whole:
+        if version == self._version and not whole:
             return None
-        if look.file == 0:
-            return _Found(look, 0, True, True, frozenset(), frozenset(), [], 0.0)
-        connection = self._commits.connection
-        # One transaction, so that what several queries find belongs together.
-        connection.execute("BEGIN")
-        try:
-            return self._compare(connection, look, whole, began)
-        finally:
-            connection.execute("ROLLBACK")
+        store = self._current.opened
+        if version == NO_STORE or store is None:
+            return _Found(NO_STORE, 0, True, True, frozenset(), frozenset(), [], 0.0)
+        with store.snapshot():
+            return self._compare(store.connection, version, whole, began)
 
-    def _compare(self, connection: sqlite3.Connection, look: Look, whole: bool, began: float) -> _Found:
+    def _compare(self, connection: sqlite3.Connection, version: StoreVersion, whole: bool, began: float) -> _Found:
         cursor = int(connection.execute(_LAST_EVENT).fetchone()[0])
-        afresh = self._look is None or look.file != self._look.file or cursor < self.cursor
+        afresh = self._version is None or version.file != self._version.file or cursor < self.cursor
         news = [] if afresh else [row[0] for row in connection.execute(_WITH_NEWS, (self.cursor,))]
         whole = whole or afresh or len(news) > _MOST_SINGLY
         prints = _fingerprints(connection, None if whole else news)
@@ -148,7 +144,7 @@ class SessionIndex:
         entries = self._made(connection, different, prints)
         keys = frozenset(map(session_key, news))
         present = frozenset(map(session_key, prints))
-        return _Found(look, cursor, afresh, whole, keys, present, entries, time.monotonic() - began)
+        return _Found(version, cursor, afresh, whole, keys, present, entries, time.monotonic() - began)
 
     def _known(self, number: int) -> int | None:
         entry = self._entries.get(session_key(number))
@@ -179,7 +175,7 @@ class SessionIndex:
 
     def _take(self, found: _Found) -> None:
         moment = found.cursor if found.afresh else max(found.cursor, self.cursor + 1)
-        self._look, self.cursor = found.look, found.cursor
+        self._version, self.cursor = found.version, found.cursor
         gone = ((self._entries.keys() if found.whole else found.news) - found.present) & self._entries.keys()
         for key in gone:
             del self._entries[key]
@@ -276,7 +272,7 @@ class SessionIndex:
     def close(self) -> None:
         """Let the thread end and the store go."""
         if shut_down(self._thread):
-            self._commits.close()
+            self._current.close()
 
 
 def _fingerprints(connection: sqlite3.Connection, numbers: Sequence[int] | None) -> dict[int, int]:

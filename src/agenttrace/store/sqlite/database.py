@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agenttrace.store.errors import CorruptStoreError, NewerStoreError, StoreError
+from agenttrace.store.errors import CorruptStoreError, Failure, NewerStoreError, StoreError, failure_kind
+from agenttrace.store.errors import is_corruption as is_corruption
 from agenttrace.store.sqlite.schema import MIGRATIONS, PAGE_SIZE
 
 logger = logging.getLogger(__name__)
@@ -21,31 +22,25 @@ CHECKPOINT_PAGES = 16_384
 CACHE_KIB = 32 * 1024
 
 
-def is_corruption(error: sqlite3.Error) -> bool:
-    """Whether SQLite says that the file itself is damaged, as opposed to busy, full or locked."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        return "malformed" in str(error) or "not a database" in str(error)
-    return (code & 0xFF) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def connect(path: Path, *, read_only: bool = False, any_thread: bool = False) -> sqlite3.Connection:
+def connect(
+    path: Path, *, read_only: bool = False, any_thread: bool = False, busy_seconds: float = BUSY_SECONDS
+) -> sqlite3.Connection:
     """Open the store, creating or upgrading it unless ``read_only``; with ``any_thread`` another may close it."""
     try:
-        return _connect_read_only(path, any_thread) if read_only else _connect_writer(path)
+        return _connect_read_only(path, any_thread, busy_seconds) if read_only else _connect_writer(path, busy_seconds)
     except sqlite3.DatabaseError as error:
         if is_corruption(error):
             raise CorruptStoreError(f"{path} is damaged: {error}") from error
         raise
 
 
-def _connect_read_only(path: Path, any_thread: bool) -> sqlite3.Connection:
+def _connect_read_only(path: Path, any_thread: bool, busy_seconds: float) -> sqlite3.Connection:
     if not path.exists():
         raise StoreError(f"nothing recorded yet ({path} does not exist). Start with: agenttrace record --once")
     connection = sqlite3.connect(
         f"file:{_uri_path(path)}?mode=ro",
         uri=True,
-        timeout=BUSY_SECONDS,
+        timeout=busy_seconds,
         isolation_level=None,
         check_same_thread=not any_thread,
     )
@@ -62,9 +57,9 @@ def _uri_path(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-def _connect_writer(path: Path) -> sqlite3.Connection:
+def _connect_writer(path: Path, busy_seconds: float) -> sqlite3.Connection:
     create_private(path)
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         use_write_ahead_log(connection)
@@ -86,7 +81,7 @@ def use_write_ahead_log(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if failure_kind(error) is not Failure.BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:

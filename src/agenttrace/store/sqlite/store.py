@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 
 from agenttrace.model import Session
 from agenttrace.store.questions import UsageQuery
-from agenttrace.store.sqlite import reading
-from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite import reading, status
+from agenttrace.store.sqlite.database import BUSY_SECONDS, connect
+from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.reading import SpanView, UsageRow
+from agenttrace.store.sqlite.retention import Retention
+from agenttrace.store.sqlite.status import StoreStatus
 
 
 class SqliteStore:
@@ -24,14 +28,29 @@ class SqliteStore:
 
     @classmethod
     def open(
-        cls, path: Path, *, read_only: bool = True, any_thread: bool = False, stale_minutes: int = 15
+        cls,
+        path: Path,
+        *,
+        read_only: bool = True,
+        any_thread: bool = False,
+        stale_minutes: int = 15,
+        busy_seconds: float = BUSY_SECONDS,
+        cache_kib: int | None = None,
     ) -> SqliteStore:
-        """The store of a file; created or upgraded unless ``read_only``."""
-        return cls(connect(path, read_only=read_only, any_thread=any_thread), path, stale_minutes=stale_minutes)
+        """The store of a file; created or upgraded unless ``read_only``; waits so long for one that is locked."""
+        connection = connect(path, read_only=read_only, any_thread=any_thread, busy_seconds=busy_seconds)
+        if cache_kib is not None:
+            connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+        return cls(connection, path, stale_minutes=stale_minutes)
 
     def close(self) -> None:
         """Release the file."""
         self.connection.close()
+
+    def interrupt(self) -> None:
+        """Make the question that is being answered in another thread fail."""
+        with suppress(sqlite3.ProgrammingError):  # closed meanwhile
+            self.connection.interrupt()
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -82,3 +101,33 @@ class SqliteStore:
     def usage_by_session(self, numbers: Sequence[int]) -> dict[int, list[UsageRow]]:
         """Tokens per model of each of these sessions."""
         return reading.usage_by_session(self.connection, numbers)
+
+    # -- status -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def status(self) -> StoreStatus:
+        """What recording has come to: lines, files, duplicates, retention, the size and health of the store."""
+        return StoreStatus(self.connection, self.path)
+
+    @cached_property
+    def quarantine(self) -> Quarantine:
+        """Lines that were set aside."""
+        return Quarantine(self.connection)
+
+    @cached_property
+    def retention(self) -> Retention:
+        """What clean-up removes."""
+        return Retention(self.connection)
+
+    def active_counts(self) -> tuple[int, int]:
+        """How many sessions work now, and how many of the last day wait for the user."""
+        return status.active_counts(self.connection, self._stale_minutes)
+
+    def foreign_version(self) -> int:
+        """A number that changes when another connection has committed something."""
+        return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def compact(self) -> None:
+        """Give the space of removed rows back to the disk."""
+        self.connection.execute("VACUUM")
+        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
