@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.store.sqlite.store import SqliteStore
@@ -26,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
         yield opened
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(files=FILES, forgotten=FORGOTTEN, quarantined=QUARANTINED)
 def test_figures_are_sums(
     store: SqliteStore, files: list[dict[str, int]], forgotten: dict[str, int], quarantined: list[tuple[bool, int]]
@@ -45,7 +45,8 @@ def test_figures_are_sums(
         assert counts.open == len(store.quarantine.entries()) == sum(not resolved for resolved, _ in quarantined)
         assert len(store.quarantine.entries(resolved=True)) == len(quarantined)
         assert counts.salvaged_events == sum(salvaged for _, salvaged in quarantined)
-        assert counts.counted_only == sum(file["counted_only"] for file in files)
+        assert counts.counted_only == status.counted_only() == sum(file["counted_only"] for file in files)
+        assert counts.open == store.quarantine.waiting()
 
 
 def fill(

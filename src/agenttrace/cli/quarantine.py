@@ -42,7 +42,7 @@ def list_entries(
     """List lines that were set aside, newest first."""
     with opening.opened_store(opening.settings()) as store:
         found = store.quarantine.entries(resolved=everything, limit=limit or -1)
-        counted = store.status.quarantine().counted_only
+        counted = store.status.counted_only()
     if as_json:
         output.print_json([entry_fields(entry) for entry in found])
     elif not found:

@@ -165,12 +165,11 @@ def _sound(opened: SqliteStore) -> Check:
 
 
 def _waiting(opened: SqliteStore) -> Iterator[Check]:
-    held = opened.status.quarantine()
-    if held.open:
+    if held := opened.quarantine.waiting():
         fix = "Look at it: agenttrace quarantine list; after an upgrade: agenttrace quarantine retry"
-        found = f"{figures.counted(held.open, 'entry', 'entries')} not understood and set aside"
-        if held.counted_only:
-            found += f", {figures.counted(held.counted_only, 'further line')} only counted"
+        found = f"{figures.counted(held, 'entry', 'entries')} not understood and set aside"
+        if more := opened.status.counted_only():
+            found += f", {figures.counted(more, 'further line')} only counted"
         yield Check("quarantine", "warn", found, fix)
     else:
         yield Check("quarantine", "ok", "empty")

@@ -26,7 +26,6 @@ from agenttrace.serve.api.shapes import (
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.store.questions import QuarantineCounts
 from agenttrace.store.sqlite.quarantine import Entry
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.quarantine import entry_fields
@@ -37,7 +36,6 @@ Number = Annotated[int, Field(ge=1, le=BIGGEST)]
 
 #: Of a line, as much is shown.
 _SHOWN_CHARS = 200_000
-_NONE = QuarantineCounts(open=0, resolved=0, salvaged_events=0, counted_only=0)
 
 
 class Retry(BaseModel):
@@ -84,15 +82,14 @@ def files_router(context: Context) -> APIRouter:
     ) -> Response:
         before = place_of(cursor)
 
-        def read(store: SqliteStore) -> tuple[list[Entry], QuarantineCounts]:
+        def read(store: SqliteStore) -> tuple[list[Entry], int, int]:
             found = store.quarantine.entries(resolved=resolved, before=before, lines=False, limit=limit + 1)
-            return found, store.status.quarantine()
+            return found, store.quarantine.waiting(), store.status.counted_only()
 
-        found, counts = await context.reader.query(read, empty=lambda: ([], _NONE))
+        found, waiting, counted = await context.reader.query(read, empty=lambda: ([], 0, 0))
         page, following = page_of(found, limit, lambda entry: entry.quarantine_id)
         items = [QuarantineRow(**_fields(entry)) for entry in page]
-        shown = QuarantineList(items=items, next=following, open=counts.open, counted_only=counts.counted_only)
-        return answer(request, shown)
+        return answer(request, QuarantineList(items=items, next=following, open=waiting, counted_only=counted))
 
     @router.get(
         "/quarantine/{entry_id}",

@@ -43,6 +43,11 @@ def lost_bytes(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(sum(lost_bytes), 0) FROM file_offsets").fetchone()[0])
 
 
+def counted_only(connection: sqlite3.Connection) -> int:
+    """Lines that could not be understood and are not kept, because there were too many."""
+    return int(connection.execute("SELECT coalesce(sum(counted_only), 0) FROM file_offsets").fetchone()[0])
+
+
 def lines(connection: sqlite3.Connection) -> LinesByOutcome:
     """Lines by what became of them."""
     return LinesByOutcome(**dict(zip(_OUTCOMES, connection.execute(_LINES).fetchone(), strict=True)))

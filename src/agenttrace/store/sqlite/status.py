@@ -26,8 +26,7 @@ SELECT count(*) FROM processed_events WHERE block_id IS NOT NULL
     AND event_no > coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'search_event_no'), 0)
 """
 _QUARANTINE = """
-SELECT coalesce(sum(resolved_at IS NULL), 0), coalesce(sum(resolved_at IS NOT NULL), 0), coalesce(sum(salvaged), 0),
-    (SELECT coalesce(sum(counted_only), 0) FROM file_offsets)
+SELECT coalesce(sum(resolved_at IS NULL), 0), coalesce(sum(resolved_at IS NOT NULL), 0), coalesce(sum(salvaged), 0)
 FROM quarantine
 """
 _RECORDED = """
@@ -71,9 +70,14 @@ class StoreStatus:
         return file_status.lost_bytes(self._connection)
 
     def quarantine(self) -> QuarantineCounts:
-        """How many lines could not be understood."""
-        waiting, resolved, salvaged, counted = self._connection.execute(_QUARANTINE).fetchone()
+        """How many lines could not be understood; looks at each of them."""
+        waiting, resolved, salvaged = self._connection.execute(_QUARANTINE).fetchone()
+        counted = self.counted_only()
         return QuarantineCounts(open=waiting, resolved=resolved, salvaged_events=salvaged, counted_only=counted)
+
+    def counted_only(self) -> int:
+        """Lines that could not be understood and are not kept, because there were too many."""
+        return file_status.counted_only(self._connection)
 
     def dedup(self) -> DedupCounters:
         """Duplicates by tier."""
