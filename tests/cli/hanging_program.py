@@ -23,7 +23,7 @@ def hang(*_: object) -> Any:  # noqa: ANN401 - never returns
 
 
 async def in_reader(intake: Intake, *_: object) -> Any:  # noqa: ANN401
-    await intake._context.reader.ask(hang, empty=hang)
+    await intake._context.reader.query(hang, empty=hang)
 
 
 async def in_loop_thread(*_: object) -> Any:  # noqa: ANN401

@@ -17,8 +17,8 @@ from agenttrace.config import Settings, SettingsError, ensure_home
 from agenttrace.record import health
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.record.watcher import Watcher
+from agenttrace.store import open_store
 from agenttrace.store.errors import CorruptStoreError
-from agenttrace.store.sqlite.database import connect
 from agenttrace.views.checks import recorder as recorder_checks
 from agenttrace.views.status import collected
 
@@ -116,10 +116,9 @@ def test_a_watcher_says_what_holds_it_up(settings: Settings, monkeypatch: pytest
     with monkeypatch.context() as patch:
         patch.setattr(made, "scan", scan)
         watcher._round(None)
-    connection = connect(settings.home / "agenttrace.db", read_only=True)
-    assert collected(connection, settings)["recorder"]["problem"] == "database or disk is full"
-    assert any(check.name == "recording" and check.state == "fail" for check in recorder_checks(settings))
-    watcher._round(None)
-    assert collected(connection, settings)["recorder"]["problem"] is None
-    connection.close()
+    with open_store(settings) as store:
+        assert collected(store, settings)["recorder"]["problem"] == "database or disk is full"
+        assert any(check.name == "recording" and check.state == "fail" for check in recorder_checks(settings))
+        watcher._round(None)
+        assert collected(store, settings)["recorder"]["problem"] is None
     made.close()

@@ -20,6 +20,7 @@ from agenttrace.record import maintenance, search_index
 from agenttrace.record.pipeline import IDLE_SECONDS
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.watcher import Watcher
+from agenttrace.store import open_store
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.status import collected
@@ -111,9 +112,8 @@ def test_a_recorder_prunes_by_itself(followed: tuple[World, Watcher]) -> None:
     assert world.sessions() == {"young"}
     assert world.rows("SELECT * FROM usage_rollup") == usage
     assert world.rows("SELECT count(*) FROM raw_blocks") == [(1,)]
-    connection = world.connection()
-    found = collected(connection, world.settings)["retention"]
-    connection.close()
+    with open_store(world.settings) as store:
+        found = collected(store, world.settings)["retention"]
     assert (found["days"], found["removed"]["sessions"], found["removed"]["events"]) == (90, 1, 4)
     assert found["last_run_at"] is not None
 
@@ -156,9 +156,8 @@ def test_ids_and_rows_of_files_that_are_gone(world: World) -> None:
     assert world.rows("SELECT count(*) FROM file_offsets") == [(2,)]
     world.run(now=NOW + 9 * DAY)
     assert world.rows("SELECT filepath FROM file_offsets") == [(str(young),)]
-    connection = world.connection()
-    status = collected(connection, world.settings)
-    connection.close()
+    with open_store(world.settings) as store:
+        status = collected(store, world.settings)
     assert status["lines"] == {"lines": 8, "recorded": 8, "duplicate": 0, "ignored": 0, "quarantined": 0}
     assert (status["retention"]["removed"]["event_ids"], status["retention"]["removed"]["files"]) == (4, 1)
 

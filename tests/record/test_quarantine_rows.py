@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.record.quarantine import retry
 from agenttrace.record.recorder import Recorder
+from agenttrace.store import open_store
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.status import collected
@@ -74,11 +75,8 @@ class Rig:
             connection.close()
 
     def status(self) -> dict[str, Any]:
-        connection = connect(self.root / "home" / "agenttrace.db", read_only=True)
-        try:
-            return collected(connection, self.settings())
-        finally:
-            connection.close()
+        with open_store(self.settings()) as store:
+            return collected(store, self.settings())
 
 
 def good(number: int) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -18,9 +17,11 @@ import pytest
 from agenttrace.record.agents import AGENTS
 from agenttrace.record.lock import RecorderLock, owner
 from agenttrace.serve.access.store import AccessStore
+from agenttrace.store import open_store
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.reading import raw_lines
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.status import collected
 
 from .trace_rig import DATA, Logs, eventually
@@ -45,8 +46,8 @@ def logs(tmp_path: Path) -> Logs:
 
 def counts(logs: Logs) -> tuple[Any, ...]:
     """Everything that tells whether each line was recorded, and recorded once."""
-    with closing(connect(logs.store, read_only=True)) as connection:
-        found = collected(connection, logs.settings)
+    with open_store(logs.settings) as store:
+        found, connection = collected(store, logs.settings), store.connection
         events = connection.execute(
             "SELECT session_id, event_id, event_type FROM processed_events ORDER BY 1, 2"
         ).fetchall()
@@ -95,8 +96,8 @@ def test_files_are_those_of_the_status(logs: Logs) -> None:
     (logs.directory / "fresh.jsonl").write_bytes(b"not read yet")
 
     async def body(client: Client) -> None:
-        with closing(connect(logs.store, read_only=True)) as connection:
-            expected = sorted(collected(connection, logs.settings)["files"], key=lambda file: file["path"])
+        with open_store(logs.settings) as store:
+            expected = sorted(collected(store, logs.settings)["files"], key=lambda file: file["path"])
         assert len(expected) > 10
         for limit in (1, 7, 500):
             assert await client.pages("/files", limit) == expected
@@ -288,10 +289,10 @@ def test_a_recorder_tries_again_and_goes_on(logs: Logs, tmp_path_factory: pytest
 async def _read_up(client: Client) -> bool:
     """Whether nothing is behind, by the files as they are at this moment."""
 
-    def look(connection: sqlite3.Connection) -> bool:
-        return bool(collected(connection, client.context.settings)["behind_bytes"] == 0)
+    def look(store: SqliteStore) -> bool:
+        return bool(collected(store, client.context.settings)["behind_bytes"] == 0)
 
-    return await client.context.reader.ask(look, empty=lambda: False)
+    return await client.context.reader.query(look, empty=lambda: False)
 
 
 @pytest.mark.parametrize("followed", [True, False])
@@ -322,8 +323,8 @@ def test_a_file_that_is_understood_now_is_read_from_its_start(tmp_path: Path, fo
 
     with RecorderLock(logs.settings.home), logs.watched():
         ask(logs.settings, body)
-    with closing(connect(logs.store, read_only=True)) as connection:
-        lines = collected(connection, logs.settings)["lines"]
+    with open_store(logs.settings) as store:
+        lines = collected(store, logs.settings)["lines"]
     assert lines["quarantined"] == 0
     assert lines["lines"] == sum(lines.values()) - lines["lines"]
 

@@ -551,8 +551,9 @@ def test_a_round_that_fails_is_said_once_and_made_good(
             watching, other = await made.hub.join(key_of("a")), await made.hub.join()
             await made.write("a", "turn.begin", prompt="x")
             await made.heard(watching, has("a", 1))
-            for connection in made.reader._open:
-                connection.close()
+            for current in made.reader._stores:
+                assert current.opened is not None
+                current.opened.close()
             await made.write("a", "turn.end")
             await made.heard(watching, lambda view: view.resets == 1)
             assert [record.levelname for record in caplog.records] == ["WARNING"]

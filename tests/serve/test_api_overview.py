@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agenttrace.serve.api.kept import Kept
 from agenttrace.serve.api.overview import DAYS, last_days
-from agenttrace.store.sqlite.database import connect
+from agenttrace.store import open_store
 from agenttrace.views.status import collected
 
 from .trace_rig import Logs, eventually
@@ -135,9 +135,8 @@ def test_recording_is_as_the_command_line_says(logs: Logs) -> None:
         return (await client.json("/overview"))["recording"]
 
     state = ask(logs.settings, body)
-    connection = connect(logs.store, read_only=True)
-    expected = collected(connection, logs.settings)
-    connection.close()
+    with open_store(logs.settings) as store:
+        expected = collected(store, logs.settings)
     for name in ("file_count", "read_bytes", "behind_bytes", "behind_files", "lost_bytes", "lines", "search_backlog"):
         assert state[name] == expected[name], name
     assert state["behind_bytes"] == 17

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agenttrace.ids import file_number, session_number
 from agenttrace.model import Session, Span, Usage
 from agenttrace.store.batch import BLOCK_BITS, Batch, Claim, FileRow, span_row
-from agenttrace.store.errors import STORE_FAILURES, is_damage, is_refused_value
+from agenttrace.store.errors import STORE_FAILURES, is_corruption, is_refused_value
 from agenttrace.store.sqlite.store import SqliteStore
 
 SESSIONS = [session_number("claude-code", name) for name in ("a", "b", "c")]
@@ -227,7 +227,7 @@ def test_a_batch_with_a_value_that_cannot_be_stored_changes_nothing(
         with pytest.raises(STORE_FAILURES) as caught:
             store.commit(broken, day_of=day_of)
         assert is_refused_value(caught.value)
-        assert not is_damage(caught.value)
+        assert not is_corruption(caught.value)
         assert dump(store) == before
         store.commit(whole(batch, 3, []), day_of=day_of)
 

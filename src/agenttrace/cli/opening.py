@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agenttrace.cli.errors import UsageError
-from agenttrace.views.places import store_path
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -22,50 +21,28 @@ def settings() -> Settings:
     return load_settings()
 
 
+def opened_store(of: Settings, *, read_only: bool = True) -> SqliteStore:
+    """The store, to ask or to change; a recorder may write to it meanwhile."""
+    from agenttrace.config import ensure_home
+    from agenttrace.store import open_store
+
+    if not read_only:
+        ensure_home(of)
+    return open_store(of, read_only=read_only)
+
+
 @contextmanager
 def reading(of: Settings) -> Iterator[sqlite3.Connection]:
-    """The store, to look at; a recorder may write to it meanwhile."""
-    from agenttrace.store.sqlite.database import connect
-
-    connection = connect(store_path(of), read_only=True)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-@contextmanager
-def opened_store(of: Settings) -> Iterator[SqliteStore]:
-    """The store, to ask; a recorder may write to it meanwhile."""
-    from agenttrace.store.sqlite.store import SqliteStore
-
-    with SqliteStore.open(store_path(of), stale_minutes=of.record.stale_minutes) as store:
-        yield store
+    """A connection to the store, to look at."""
+    with opened_store(of) as store:
+        yield store.connection
 
 
 @contextmanager
 def writing(of: Settings) -> Iterator[sqlite3.Connection]:
-    """The store, to change."""
-    from agenttrace.config import ensure_home
-    from agenttrace.store.sqlite.database import connect
-
-    ensure_home(of)
-    connection = connect(store_path(of))
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-@contextmanager
-def writable_store(of: Settings) -> Iterator[SqliteStore]:
-    """The store, to change; created where there is none."""
-    from agenttrace.config import ensure_home
-    from agenttrace.store.sqlite.store import SqliteStore
-
-    ensure_home(of)
-    with SqliteStore.open(store_path(of), read_only=False, stale_minutes=of.record.stale_minutes) as store:
-        yield store
+    """A connection to the store, to change."""
+    with opened_store(of, read_only=False) as store:
+        yield store.connection
 
 
 def agent_names() -> list[str]:

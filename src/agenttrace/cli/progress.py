@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from agenttrace.record.recorder import Recorder
+    from agenttrace.store.sqlite.store import SqliteStore
 
 #: The least time between two looks into the store for the live line, in seconds.
 _REFRESH_SECONDS = 1.0
@@ -53,13 +53,11 @@ class ImportProgress:
         if self._progress is not None and self._task is not None:
             self._progress.advance(self._task, count)
 
-    def index(self, connection: sqlite3.Connection, stop: threading.Event) -> None:
+    def index(self, store: SqliteStore, stop: threading.Event) -> None:
         """Fill the search index."""
         from agenttrace.record import search_index
         from agenttrace.record.contents import Interpreter
-        from agenttrace.store.sqlite.store import SqliteStore
 
-        store = SqliteStore.of(connection)
         interpreter = Interpreter(store)
         waiting = store.search_index.backlog
         task = None
@@ -166,10 +164,7 @@ class LiveStatus:
             self._look()
 
     def _look(self) -> None:
-        from agenttrace.store.sqlite.sessions import active_counts
-
-        stale_minutes = self._recorder.settings.record.stale_minutes
-        self._working, self._waiting = active_counts(self._recorder.connection, stale_minutes)
+        self._working, self._waiting = self._recorder.store.active_counts()
         self._next_look = time.monotonic() + _REFRESH_SECONDS
 
     def problem(self, reason: str | None) -> None:

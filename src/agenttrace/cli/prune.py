@@ -13,8 +13,6 @@ from agenttrace.cli.times import parse_span
 from agenttrace.views import figures, times
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from agenttrace.config import Settings
     from agenttrace.store.sqlite.pruning import Pruned
 
@@ -44,14 +42,12 @@ def prune(
 ) -> None:
     """Remove what old sessions said; their tokens and cost stay."""
     from agenttrace.record import own_logs
-    from agenttrace.store.sqlite import pruning
-    from agenttrace.store.sqlite.files import Files
 
     settings = opening.settings()
     cutoff = time.time() - _seconds(settings, older_than)
-    with opening.reading(settings) as connection:
-        planned = pruning.measure(connection, cutoff)
-        logs = len(own_logs.recorded_before(Files(connection), settings.home, cutoff))
+    with opening.opened_store(settings) as store:
+        planned = store.retention.measure(cutoff)
+        logs = len(own_logs.recorded_before(store.files, settings.home, cutoff))
     if dry_run:
         _report(planned, cutoff, logs, done=False, as_json=as_json)
         return
@@ -87,7 +83,7 @@ def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> t
     from agenttrace.cli.stopping import stop_event
     from agenttrace.record import maintenance, own_logs
 
-    with opening.writable_store(settings) as store, stop_event() as stop:
+    with opening.opened_store(settings, read_only=False) as store, stop_event() as stop:
         removed = store.retention.prune(cutoff, stop=stop.is_set)
         logs = own_logs.remove_recorded(store.files, settings.home, cutoff)
         for _ in maintenance.run(store, settings, days=0):
@@ -96,15 +92,10 @@ def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> t
         if removed.sessions:
             store.search_index.reset()
         if vacuum:
-            _vacuum(store.connection)
+            store.compact()
     if removed.sessions:
         bring_up_to_date(settings, quiet=quiet)
     return removed, logs
-
-
-def _vacuum(connection: sqlite3.Connection) -> None:
-    connection.execute("VACUUM")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _report(pruned: Pruned, cutoff: float, logs: int, *, done: bool, as_json: bool) -> None:

@@ -12,7 +12,6 @@ from agenttrace.cli.errors import CommandError
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 from agenttrace.views.quarantine import entry_fields
-from agenttrace.views.status import counted_only
 
 if TYPE_CHECKING:
     from agenttrace.record.quarantine import Outcome
@@ -43,7 +42,7 @@ def list_entries(
     """List lines that were set aside, newest first."""
     with opening.opened_store(opening.settings()) as store:
         found = store.quarantine.entries(resolved=everything, limit=limit or -1)
-        counted = counted_only(store.connection)
+        counted = store.status.counted_only()
     if as_json:
         output.print_json([entry_fields(entry) for entry in found])
     elif not found:
@@ -115,9 +114,9 @@ def retry_entries(
     from agenttrace.record.quarantine import retry
 
     settings = opening.settings()
-    with opening.reading(settings):
+    with opening.opened_store(settings):
         pass  # a store that does not exist is not created by asking for it
-    with RecorderLock(settings.home), opening.writable_store(settings) as store:
+    with RecorderLock(settings.home), opening.opened_store(settings, read_only=False) as store:
         chosen = store.quarantine.entries() if quarantine_id is None else [_one(store, quarantine_id)]
         waiting = [entry for entry in chosen if entry.resolved_at is None]
         outcomes = retry(store, settings, waiting)

@@ -113,13 +113,13 @@ def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
     The caller holds the recorder's lock.
     """
     from agenttrace.record.recovery import finish_interrupted, recover
-    from agenttrace.store.errors import STORE_FAILURES, is_damage
+    from agenttrace.store.errors import STORE_FAILURES, is_corruption
 
     finish_interrupted(settings.home)
     try:
         return _well(settings, work)
     except STORE_FAILURES as error:
-        if not is_damage(error):
+        if not is_corruption(error):
             raise
     # Not inside the except block: the error's frames would keep the damaged store open.
     logs = [found.path for found in places.logs(settings).files]
@@ -143,7 +143,7 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
     from agenttrace.cli.errors import explained
     from agenttrace.record import health
     from agenttrace.record.recorder import Summary
-    from agenttrace.store.errors import is_damage
+    from agenttrace.store.errors import is_corruption
 
     restarts, pause = 0, FIRST_PAUSE
     while True:
@@ -153,7 +153,7 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
         except Exception as error:
             if _is_for_the_user(error):
                 raise
-            damaged, told = is_damage(error), explained(error)
+            damaged, told = is_corruption(error), explained(error)
             reason = f"{type(error).__name__}: {error}" if told is None else told.problem
             # A bug deserves its traceback, once.
             logger.warning(
@@ -211,8 +211,8 @@ def import_now(
             on_progress=progress.advance,
         )
         if index and not stop.is_set():
-            with opening.writable_store(settings) as store:
-                progress.index(store.connection, stop)
+            with opening.opened_store(settings, read_only=False) as store:
+                progress.index(store, stop)
     return summary
 
 
@@ -221,7 +221,7 @@ def apply_retention(settings: Settings, stop: threading.Event) -> None:
     from agenttrace.record.maintenance import run
 
     if settings.retention.days:
-        with opening.writable_store(settings) as store:
+        with opening.opened_store(settings, read_only=False) as store:
             for _ in run(store, settings):
                 if stop.is_set():
                     break

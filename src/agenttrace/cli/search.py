@@ -120,7 +120,7 @@ def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
             with (
                 RecorderLock(settings.home),
                 stop_event() as stop,
-                opening.writing(settings) as writer,
+                opening.opened_store(settings, read_only=False) as writer,
                 ImportProgress(enabled=not quiet and output.is_terminal()) as progress,
             ):
                 progress.index(writer, stop)

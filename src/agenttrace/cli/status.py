@@ -36,8 +36,8 @@ def status(
     from agenttrace.views.status import collected
 
     settings = opening.settings()
-    with opening.reading(settings) as connection:
-        found = collected(connection, settings)
+    with opening.opened_store(settings) as store:
+        found = collected(store, settings)
     if as_json:
         output.print_json(found)
         return

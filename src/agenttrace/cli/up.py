@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -138,18 +138,14 @@ def _known_sources(settings: Settings) -> dict[str, tuple[str, str]]:
     import msgspec
 
     from agenttrace.record.agents.contract import Source
-    from agenttrace.store.errors import StoreError
+    from agenttrace.store.errors import STORE_FAILURES
 
+    # A store that is new, old or damaged only means that the files tell.
     known = {}
-    try:
-        with opening.reading(settings) as connection:
-            rows = connection.execute("SELECT filepath, source FROM file_offsets WHERE source IS NOT NULL").fetchall()
-        for path, data in rows:
+    with suppress(msgspec.MsgspecError, *STORE_FAILURES), opening.opened_store(settings) as store:
+        for path, data in store.status.sources().items():
             source = msgspec.json.decode(data, type=Source)
             known[path] = (source.agent, source.session_id)
-    except (StoreError, sqlite3.Error, msgspec.MsgspecError):
-        # A store that is new, old or damaged only means that the files tell.
-        return {}
     return known
 
 

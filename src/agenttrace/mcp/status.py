@@ -8,20 +8,10 @@ from agenttrace.mcp.naming import short_time
 from agenttrace.mcp.past import Look
 from agenttrace.mcp.tool import Answer, Arguments, Tool
 from agenttrace.record.lock import owner
-from agenttrace.views.places import store_path
-from agenttrace.views.status import database_bytes
+from agenttrace.store.questions import SessionGroup
 
 _MOST_PROJECTS = 30
 _NAME_CHARS = 300
-
-_AGENTS = """
-SELECT agent, count(*), min(started_at), max(last_at) FROM sessions WHERE agent <> '' AND events > 0
-GROUP BY agent ORDER BY max(last_at) DESC
-"""
-_PROJECTS = """
-SELECT project, count(*), min(started_at), max(last_at) FROM sessions
-WHERE agent <> '' AND events > 0 AND project IS NOT NULL GROUP BY project ORDER BY max(last_at) DESC LIMIT ?
-"""
 
 
 class Asked(Arguments, frozen=True, kw_only=True):
@@ -53,20 +43,26 @@ class Status(Answer):
 
 def told(look: Look, asked: Asked) -> Status:
     """How things are."""
+    status = look.store.status
     return Status(
         recording=owner(look.settings.home) is not None,
-        agents=_parts(look, _AGENTS, ()),
-        projects=_parts(look, _PROJECTS, (_MOST_PROJECTS,)),
+        agents=_parts(look, status.agents()),
+        projects=_parts(look, status.projects(_MOST_PROJECTS)),
         not_indexed=look.store.search_index.backlog,
-        store_bytes=database_bytes(store_path(look.settings)),
+        store_bytes=status.size(),
         version=version("agenttrace"),
     )
 
 
-def _parts(look: Look, query: str, values: tuple[int, ...]) -> list[Part]:
+def _parts(look: Look, groups: list[SessionGroup]) -> list[Part]:
     return [
-        Part(name=look.shown.line(name, _NAME_CHARS), sessions=count, first=short_time(first), last=short_time(last))
-        for name, count, first, last in look.connection.execute(query, values)
+        Part(
+            name=look.shown.line(group.name, _NAME_CHARS),
+            sessions=group.sessions,
+            first=short_time(group.first_at),
+            last=short_time(group.last_at),
+        )
+        for group in groups
     ]
 
 

@@ -20,7 +20,7 @@ from agenttrace.record import health, quarantine, search_index
 from agenttrace.record.contents import Interpreter
 from agenttrace.record.maintenance import Maintenance
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.errors import STORE_FAILURES, StoreError, is_damage
+from agenttrace.store.errors import STORE_FAILURES, StoreError, is_corruption
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Watcher:
                 self._maintain()
             self._recovered()
         except STORE_FAILURES as error:
-            if isinstance(error, StoreError) or is_damage(error):
+            if isinstance(error, StoreError) or is_corruption(error):
                 raise
             self._wait_out(str(error))
         except OSError as error:

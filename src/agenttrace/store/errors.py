@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import sqlite3
 from collections.abc import Sequence
 
@@ -41,34 +42,72 @@ class QueryInterruptedError(StoreError):
 STORE_FAILURES: tuple[type[Exception], ...] = (StoreError, sqlite3.Error)
 
 
-#: What SQLite refuses because of a value: anything else it says is about the store.
-_VALUE_ERRORS = (
-    sqlite3.SQLITE_CONSTRAINT,
-    sqlite3.SQLITE_MISMATCH,
-    sqlite3.SQLITE_TOOBIG,
-    sqlite3.SQLITE_RANGE,
-)
+class Failure(enum.Enum):
+    """The kinds of failures that callers treat differently."""
+
+    #: The file is damaged; recovery saves what can be read.
+    CORRUPT = "corrupt"
+    #: Another process holds it; passes by itself.
+    BUSY = "busy"
+    #: The disk is full.
+    FULL = "full"
+    #: The file cannot be opened or written.
+    NOT_WRITABLE = "not writable"
+    #: The disk failed to read or write.
+    DISK = "disk"
+    #: A value cannot be stored; the store itself is well.
+    VALUE = "value"
 
 
-def is_corruption(error: sqlite3.Error) -> bool:
-    """Whether SQLite says that the file itself is damaged, as opposed to busy, full or locked."""
+_CODES = {
+    sqlite3.SQLITE_CORRUPT: Failure.CORRUPT,
+    sqlite3.SQLITE_NOTADB: Failure.CORRUPT,
+    sqlite3.SQLITE_BUSY: Failure.BUSY,
+    sqlite3.SQLITE_LOCKED: Failure.BUSY,
+    sqlite3.SQLITE_FULL: Failure.FULL,
+    sqlite3.SQLITE_READONLY: Failure.NOT_WRITABLE,
+    sqlite3.SQLITE_CANTOPEN: Failure.NOT_WRITABLE,
+    sqlite3.SQLITE_PERM: Failure.NOT_WRITABLE,
+    sqlite3.SQLITE_IOERR: Failure.DISK,
+    sqlite3.SQLITE_CONSTRAINT: Failure.VALUE,
+    sqlite3.SQLITE_MISMATCH: Failure.VALUE,
+    sqlite3.SQLITE_TOOBIG: Failure.VALUE,
+    sqlite3.SQLITE_RANGE: Failure.VALUE,
+}
+#: Errors of the driver itself have no code.
+_WORDS = {
+    "malformed": Failure.CORRUPT,
+    "not a database": Failure.CORRUPT,
+    "locked": Failure.BUSY,
+    "busy": Failure.BUSY,
+    "is full": Failure.FULL,
+    "readonly": Failure.NOT_WRITABLE,
+    "unable to open": Failure.NOT_WRITABLE,
+    "disk i/o": Failure.DISK,
+}
+
+
+def failure_kind(error: BaseException) -> Failure | None:
+    """What kind of failure of the store an exception is; None for any other exception, a bug included."""
+    if isinstance(error, CorruptStoreError):
+        return Failure.CORRUPT
+    if not isinstance(error, sqlite3.Error):
+        return None
     code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        return "malformed" in str(error) or "not a database" in str(error)
-    return (code & 0xFF) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if code is not None:
+        return _CODES.get(code & 0xFF)
+    if isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError):
+        # The driver cannot bind such a value.
+        return Failure.VALUE
+    text = str(error).lower()
+    return next((kind for word, kind in _WORDS.items() if word in text), None)
 
 
-def is_damage(error: BaseException) -> bool:
-    """Whether the store itself is damaged: it must be rebuilt before it can be used."""
-    return isinstance(error, CorruptStoreError) or (isinstance(error, sqlite3.Error) and is_corruption(error))
+def is_corruption(error: BaseException) -> bool:
+    """Whether the store itself is damaged, as opposed to busy, full or not writable."""
+    return failure_kind(error) is Failure.CORRUPT
 
 
 def is_refused_value(error: BaseException) -> bool:
-    """Whether the store refuses a value of the batch, as opposed to the batch as a whole."""
-    if not isinstance(error, sqlite3.Error):
-        return False
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        # The driver's own: it cannot bind such a value.
-        return isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError)
-    return (code & 0xFF) in _VALUE_ERRORS
+    """Whether the store refuses a value of a batch, as opposed to the batch as a whole."""
+    return failure_kind(error) is Failure.VALUE

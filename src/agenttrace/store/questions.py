@@ -359,3 +359,70 @@ class SpanView(msgspec.Struct, kw_only=True):
     #: False where another session owns this response, so that its tokens count there.
     counted: bool
     attributes: dict[str, Any]
+
+
+# -- status of recording --------------------------------------------------------------------------------------
+
+
+class LinesByOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines that were read, and what became of them; files whose bookkeeping was removed are included."""
+
+    lines: int
+    recorded: int
+    duplicate: int
+    ignored: int
+    quarantined: int
+
+
+class DedupCounters(msgspec.Struct, frozen=True, kw_only=True):
+    """Duplicates found by each tier of the deduplicator since the store was created, and what is recorded."""
+
+    l0_hits: int
+    l1_hits: int
+    l2_hits: int
+    #: Events that no tier knew.
+    misses: int
+    events: int
+    sessions: int
+
+
+class QuarantineCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many lines could not be understood."""
+
+    open: int
+    resolved: int
+    #: Whole events that were cut out of broken lines and recorded.
+    salvaged_events: int
+    #: Lines beyond the limits of the quarantine: counted, not kept.
+    counted_only: int
+
+
+class FileStatus(msgspec.Struct, frozen=True):
+    """A log file as it was when it was last read."""
+
+    path: str
+    #: Bytes that are recorded.
+    offset: int
+    size: int
+    #: In seconds since the epoch; 0 where it was never read.
+    read_at: float
+    #: How often it was truncated or replaced.
+    generation: int
+    lines: int
+    quarantined: int
+    counted_only: int
+    #: Bytes that vanished before they could be read.
+    lost_bytes: int
+    #: Why it could not be read.
+    error: str | None
+    #: Since when it is gone.
+    gone_at: float | None
+
+
+class SessionGroup(msgspec.Struct, frozen=True):
+    """The sessions of an agent or of a project; times are microseconds since the epoch."""
+
+    name: str
+    sessions: int
+    first_at: int | None
+    last_at: int | None

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import stat
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from agenttrace.store import open_store, store_path
 from agenttrace.views import figures, places
-from agenttrace.views.status import counted_only, database_bytes
+from agenttrace.views.trouble import REBUILD
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.record.discover import Listing
+    from agenttrace.record.agents.contract import LogCleanup
+    from agenttrace.record.discover import Found, Listing
+    from agenttrace.store.sqlite.store import SqliteStore
 
-REBUILD = "Rebuild it with agenttrace record --once: the damaged file is kept, what can be read of it is saved."
-#: The oldest SQLite whose features the store uses (upsert, window of FTS5 options).
-OLDEST_SQLITE = (3, 35, 0)
 _LITTLE_SPACE = 100_000_000
 _SOME_SPACE = 1_000_000_000
-#: Claude Code's own default, in days.
-CLAUDE_PERIOD = 30
 #: Settings that are tables: what is in them is not shown, as it may be a secret.
 _TABLES = ("prices.", "destinations.")
 #: How long before a deletion it is worth a warning, in days.
@@ -51,14 +47,12 @@ def machine() -> Iterator[Check]:
 
 
 def _sqlite() -> Check:
-    found = f"SQLite {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+    from agenttrace.store.sqlite import library
+
+    found = f"SQLite {library.VERSION}"
+    if not library.is_new_enough():
         return Check("sqlite", "fail", found, "Use a Python that comes with SQLite 3.35 or newer.")
-    try:
-        with sqlite3.connect(":memory:") as connection:
-            connection.execute("CREATE VIRTUAL TABLE t USING fts5(text)")
-        connection.close()
-    except sqlite3.OperationalError:
+    if not library.has_full_text():
         return Check("sqlite", "fail", f"{found} without FTS5", "Use a Python whose SQLite has full text search.")
     return Check("sqlite", "ok", f"{found} with full text search")
 
@@ -118,7 +112,7 @@ def data_directory(settings: Settings) -> Iterator[Check]:
 def _private(home: Path) -> Check:
     if os.name == "nt":
         return Check("data directory", "ok", str(home))
-    open_to_others = [path for path in (home, home / "agenttrace.db") if path.exists() and _others(path)]
+    open_to_others = [path for path in (home, store_path(home)) if path.exists() and _others(path)]
     if open_to_others:
         names = " ".join(f"'{path}'" for path in open_to_others)
         fix = f"Close it to others: chmod go-rwx {names}"
@@ -145,46 +139,41 @@ def _space(home: Path) -> Check:
 
 def store(settings: Settings) -> Iterator[Check]:
     """Whether the store is sound, and what waits in it."""
-    from agenttrace.store.errors import StoreError
-    from agenttrace.store.sqlite.database import connect, is_corruption
+    from agenttrace.store.errors import STORE_FAILURES, is_corruption
 
-    path = places.store_path(settings)
-    if not path.exists():
+    if not places.store_path(settings).exists():
         yield Check("store", "warn", "nothing recorded yet", "Record what is there: agenttrace record --once")
         return
     try:
-        connection = connect(path, read_only=True)
-    except (StoreError, sqlite3.Error) as error:
+        opened = open_store(settings)
+    except STORE_FAILURES as error:
         yield Check("store", "fail", str(error), REBUILD)
         return
     try:
-        yield _sound(connection, path)
-        yield from _waiting(connection)
-    except sqlite3.Error as error:
+        yield _sound(opened)
+        yield from _waiting(opened)
+    except STORE_FAILURES as error:
         yield Check("store", "fail", str(error), REBUILD if is_corruption(error) else "Try again when it is not busy.")
     finally:
-        connection.close()
+        opened.close()
 
 
-def _sound(connection: sqlite3.Connection, path: Path) -> Check:
-    result = connection.execute("PRAGMA quick_check(5)").fetchall()
-    if result != [("ok",)]:
-        return Check("store", "fail", "; ".join(str(row[0]) for row in result), REBUILD)
-    return Check("store", "ok", f"{path}, {figures.size(database_bytes(path))}, sound")
+def _sound(opened: SqliteStore) -> Check:
+    if problems := opened.status.problems():
+        return Check("store", "fail", "; ".join(problems), REBUILD)
+    return Check("store", "ok", f"{opened.path}, {figures.size(opened.status.size())}, sound")
 
 
-def _waiting(connection: sqlite3.Connection) -> Iterator[Check]:
-    held = connection.execute("SELECT count(*) FROM quarantine WHERE resolved_at IS NULL").fetchone()[0]
-    if held:
+def _waiting(opened: SqliteStore) -> Iterator[Check]:
+    if held := opened.quarantine.waiting():
         fix = "Look at it: agenttrace quarantine list; after an upgrade: agenttrace quarantine retry"
         found = f"{figures.counted(held, 'entry', 'entries')} not understood and set aside"
-        if more := counted_only(connection):
+        if more := opened.status.counted_only():
             found += f", {figures.counted(more, 'further line')} only counted"
         yield Check("quarantine", "warn", found, fix)
     else:
         yield Check("quarantine", "ok", "empty")
-    lost = connection.execute("SELECT coalesce(sum(lost_bytes), 0) FROM file_offsets").fetchone()[0]
-    if lost:
+    if lost := opened.status.lost_bytes():
         fix = "Keep the recorder running: agenttrace service install"
         yield Check("lost bytes", "warn", f"{figures.size(lost)} were cut off before they could be read", fix)
 
@@ -264,22 +253,24 @@ def _number(path: Path) -> int | None:
 
 
 def deletions(settings: Settings, listing: Listing) -> Iterator[Check]:
-    """Claude Code deletes its transcripts; what is not recorded by then is gone."""
-    logs = [found for found in listing.files if found.agent is not None and found.agent.name == "claude-code"]
-    if not logs:
-        return
-    for base, period, origin in claude_periods(logs_in={str(Path(found.path)) for found in logs}):
-        mine = [found for found in logs if found.path.startswith(str(base) + os.sep)]
-        yield _deletion(settings, mine, period, origin)
+    """Some agents delete their logs after a while; what is not recorded by then is gone."""
+    from agenttrace.record.agents import AGENTS
+    from agenttrace.record.agents.contract import DeletesLogs
+
+    for agent in AGENTS:
+        logs = [found for found in listing.files if found.agent is not None and found.agent.name == agent.name]
+        if logs and isinstance(agent, DeletesLogs):
+            for cleanup in agent.cleanups([Path(found.path) for found in logs]):
+                mine = [found for found in logs if found.path.startswith(str(cleanup.directory) + os.sep)]
+                yield _deletion(settings, agent.title, mine, cleanup)
 
 
-def _deletion(settings: Settings, logs: list, period: float, origin: str) -> Check:  # type: ignore[type-arg]
-    days = f"{period:g} days"
-    due = time.time() - max(0.0, period - _NEAR) * 86_400
+def _deletion(settings: Settings, title: str, logs: list[Found], cleanup: LogCleanup) -> Check:
+    due = time.time() - max(0.0, cleanup.days - _NEAR) * 86_400
     near = [found for found in logs if found.mtime_ns / 1e9 < due]
     offsets = recorded_offsets(settings)
     unread = [found for found in near if offsets.get(found.path, 0) < found.size]
-    found = f"Claude Code deletes transcripts after {days} ({origin})"
+    found = f"{title} deletes transcripts after {cleanup.days:g} days ({cleanup.origin})"
     if unread:
         count = figures.counted(len(unread), "log")
         return Check(
@@ -290,32 +281,12 @@ def _deletion(settings: Settings, logs: list, period: float, origin: str) -> Che
     return Check("retention", "ok", f"{found}; none is close to it")
 
 
-def claude_periods(logs_in: set[str]) -> Iterator[tuple[Path, float, str]]:
-    """Each configuration directory with logs in it, and after how many days it deletes them."""
-    import msgspec
-
-    bases = sorted(
-        {Path(path.split(f"{os.sep}projects{os.sep}")[0]) for path in logs_in if f"{os.sep}projects{os.sep}" in path}
-    )
-    for base in bases:
-        period, origin = float(CLAUDE_PERIOD), "its default; cleanupPeriodDays is not set"
-        for name in ("settings.json", "settings.local.json"):
-            try:
-                value = msgspec.json.decode((base / name).read_bytes())
-            except (OSError, msgspec.MsgspecError):
-                continue
-            days = value.get("cleanupPeriodDays") if isinstance(value, dict) else None
-            if isinstance(days, int | float) and not isinstance(days, bool) and days >= 0:
-                period, origin = float(days), f"cleanupPeriodDays in {base / name}"
-        yield base, period, origin
-
-
 def recorded_offsets(settings: Settings) -> dict[str, int]:
-    """How far each file is recorded."""
-    from agenttrace.store.sqlite.database import connect
+    """How far each file is recorded; nothing where the store cannot be read, which is another check."""
+    from agenttrace.store.errors import STORE_FAILURES
 
     try:
-        with closing(connect(places.store_path(settings), read_only=True)) as connection:
-            return dict(connection.execute("SELECT filepath, offset FROM file_offsets").fetchall())
-    except Exception:
+        with open_store(settings) as opened:
+            return opened.status.offsets()
+    except STORE_FAILURES:
         return {}

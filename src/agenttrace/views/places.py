@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agenttrace import store
+
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.record.discover import Listing, Root
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 def store_path(settings: Settings) -> Path:
     """Where the store is."""
-    return settings.home / "agenttrace.db"
+    return store.store_path(settings.home)
 
 
 def logs(settings: Settings) -> Listing:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
+from typing import TYPE_CHECKING
 
 from agenttrace.views.plain import one_line
+
+if TYPE_CHECKING:
+    from agenttrace.store.errors import Failure
+
+#: What to do with a store that is damaged.
+REBUILD = "Rebuild it with agenttrace record --once: the damaged file is kept, what can be read of it is saved."
 
 
 class TroubleError(Exception):
@@ -40,27 +46,27 @@ def database_trouble(url: str | None, error: BaseException) -> TroubleError | No
 
 def store_trouble(error: BaseException) -> TroubleError | None:
     """What can be expected of the trace store; None for a bug."""
-    from agenttrace.store.errors import CorruptStoreError, StoreError
-    from agenttrace.store.sqlite.database import is_corruption
-    from agenttrace.views.checks import REBUILD
+    from agenttrace.store.errors import Failure, StoreError, failure_kind
 
-    if isinstance(error, CorruptStoreError) or (isinstance(error, sqlite3.Error) and is_corruption(error)):
+    kind = failure_kind(error)
+    if kind is Failure.CORRUPT:
         return TroubleError(f"the store is damaged: {error}", REBUILD)
     if isinstance(error, StoreError):
         return TroubleError(str(error))
-    if isinstance(error, sqlite3.OperationalError) and (fix := _store_fix(str(error))):
-        return TroubleError(f"the store cannot be used: {error}", fix)
-    return None
+    fix = _store_fix(kind)
+    return TroubleError(f"the store cannot be used: {error}", fix) if fix else None
 
 
-def _store_fix(reason: str) -> str:
-    if "locked" in reason or "busy" in reason:
-        return "Another program holds it; try again when that is done."
-    if "is full" in reason:
-        return "Free some disk space, then run the command again: it goes on where it stopped."
-    if "readonly" in reason or "unable to open" in reason:
-        return "Check the permissions of the data directory, or set AGENTTRACE_HOME to another one."
-    return "Check the disk, then run agenttrace doctor." if "disk" in reason else ""
+def _store_fix(kind: Failure | None) -> str:
+    from agenttrace.store.errors import Failure
+
+    fixes = {
+        Failure.BUSY: "Another program holds it; try again when that is done.",
+        Failure.FULL: "Free some disk space, then run the command again: it goes on where it stopped.",
+        Failure.NOT_WRITABLE: "Check the permissions of the data directory, or set AGENTTRACE_HOME to another one.",
+        Failure.DISK: "Check the disk, then run agenttrace doctor.",
+    }
+    return "" if kind is None else fixes.get(kind, "")
 
 
 def file_problem(error: OSError) -> str:

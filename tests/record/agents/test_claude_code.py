@@ -30,7 +30,7 @@ from agenttrace.record.acts import (
     Waiting,
 )
 from agenttrace.record.agents.claude_code import ClaudeCode
-from agenttrace.record.agents.contract import Source, Unusable
+from agenttrace.record.agents.contract import DeletesLogs, Source, Unusable
 from agenttrace.record.fold import Folder, StreamState
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -1040,3 +1040,24 @@ def test_agents_of_a_workflow_hang_under_its_call(tmp_path: Path) -> None:
     assert of_kind(played(started), Spawned) == [Spawned("toolu_1", run)]
     # A tool that only printed such a name started nothing.
     assert of_kind(played(result(toolUseResult={"stdout": f"{run} done"})), Spawned) == []
+
+
+def test_when_transcripts_are_deleted(tmp_path: Path) -> None:
+    """Each configuration directory has its period; one below a directory that is called ``projects`` is found, too."""
+    plain, nested, broken = tmp_path / "plain", tmp_path / "projects" / "mine", tmp_path / "broken"
+    logs = [base / "projects" / "-work" / "session.jsonl" for base in (plain, nested, broken)]
+    for base in (plain, nested, broken):
+        base.mkdir(parents=True)
+    (nested / "settings.json").write_text('{"cleanupPeriodDays": 90}')
+    (nested / "settings.local.json").write_text('{"cleanupPeriodDays": 7.5}')
+    (broken / "settings.json").write_bytes(b'{"cleanupPeriodDays": true}')
+    (broken / "settings.local.json").write_bytes(b"\xff[[[")
+    agent = ClaudeCode()
+    found = {each.directory: (each.days, each.origin) for each in agent.cleanups([*logs, tmp_path / "elsewhere.jsonl"])}
+    default = (30.0, "its default; cleanupPeriodDays is not set")
+    assert found == {
+        plain: default,
+        broken: default,
+        nested: (7.5, f"cleanupPeriodDays in {nested / 'settings.local.json'}"),
+    }
+    assert isinstance(agent, DeletesLogs)

@@ -8,7 +8,7 @@ id names the response wherever it is met, and what is said twice is left to the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ from agenttrace.record.agents.claude_lines import (
     texts_of,
     unusable,
 )
-from agenttrace.record.agents.contract import Content, Source, Unusable
+from agenttrace.record.agents.contract import Content, LogCleanup, Source, Unusable
 from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField, mended, moment, time_of, value_of
 
 NAME = "claude-code"
@@ -50,6 +50,8 @@ _BARE = NOT_SAID | frozenset(
 #: A fork's first own line is later than the history it goes on with, by more than lines swap places.
 _FORK_GAP = 1_000_000
 _META_SIZE = 65_536
+#: After so many days transcripts are deleted, unless a setting says otherwise.
+_CLEANUP_DAYS = 30
 #: So many first lines tell what a file is; a damaged beginning is rarely longer.
 _OPENING_LINES = 16
 
@@ -162,6 +164,25 @@ class ClaudeCode:
         """The text in the line, whole."""
         line: Line = event.body
         return texts_of(line)
+
+    def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
+        """The configuration directories of these logs, and after how many days each deletes its transcripts."""
+        places = (next((each for each in path.parents if each.name == "projects"), None) for path in logs)
+        return [_cleanup(base) for base in sorted({each.parent for each in places if each is not None})]
+
+
+def _cleanup(base: Path) -> LogCleanup:
+    found = LogCleanup(directory=base, days=float(_CLEANUP_DAYS), origin="its default; cleanupPeriodDays is not set")
+    for name in ("settings.json", "settings.local.json"):
+        try:
+            value = msgspec.json.decode((base / name).read_bytes())
+        except (OSError, *DECODING_ERRORS):
+            continue
+        days = value.get("cleanupPeriodDays") if isinstance(value, dict) else None
+        if isinstance(days, int | float) and not isinstance(days, bool) and days >= 0:
+            origin = f"cleanupPeriodDays in {base / name}"
+            found = LogCleanup(directory=base, days=float(days), origin=origin)
+    return found
 
 
 def _expanded(path: str, home: Path) -> Path:

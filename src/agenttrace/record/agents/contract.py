@@ -6,7 +6,7 @@ Nothing else in the product knows the formats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -78,6 +78,24 @@ class RepeatsUsage(Protocol):
 
     def repeated_usage(self, event: Event, source: Source, memory: dict[str, Any]) -> ResponseUsage | None:
         """The usage in a line whose event is recorded already; called in file order, among the calls of ``acts``."""
+        ...
+
+
+class LogCleanup(msgspec.Struct, frozen=True, kw_only=True):
+    """After how long an agent deletes its logs of a directory."""
+
+    directory: Path
+    days: float
+    #: Where the number comes from, for people.
+    origin: str
+
+
+@runtime_checkable
+class DeletesLogs(Protocol):
+    """An agent that deletes its logs after a while."""
+
+    def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
+        """The directories of these logs, each with its period."""
         ...
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -27,9 +26,9 @@ from agenttrace.serve.api.shapes import (
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.store.sqlite.quarantine import Entry, Quarantine
+from agenttrace.store.sqlite.quarantine import Entry
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.quarantine import entry_fields
-from agenttrace.views.status import counted_only
 from agenttrace.views.times import iso
 
 FileState = Literal["all", "behind", "gone", "error"]
@@ -83,11 +82,11 @@ def files_router(context: Context) -> APIRouter:
     ) -> Response:
         before = place_of(cursor)
 
-        def read(connection: sqlite3.Connection) -> tuple[list[Entry], int, int]:
-            found = Quarantine(connection).entries(resolved=resolved, before=before, lines=False, limit=limit + 1)
-            return found, _count_open(connection), counted_only(connection)
+        def read(store: SqliteStore) -> tuple[list[Entry], int, int]:
+            found = store.quarantine.entries(resolved=resolved, before=before, lines=False, limit=limit + 1)
+            return found, store.quarantine.waiting(), store.status.counted_only()
 
-        found, waiting, counted = await context.reader.ask(read, empty=lambda: ([], 0, 0))
+        found, waiting, counted = await context.reader.query(read, empty=lambda: ([], 0, 0))
         page, following = page_of(found, limit, lambda entry: entry.quarantine_id)
         items = [QuarantineRow(**_fields(entry)) for entry in page]
         return answer(request, QuarantineList(items=items, next=following, open=waiting, counted_only=counted))
@@ -98,8 +97,8 @@ def files_router(context: Context) -> APIRouter:
         responses=shaped(QuarantineDetail) | documented(401, 404, 422),
     )
     async def show_quarantined(request: Request, entry_id: Id) -> Response:
-        found: list[Entry] = await context.reader.ask(
-            lambda connection: Quarantine(connection).entries(only=entry_id), empty=list
+        found: list[Entry] = await context.reader.query(
+            lambda store: store.quarantine.entries(only=entry_id), empty=list
         )
         if not found:
             raise ProblemError(404, f"There is no entry {entry_id} in the quarantine.")
@@ -124,10 +123,6 @@ def files_router(context: Context) -> APIRouter:
 
 def _is_in(file: FileRow, state: FileState) -> bool:
     return {"all": True, "behind": file.behind > 0, "gone": file.gone, "error": file.error is not None}[state]
-
-
-def _count_open(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM quarantine WHERE resolved_at IS NULL").fetchone()[0])
 
 
 def _fields(entry: Entry) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from agenttrace.record.lock import owner
 from agenttrace.serve.api.kept import Kept
 from agenttrace.serve.api.shapes import DedupTier, FileRow, LineCounts, RecordingState
 from agenttrace.serve.context import Context
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.status import TIERS, collected
 
 #: For as long an answer is good: making one means a look at every directory of the agents.
@@ -29,13 +29,13 @@ def kept_recording(context: Context) -> Kept[Recording]:
     """How it is now, or was two seconds ago."""
 
     async def make() -> Recording:
-        return await context.reader.ask(lambda connection: _read(connection, context), empty=lambda: _nothing(context))
+        return await context.reader.query(lambda store: _read(store, context), empty=lambda: _nothing(context))
 
     return Kept(make, _SECONDS)
 
 
-def _read(connection: sqlite3.Connection, context: Context) -> Recording:
-    found = collected(connection, context.settings)
+def _read(store: SqliteStore, context: Context) -> Recording:
+    found = collected(store, context.settings)
     files = sorted((FileRow(**file) for file in found["files"]), key=lambda file: file.path)
     return Recording(_state(found), files)
 

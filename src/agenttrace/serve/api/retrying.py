@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -10,23 +9,22 @@ from agenttrace.config import Settings
 from agenttrace.record.lock import AlreadyRecordingError, RecorderLock, owner
 from agenttrace.record.quarantine import requested, retry_requested
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.errors import StoreError
+from agenttrace.store import open_store, store_path
+from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.sqlite.store import SqliteStore
-from agenttrace.views.places import store_path
 
 
 def retry_lines(settings: Settings, ids: Sequence[int] | None) -> int:
     """Have these entries tried again, or all; how many that are comes back. Blocks while it waits for the store."""
-    path = store_path(settings)
-    if not path.exists():
+    if not store_path(settings.home).exists():
         return 0
     try:
-        with SqliteStore.open(path, read_only=False) as store:
+        with open_store(settings, read_only=False) as store:
             number = store.quarantine.request_retry(ids)
             if number and owner(settings.home) is None:
                 _retry_now(store, settings)
             return number
-    except (StoreError, sqlite3.OperationalError) as error:
+    except STORE_FAILURES as error:
         raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error
 
 

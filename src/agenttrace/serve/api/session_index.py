@@ -26,11 +26,11 @@ from agenttrace.config import Settings
 from agenttrace.costing import Cashier
 from agenttrace.ids import session_key
 from agenttrace.model import Session
-from agenttrace.serve.api.commits import Commits, Look
 from agenttrace.serve.api.rows import row_of
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.threads import shut_down
+from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.session_state import stale_before, state_now
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.money import cashier
@@ -65,7 +65,7 @@ class Entry:
 class _Found(NamedTuple):
     """What a look at the store found."""
 
-    look: Look
+    version: StoreVersion
     cursor: int
     #: Whether it is another store than before, so that cursors of before mean nothing.
     afresh: bool
@@ -84,8 +84,8 @@ class SessionIndex:
     """The sessions of a store, their rows as of now, and which of them changed since a moment."""
 
     def __init__(self, reader: TraceReader, settings: Settings) -> None:
-        self._settings, self._path = settings, reader.path
-        self._commits = Commits(reader.path)
+        self._settings = settings
+        self._current = CurrentStore(reader.path, stale_minutes=settings.record.stale_minutes)
         # A thread of its own: what everybody looks at does not wait behind somebody's long search.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="session index")
         self._lock = asyncio.Lock()
@@ -94,7 +94,7 @@ class SessionIndex:
         self._entries: dict[str, Entry] = {}
         #: Those that turn from working to interrupted when they say nothing for long.
         self._working: set[str] = set()
-        self._look: Look | None = None
+        self._version: StoreVersion | None = None
         self._reload_due, self._reload_from = False, 0.0
         #: Which sessions changed since a cursor before this one is not known.
         self._floor = 0
@@ -118,19 +118,19 @@ class SessionIndex:
     def _read(self) -> _Found | None:
         """What is new in the store. Runs in the thread, where nothing of the index is changed."""
         began = time.monotonic()
-        look = self._commits.look()
+        version = self._current.version()
         whole = self._reload_due and began >= self._reload_from
-        if look == self._look and not whole:
+        if version == self._version and not whole:
             return None
-        if look.file == 0:
-            return _Found(look, 0, True, True, frozenset(), frozenset(), [], 0.0)
-        store = SqliteStore(self._commits.connection, self._path, stale_minutes=self._settings.record.stale_minutes)
+        store = self._current.opened
+        if version == NO_STORE or store is None:
+            return _Found(NO_STORE, 0, True, True, frozenset(), frozenset(), [], 0.0)
         with store.snapshot():
-            return self._compare(store, look, whole, began)
+            return self._compare(store, version, whole, began)
 
-    def _compare(self, store: SqliteStore, look: Look, whole: bool, began: float) -> _Found:
+    def _compare(self, store: SqliteStore, version: StoreVersion, whole: bool, began: float) -> _Found:
         cursor = store.last_event()
-        afresh = self._look is None or look.file != self._look.file or cursor < self.cursor
+        afresh = self._version is None or version.file != self._version.file or cursor < self.cursor
         news = [] if afresh else store.sessions_changed_since(self.cursor)
         whole = whole or afresh or len(news) > _MOST_SINGLY
         prints = store.session_fingerprints(None if whole else news)
@@ -138,7 +138,7 @@ class SessionIndex:
         entries = self._made(store, different, prints)
         keys = frozenset(map(session_key, news))
         present = frozenset(map(session_key, prints))
-        return _Found(look, cursor, afresh, whole, keys, present, entries, time.monotonic() - began)
+        return _Found(version, cursor, afresh, whole, keys, present, entries, time.monotonic() - began)
 
     def _known(self, number: int) -> int | None:
         entry = self._entries.get(session_key(number))
@@ -167,7 +167,7 @@ class SessionIndex:
 
     def _take(self, found: _Found) -> None:
         moment = found.cursor if found.afresh else max(found.cursor, self.cursor + 1)
-        self._look, self.cursor = found.look, found.cursor
+        self._version, self.cursor = found.version, found.cursor
         gone = ((self._entries.keys() if found.whole else found.news) - found.present) & self._entries.keys()
         for key in gone:
             del self._entries[key]
@@ -265,4 +265,4 @@ class SessionIndex:
     def close(self) -> None:
         """Let the thread end and the store go."""
         if shut_down(self._thread):
-            self._commits.close()
+            self._current.close()

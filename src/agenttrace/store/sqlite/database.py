@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agenttrace.store.errors import CorruptStoreError, NewerStoreError, StoreError
+from agenttrace.store.errors import CorruptStoreError, Failure, NewerStoreError, StoreError, failure_kind
 from agenttrace.store.errors import is_corruption as is_corruption
 from agenttrace.store.questions import folded
 from agenttrace.store.session_state import state_now
@@ -33,7 +33,9 @@ def connect(
 ) -> sqlite3.Connection:
     """Open the store, creating or upgrading it unless ``read_only``; with ``any_thread`` another may close it."""
     try:
-        connection = _connect_read_only(path, any_thread, busy_seconds) if read_only else _connect_writer(path)
+        connection = (
+            _connect_read_only(path, any_thread, busy_seconds) if read_only else _connect_writer(path, busy_seconds)
+        )
     except sqlite3.DatabaseError as error:
         if is_corruption(error):
             raise CorruptStoreError(f"{path} is damaged: {error}") from error
@@ -67,9 +69,9 @@ def _uri_path(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-def _connect_writer(path: Path) -> sqlite3.Connection:
+def _connect_writer(path: Path, busy_seconds: float) -> sqlite3.Connection:
     create_private(path)
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         use_write_ahead_log(connection)
@@ -100,7 +102,7 @@ def use_write_ahead_log(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if failure_kind(error) is not Failure.BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:

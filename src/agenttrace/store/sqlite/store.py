@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -51,6 +51,7 @@ from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.search import SearchIndex
 from agenttrace.store.sqlite.span_rows import Subagents
+from agenttrace.store.sqlite.status import StoreStatus
 
 #: After so many steps SQLite asks whether to go on.
 _STEPS = 20_000
@@ -73,13 +74,16 @@ class SqliteStore:
         any_thread: bool = False,
         stale_minutes: float = STALE_MINUTES,
         busy_seconds: float = BUSY_SECONDS,
+        cache_kib: int | None = None,
     ) -> SqliteStore:
         """The store of a file; created or upgraded unless ``read_only``; waits so long for one that is locked."""
         connection = connect(path, read_only=read_only, any_thread=any_thread, busy_seconds=busy_seconds)
+        if cache_kib is not None:
+            connection.execute(f"PRAGMA cache_size = -{cache_kib}")
         return cls(connection, path, stale_minutes=stale_minutes)
 
     @classmethod
-    def of(cls, connection: sqlite3.Connection, *, stale_minutes: int = 15) -> SqliteStore:
+    def of(cls, connection: sqlite3.Connection, *, stale_minutes: float = STALE_MINUTES) -> SqliteStore:
         """The store that a connection was opened for."""
         path = connection.execute("PRAGMA database_list").fetchone()[2]
         return cls(connection, Path(path), stale_minutes=stale_minutes)
@@ -87,6 +91,11 @@ class SqliteStore:
     def close(self) -> None:
         """Release the file."""
         self.connection.close()
+
+    def interrupt(self) -> None:
+        """Make the question that is being answered in another thread fail."""
+        with suppress(sqlite3.ProgrammingError):  # closed meanwhile
+            self.connection.interrupt()
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -372,6 +381,11 @@ class SqliteStore:
         return Files(self.connection)
 
     @cached_property
+    def status(self) -> StoreStatus:
+        """What recording has come to: lines, files, duplicates, retention, the size and health of the store."""
+        return StoreStatus(self.connection, self.path)
+
+    @cached_property
     def quarantine(self) -> Quarantine:
         """Lines that were set aside."""
         return Quarantine(self.connection)
@@ -380,3 +394,8 @@ class SqliteStore:
     def retention(self) -> Retention:
         """What clean-up removes."""
         return Retention(self.connection)
+
+    def compact(self) -> None:
+        """Give the space of removed rows back to the disk."""
+        self.connection.execute("VACUUM")
+        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,0 +1,127 @@
+"""What recording has come to: lines, duplicates, sessions, retention, and the size and health of the store."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from agenttrace.store.questions import (
+    DedupCounters,
+    FileStatus,
+    LinesByOutcome,
+    QuarantineCounts,
+    SessionGroup,
+)
+from agenttrace.store.sqlite import file_status
+
+#: A session that was left waiting longer ago does not wait for the user any more.
+_RECENT_SECONDS = 86_400
+#: Problems that a check of the file reports at most.
+_MOST_PROBLEMS = 5
+
+_BACKLOG = """
+SELECT count(*) FROM processed_events WHERE block_id IS NOT NULL
+    AND event_no > coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'search_event_no'), 0)
+"""
+_QUARANTINE = """
+SELECT coalesce(sum(resolved_at IS NULL), 0), coalesce(sum(resolved_at IS NOT NULL), 0), coalesce(sum(salvaged), 0)
+FROM quarantine
+"""
+_RECORDED = """
+SELECT coalesce(max(event_no), 0), (SELECT count(*) FROM sessions WHERE agent <> '') FROM processed_events
+"""
+_GROUPS = """
+SELECT {name}, count(*), min(started_at), max(last_at) FROM sessions
+WHERE agent <> '' AND events > 0 AND {name} IS NOT NULL GROUP BY {name} ORDER BY max(last_at) DESC LIMIT ?
+"""
+_ACTIVE = """
+SELECT coalesce(sum(state = 'working' AND last_at >= ?), 0), coalesce(sum(state = 'waiting'), 0)
+FROM sessions WHERE agent <> '' AND last_at >= ?
+"""
+
+
+class StoreStatus:
+    """Answers questions about recording."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    def lines(self) -> LinesByOutcome:
+        """Lines by what became of them."""
+        return file_status.lines(self._connection)
+
+    def files(self) -> list[FileStatus]:
+        """Every file that was read, by path."""
+        return file_status.files(self._connection)
+
+    def offsets(self) -> dict[str, int]:
+        """How many bytes of each file are recorded."""
+        return file_status.offsets(self._connection)
+
+    def sources(self) -> dict[str, bytes]:
+        """What the recorder found out about each file, as it encoded it."""
+        return file_status.sources(self._connection)
+
+    def lost_bytes(self) -> int:
+        """Bytes that vanished from files before they could be read."""
+        return file_status.lost_bytes(self._connection)
+
+    def quarantine(self) -> QuarantineCounts:
+        """How many lines could not be understood; looks at each of them."""
+        waiting, resolved, salvaged = self._connection.execute(_QUARANTINE).fetchone()
+        counted = self.counted_only()
+        return QuarantineCounts(open=waiting, resolved=resolved, salvaged_events=salvaged, counted_only=counted)
+
+    def counted_only(self) -> int:
+        """Lines that could not be understood and are not kept, because there were too many."""
+        return file_status.counted_only(self._connection)
+
+    def dedup(self) -> DedupCounters:
+        """Duplicates by tier."""
+        query = "SELECT name, value FROM counters WHERE name LIKE 'dedup_%'"
+        counters = dict(self._connection.execute(query).fetchall())
+        hits = {f"{tier}_hits": int(counters.get(f"dedup_{tier}_hits", 0)) for tier in ("l0", "l1", "l2")}
+        events, sessions = self._connection.execute(_RECORDED).fetchone()
+        return DedupCounters(**hits, misses=int(counters.get("dedup_misses", 0)), events=events, sessions=sessions)
+
+    def agents(self) -> list[SessionGroup]:
+        """The sessions of each agent, the last active one first."""
+        return self._groups("agent", -1)
+
+    def projects(self, limit: int) -> list[SessionGroup]:
+        """The sessions of the last active projects."""
+        return self._groups("project", limit)
+
+    def _groups(self, column: str, limit: int) -> list[SessionGroup]:
+        return [SessionGroup(*row) for row in self._connection.execute(_GROUPS.format(name=column), (limit,))]
+
+    def search_backlog(self) -> int:
+        """How many events wait to be indexed for full text search."""
+        return int(self._connection.execute(_BACKLOG).fetchone()[0])
+
+    def problems(self) -> list[str]:
+        """What is wrong with the file; empty where it is sound."""
+        found = [str(row[0]) for row in self._connection.execute(f"PRAGMA quick_check({_MOST_PROBLEMS})")]
+        return [] if found == ["ok"] else found
+
+    def size(self) -> int:
+        """Bytes on the disk, the write-ahead log included."""
+        return sum(map(_size, (self._path, Path(f"{self._path}-wal"))))
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def active_counts(connection: sqlite3.Connection, stale_minutes: int) -> tuple[int, int]:
+    """How many sessions work now, and how many of the last day wait for the user."""
+    now = time.time()
+    horizons = (int((now - stale_minutes * 60) * 1e6), int((now - _RECENT_SECONDS) * 1e6))
+    working, waiting = connection.execute(_ACTIVE, horizons).fetchone()
+    return int(working), int(waiting)
