@@ -57,6 +57,17 @@ def writing(of: Settings) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
+@contextmanager
+def store_to_change(of: Settings) -> Iterator[SqliteStore]:
+    """The store, to ask and to change; created where there is none."""
+    from agenttrace.config import ensure_home
+    from agenttrace.store.sqlite.store import SqliteStore
+
+    ensure_home(of)
+    with SqliteStore.open(store_path(of), read_only=False, stale_minutes=of.record.stale_minutes) as store:
+        yield store
+
+
 def agent_names() -> list[str]:
     """The names of all formats we read."""
     from agenttrace.record.agents import AGENTS

@@ -7,7 +7,6 @@ text passes the mask, names and ids as well; only what a switch lets through as 
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
@@ -17,15 +16,15 @@ import msgspec
 
 from agenttrace.costing import Cashier, price_of
 from agenttrace.destinations import Content, DestinationSettings
-from agenttrace.export.ledger import Entry
 from agenttrace.export.span import ExportSession, ExportSpan, Text, TextKind
 from agenttrace.export.traces import SessionTraces, digest_of
 from agenttrace.model import Session, Usage
 from agenttrace.price_tables import MILLION
 from agenttrace.prices import cost_micros
 from agenttrace.redaction import redacted, redacted_session
-from agenttrace.store.sqlite.reading import sessions_by_number
-from agenttrace.store.sqlite.span_rows import SpanRow, some_rows
+from agenttrace.store.exports import Entry
+from agenttrace.store.sqlite.span_rows import SpanRow
+from agenttrace.store.sqlite.store import SqliteStore
 
 #: Spans whose texts are read together.
 _PORTION = 50
@@ -60,7 +59,7 @@ class Said(Protocol):
 
 
 #: What was said in some spans of a session.
-Texts = Callable[[sqlite3.Connection, Session, Sequence[bytes]], Mapping[bytes, Sequence[Said]]]
+Texts = Callable[[SqliteStore, Session, Sequence[bytes]], Mapping[bytes, Sequence[Said]]]
 
 
 class Ready(NamedTuple):
@@ -73,18 +72,18 @@ class Ready(NamedTuple):
 
 
 class Assembly:
-    """Builds spans for one destination, through one connection."""
+    """Builds spans for one destination."""
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        store: SqliteStore,
         destination: DestinationSettings,
         *,
         texts: Texts,
         mask: Callable[[str], str],
         cashier: Cashier,
     ) -> None:
-        self._connection = connection
+        self._store = store
         self._destination = destination
         self._texts = texts
         #: What every text passes that leaves.
@@ -120,19 +119,18 @@ class Assembly:
 
     def _session(self, number: int) -> tuple[Session, SessionTraces] | None:
         """A session and its traces; a long one is not read anew for every portion of it."""
-        (now,) = self._connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()
+        now = self._store.last_event()
         if self._known is None or self._known[:2] != (number, now):
-            found = sessions_by_number(self._connection, [number])
+            found = self._store.sessions_by_number([number])
             if not found:
                 return None
-            self._known = (number, now, found[0], SessionTraces(self._connection, number))
+            self._known = (number, now, found[0], SessionTraces(self._store.traces(number)))
         return self._known[2:]
 
     def _spans(
         self, session: Session, traces: SessionTraces, wanted: Sequence[bytes]
     ) -> dict[bytes, tuple[ExportSpan, bytes]]:
-        rows = some_rows(self._connection, session.id, wanted, traces.subagents, attributes=True)
-        rows = {span_id: row for span_id, row in rows.items() if span_id in traces.rows}
+        rows = self._store.spans_with_attributes(traces.stored, wanted)
         answers = {span_id: traces.last_step(span_id) for span_id, row in rows.items() if row.kind == "turn"}
         said = self._said(session, list({*rows, *filter(None, answers.values())}))
         told = self._told(session)
@@ -148,7 +146,7 @@ class Assembly:
         switches = self._destination
         if {switches.prompts, switches.tool_inputs, switches.tool_outputs} == {"off"}:
             return {}
-        return self._texts(self._connection, session, wanted)
+        return self._texts(self._store, session, wanted)
 
     def _switch(self, kind: str, in_tool: bool) -> Content:
         if kind == "arguments":

@@ -43,7 +43,7 @@ from agenttrace.record.recognition import may_become_known, openings, recognised
 from agenttrace.record.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.watchlist import Watchlist
 from agenttrace.store.sqlite.database import connect, transaction
-from agenttrace.store.sqlite.destinations import keep_destinations
+from agenttrace.store.sqlite.destinations import Destinations
 from agenttrace.store.sqlite.writing import keep_days
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Recorder:
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
         day_of = day_finder(settings.usage.timezone)
         keep_days(self.connection, f"{zone_name(settings.usage.timezone)}; prices {price_shape()}", day_of)
-        keep_destinations(self.connection, settings.destinations)
+        Destinations(self.connection).keep(settings.destinations)
         self.pipeline = Pipeline(
             self.connection,
             {agent.name: agent for agent in self.agents},

@@ -5,13 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from agenttrace.model import Session
 from agenttrace.store.questions import UsageQuery
-from agenttrace.store.sqlite import reading
+from agenttrace.store.sqlite import reading, traces
 from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.exports import Exports
 from agenttrace.store.sqlite.reading import SpanView, UsageRow
+from agenttrace.store.sqlite.span_rows import SpanRow
+from agenttrace.store.sqlite.traces import StoredTraces
 
 
 class SqliteStore:
@@ -82,3 +86,26 @@ class SqliteStore:
     def usage_by_session(self, numbers: Sequence[int]) -> dict[int, list[UsageRow]]:
         """Tokens per model of each of these sessions."""
         return reading.usage_by_session(self.connection, numbers)
+
+    # -- exports ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def exports(self) -> Exports:
+        """Destinations, and what was sent to them."""
+        return Exports(self.connection)
+
+    def sync_every_commit(self) -> None:
+        """From now on what is committed survives a loss of power, too."""
+        self.connection.execute("PRAGMA synchronous = FULL")
+
+    def last_event(self) -> int:
+        """The number of the last recorded event: while it stays the same, so do sessions and spans."""
+        return int(self.connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()[0])
+
+    def traces(self, session: int) -> StoredTraces:
+        """All spans of a session by trace, without attributes and texts."""
+        return traces.session_traces(self.connection, session)
+
+    def spans_with_attributes(self, found: StoredTraces, wanted: Sequence[bytes]) -> dict[bytes, SpanRow]:
+        """Some spans of these traces, whole."""
+        return traces.spans_with_attributes(self.connection, found, wanted)
