@@ -27,6 +27,7 @@ from agenttrace.masking import Mask
 from agenttrace.mcp.past import Past
 from agenttrace.mcp.server import Context, Desk
 from agenttrace.prices import PriceTable
+from agenttrace.record.agents import FACTS
 from agenttrace.record.search_index import index_all
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.store.exports import Entry
@@ -212,7 +213,7 @@ def _delivered(world: World, **switches: Content) -> list[ExportSpan]:
     settings = target("masked", **switches)
     with world.opened_store() as store:
         cashier = Cashier(PriceTable.load(world.settings), world.settings.usage)
-        assembly = Assembly(store, settings, texts=stored_texts(), mask=Mask(()).text, cashier=cashier)
+        assembly = Assembly(store, settings, texts=stored_texts(), mask=Mask(()).text, cashier=cashier, agents=FACTS)
         rows = store.connection.execute("SELECT rowid, session_id, span_id, 0, 0.0 FROM spans ORDER BY session_id")
         ready, gone = assembly.build([Entry._make(row) for row in rows])
     assert not gone

@@ -26,6 +26,7 @@ from agenttrace.export.sealing import Sealer, targets
 from agenttrace.export.span import ExportSpan
 from agenttrace.masking import Mask
 from agenttrace.prices import PriceTable
+from agenttrace.record.agents import FACTS
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.store.exports import STATES, State
@@ -182,7 +183,7 @@ class World:
             (found,) = [each for each in targets(store, self.settings) if each.settings.name == name]
             cashier = Cashier(PriceTable.load(self.settings), self.settings.usage)
             mask = Mask(self.settings.export.mask).text
-            assembly = Assembly(store, found.settings, texts=stored_texts(), mask=mask, cashier=cashier)
+            assembly = Assembly(store, found.settings, texts=stored_texts(), mask=mask, cashier=cashier, agents=FACTS)
             with closing(Journal(self.settings.home, name)) as journal:
                 number = found.row.destination_id
                 yield Courier(store.exports, found.settings, number, destination, assembly, journal, clock=self.clock)

@@ -24,8 +24,9 @@ def make_exporter(settings: Settings) -> Exporter:
     """Everything that leaves this data directory."""
     from agenttrace.export.exporter import Exporter
     from agenttrace.masking import Mask
+    from agenttrace.record.agents import FACTS
 
-    return Exporter(settings, texts=_texts(), mask=Mask(settings.export.mask).text)
+    return Exporter(settings, texts=_texts(), mask=Mask(settings.export.mask).text, agents=FACTS)
 
 
 def _texts() -> Texts:

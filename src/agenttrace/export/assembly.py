@@ -18,9 +18,10 @@ from agenttrace.costing import Cashier, price_of
 from agenttrace.destinations import Content, DestinationSettings
 from agenttrace.export.span import ExportSession, ExportSpan, Text, TextKind
 from agenttrace.export.traces import SessionTraces, digest_of
-from agenttrace.model import Session, Usage
+from agenttrace.model import AgentFacts, Session, Usage
 from agenttrace.price_tables import MILLION
 from agenttrace.prices import cost_micros
+from agenttrace.providers import model_of, provider_of_span
 from agenttrace.redaction import redacted, redacted_session
 from agenttrace.store.exports import Entry
 from agenttrace.store.sqlite.span_rows import SpanRow
@@ -82,6 +83,7 @@ class Assembly:
         texts: Texts,
         mask: Callable[[str], str],
         cashier: Cashier,
+        agents: Mapping[str, AgentFacts],
     ) -> None:
         self._store = store
         self._destination = destination
@@ -89,6 +91,7 @@ class Assembly:
         #: What every text passes that leaves.
         self.mask = mask
         self._cashier = cashier
+        self._agents = agents
         self._known: tuple[int, int, Session, SessionTraces] | None = None
 
     def build(self, entries: Sequence[Entry]) -> tuple[list[Ready], list[Entry]]:
@@ -137,7 +140,8 @@ class Assembly:
         built = {}
         for span_id, row in rows.items():
             texts = [*said.get(span_id, ()), *_answer(said, answers.get(span_id))]
-            built[span_id] = (self._span(row, told, traces, texts), digest_of(row))
+            span = self._assembled(row, session, told, traces)
+            built[span_id] = (self._masked(span, texts), digest_of(row))
         return built
 
     # -- what was said ----------------------------------------------------------------------------------------
@@ -155,9 +159,9 @@ class Assembly:
             return self._destination.tool_outputs
         return self._destination.prompts
 
-    def _texts_of(self, row: SpanRow, said: Sequence[Said]) -> Iterator[Text]:
+    def _texts_of(self, span: ExportSpan, said: Sequence[Said]) -> Iterator[Text]:
         for each in said:
-            switch = self._switch(each.kind, row.kind == "tool")
+            switch = self._switch(each.kind, span.kind == "tool")
             if switch != "off":
                 text = Text(cast("TextKind", each.kind), each.text, each.call)
                 text = redacted(text, self.mask, keep=_kept("text", switch))
@@ -170,22 +174,25 @@ class Assembly:
         masked = redacted_session(session, self.mask)
         titled = session if switch == "full" else masked
         title = None if switch == "off" else titled.title or titled.first_prompt
+        agent = self._agents.get(session.agent)
         return ExportSession(
             session_id=masked.session_id,
             agent=masked.agent,
+            agent_title=None if agent is None else agent.title,
+            integration=None if agent is None else agent.integration,
             agent_version=masked.version,
             project=masked.project,
             branch=masked.branch,
             title=title and _cut(title),
         )
 
-    def _span(self, row: SpanRow, session: ExportSession, traces: SessionTraces, said: Sequence[Said]) -> ExportSpan:
+    def _masked(self, span: ExportSpan, said: Sequence[Said]) -> ExportSpan:
         """A span of which nothing is left to be masked."""
-        switch = self._switch("error", row.kind == "tool")
-        span = self._named(self._assembled(row, session, traces))
+        switch = self._switch("error", span.kind == "tool")
+        span = self._named(span)
         span = msgspec.structs.replace(span, error=None) if switch == "off" else span
-        span = redacted(span, self.mask, keep=("session", *_kept("error", switch)))
-        return msgspec.structs.replace(span, texts=tuple(self._texts_of(row, said)))
+        span = redacted(span, self.mask, keep=("session", "provider", *_kept("error", switch)))
+        return msgspec.structs.replace(span, texts=tuple(self._texts_of(span, said)))
 
     def _named(self, span: ExportSpan) -> ExportSpan:
         """A span whose names say nothing that a switch keeps back: programs put prompts and arguments into them."""
@@ -201,7 +208,7 @@ class Assembly:
             attributes={name: _first_words(value) for name, value in span.attributes.items()},
         )
 
-    def _assembled(self, row: SpanRow, session: ExportSession, traces: SessionTraces) -> ExportSpan:
+    def _assembled(self, row: SpanRow, session: Session, told: ExportSession, traces: SessionTraces) -> ExportSpan:
         """A span as the store has it, without what was said in it."""
         attributes = _attributes.decode(row.attributes) if row.attributes else {}
         usage = row.usage if traces.pays(row.span_id) else None
@@ -210,7 +217,7 @@ class Assembly:
             span_id=row.span_id,
             trace_id=row.trace_id,
             parent_id=row.parent_id,
-            session=session,
+            session=told,
             kind=cast("Literal['turn', 'step', 'tool', 'span']", row.kind),
             name=row.name,
             start=row.start,
@@ -222,7 +229,8 @@ class Assembly:
             step_n=row.step_n,
             agent_name=row.name.removeprefix("invoke_agent ") if row.kind == "turn" else None,
             subagent=row.stream != "main",
-            model=(row.billed_model if row.billed_model not in (None, "unknown") else row.model) or None,
+            provider=self._provider(row, attributes, session),
+            model=model_of(row),
             usage=usage,
             estimated=usage is not None and bool(row.estimated),
             copied=row.usage is not None and not row.counted,
@@ -234,6 +242,11 @@ class Assembly:
             call=_text(attributes.get("call")),
             attributes={name: attributes[name] for name in _FACTS if name in attributes},
         )
+
+    def _provider(self, row: SpanRow, attributes: Mapping[str, Any], session: Session) -> str | None:
+        found = provider_of_span(row, attributes, session, self._agents.get(session.agent))
+        # Only a name that the log tells may hold anything that must not leave.
+        return self.mask(_first_word(found)) if found is not None and "provider" in attributes else found
 
     def _cost(self, row: SpanRow, usage: Usage | None) -> tuple[Decimal | None, str | None]:
         price = price_of(row, self._cashier.prices) if usage is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from agenttrace.export.destination import Destination
 from agenttrace.export.journal import Journal
 from agenttrace.export.kinds import UnusableDestinationError, destination_of
 from agenttrace.export.sealing import Sealer, Target, targets
+from agenttrace.model import AgentFacts
 from agenttrace.prices import PriceTable
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.sqlite.store import SqliteStore
@@ -43,10 +44,13 @@ class _Served(NamedTuple):
 class Exporter:
     """Everything that leaves a data directory."""
 
-    def __init__(self, settings: Settings, *, texts: Texts, mask: Callable[[str], str]) -> None:
+    def __init__(
+        self, settings: Settings, *, texts: Texts, mask: Callable[[str], str], agents: Mapping[str, AgentFacts]
+    ) -> None:
         self.settings = settings
         self._texts = texts
         self._mask = mask
+        self._agents = agents
         self._cashier = Cashier(PriceTable.load(settings), settings.usage)
         #: Destinations that cannot be used, and why.
         self.unusable: dict[str, str] = {}
@@ -100,7 +104,9 @@ class Exporter:
 
     def _served(self, target: Target, destination: Destination) -> _Served:
         store, number = self._opened(), target.row.destination_id
-        assembly = Assembly(store, target.settings, texts=self._texts, mask=self._mask, cashier=self._cashier)
+        assembly = Assembly(
+            store, target.settings, texts=self._texts, mask=self._mask, cashier=self._cashier, agents=self._agents
+        )
         journal = Journal(self.settings.home, target.settings.name)
         journal.fill(store.exports.ledger, number)
         courier = Courier(store.exports, target.settings, number, destination, assembly, journal)
