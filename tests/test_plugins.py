@@ -20,7 +20,7 @@ from agenttrace.export.kinds import UnusableDestinationError, destination_of
 from agenttrace.plugins import installed
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLE = ROOT / "tests" / "data" / "plugin-example"
+EXAMPLE = ROOT / "tests" / "plugin-example"
 PARROT_LOG = """\
 {"t": 1794732810.0, "n": 1, "who": "user", "say": "Polly?"}
 {"t": 1794732811.5, "n": 2, "who": "parrot", "say": "Let me look.", "call": {"id": "c1", "tool": "mirror", "with": "me"}, "tokens": {"in": 30, "cached": 10, "out": 5}}
