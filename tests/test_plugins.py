@@ -6,19 +6,31 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agenttrace.config import Settings, ensure_home
 from agenttrace.destinations import BadDestinationError, keys_hidden, parse_destination
 from agenttrace.export.kinds import UnusableDestinationError, destination_of
-from agenttrace.plugins import installed
+from agenttrace.model import Event
+from agenttrace.plugins import FORMATS, Plugin, installed
+from agenttrace.record.acts import Act
+from agenttrace.record.agents.contract import Content, Source, Unusable
+from agenttrace.record.agents.native import Native
+from agenttrace.record.agents.plugins import PluginAgent
+from agenttrace.record.recorder import Recorder
 
+#: When the made-up sessions happen, in seconds: long ago.
+NOW = 1_700_000_000.0
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "tests" / "plugin-example"
 PARROT_LOG = """\
@@ -188,7 +200,7 @@ def test_what_is_broken_is_reported_and_stops_nothing(machine: Machine) -> None:
     machine.configure("".join(tables) + f'[destinations.files]\ntype = "jsonl"\npath = "{files}"\nstart = "all"\n')
     log = machine.root / ".agenttrace" / "logs" / "one.jsonl"
     log.parent.mkdir()
-    line = {"v": 1, "session": "one", "turn": 1, "ts": 1_700_000_000.0}
+    line = {"v": 1, "session": "one", "turn": 1, "ts": NOW}
     kinds = [{"type": "turn.begin", "id": "a", "prompt": "hi"}, {"type": "turn.end", "id": "b", "status": "ok"}]
     log.write_text("".join(json.dumps(line | kind) + "\n" for kind in kinds))
 
@@ -212,6 +224,45 @@ def test_what_is_broken_is_reported_and_stops_nothing(machine: Machine) -> None:
         "destination otlp",
         "destination gone",
     }
+
+
+class Stumbling(Native):
+    """Our own format, whose reader fails over some lines in the way that their types name."""
+
+    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
+        if b"undecodable" in raw:
+            raise KeyError("decode")
+        return super().decode(raw, source)
+
+    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+        yield from super().acts(event, source, memory)
+        if event.type == "full disk":
+            raise OSError(28, "No space left on device")
+        if event.type == "locked":
+            raise sqlite3.OperationalError("database is locked")
+
+    def content(self, event: Event, source: Source) -> list[Content]:
+        raise RecursionError
+
+
+def test_a_line_over_which_a_plug_in_fails_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is raised, also what looks like a fault of the disk or of the store: the other lines are recorded."""
+    entry = EntryPoint("agenttrace", "stumbling:Stumbling", FORMATS)
+    agent = PluginAgent(Plugin(FORMATS, "agenttrace", "stumbling 1.0", entry), Stumbling())
+    monkeypatch.setattr("agenttrace.record.recorder.AGENTS", (agent,))
+    log = tmp_path / "one.jsonl"
+    kinds = ["turn.begin", "undecodable", "full disk", "note", "locked", "turn.end"]
+    lines = [{"v": 1, "session": "one", "turn": 1, "id": kind, "ts": NOW, "type": kind} for kind in kinds]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    settings = Settings(home=tmp_path / "home")
+    ensure_home(settings)
+    with closing(Recorder(settings, paths=[str(log)], environ={})) as recorder:
+        found = recorder.run_once()
+        reasons = [row[0] for row in recorder.connection.execute("SELECT reason FROM quarantine ORDER BY offset")]
+    assert (found.recorded, found.quarantined) == (3, 3)
+    assert all("stumbling 1.0" in reason for reason in reasons)
+    for part, reason in zip(("KeyError", "No space left", "database is locked"), reasons, strict=True):
+        assert part in reason
 
 
 @pytest.fixture
