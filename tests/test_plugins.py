@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from agenttrace.config import Settings, ensure_home
+from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.destinations import BadDestinationError, keys_hidden, parse_destination
-from agenttrace.export.kinds import UnusableDestinationError, destination_of
+from agenttrace.export.kinds import PluginDestination, UnusableDestinationError, destination_of
 from agenttrace.model import Event
 from agenttrace.plugins import FORMATS, Plugin, installed
 from agenttrace.record.acts import Act
@@ -287,6 +287,18 @@ def test_settings_of_a_plug_in() -> None:
         parse_destination("files", table | {"type": "jsonl"}, {})
     with pytest.raises(BadDestinationError, match=r"'notebok'.* notebook, or install the package"):
         parse_destination("notes", table | {"type": "notebok"}, {})
+
+
+@pytest.mark.usefixtures("installed_here")
+def test_the_table_of_the_guide_can_be_used(tmp_path: Path) -> None:
+    """With the example installed it is a whole settings file, and makes the destination."""
+    section = (ROOT / "docs" / "export.md").read_text().partition("## A destination of your own\n")[2]
+    _, table = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)
+    (tmp_path / "agenttrace.toml").write_text(table)
+    settings = load_settings(environ={"AGENTTRACE_CONFIG": str(tmp_path / "agenttrace.toml"), "HOME": str(tmp_path)})
+    (found,) = settings.destinations
+    assert isinstance(destination_of(found), PluginDestination)
+    assert found.options == {"heading": "*"}
 
 
 @pytest.mark.usefixtures("installed_here")
