@@ -22,19 +22,20 @@ from agenttrace.costing import Cashier
 from agenttrace.destinations import Content, DestinationSettings
 from agenttrace.export.assembly import Assembly
 from agenttrace.export.kinds import destination_of
-from agenttrace.export.ledger import Entry
 from agenttrace.export.span import ExportSpan
 from agenttrace.masking import Mask
 from agenttrace.mcp.past import Past
 from agenttrace.mcp.server import Context, Desk
 from agenttrace.prices import PriceTable
+from agenttrace.record.agents import FACTS
 from agenttrace.record.search_index import index_all
 from agenttrace.record.session_texts import SessionTexts
+from agenttrace.store.exports import Entry
 from agenttrace.store.sqlite.reading import list_sessions
 from agenttrace.store.sqlite.span_rows import stored_rows
 from agenttrace.store.sqlite.store import SqliteStore
 from export.faulty_server import FaultyServer, Received
-from export.rig import Shelf, World, target
+from export.rig import Shelf, World, stored_texts, target
 from secret_planting import leaks, native_lines, plant, received_lines, secret
 from serve.session_rig import Store
 
@@ -211,10 +212,10 @@ def _names(world: World) -> set[str]:
 def _delivered(world: World, **switches: Content) -> list[ExportSpan]:
     """Every span as a destination with these switches gets it."""
     settings = target("masked", **switches)
-    with world.opened() as connection:
+    with world.opened_store() as store:
         cashier = Cashier(PriceTable.load(world.settings), world.settings.usage)
-        assembly = Assembly(connection, settings, texts=SessionTexts().contents, mask=Mask(()).text, cashier=cashier)
-        rows = connection.execute("SELECT rowid, session_id, span_id, 0, 0.0 FROM spans ORDER BY session_id")
+        assembly = Assembly(store, settings, texts=stored_texts(), mask=Mask(()).text, cashier=cashier, agents=FACTS)
+        rows = store.connection.execute("SELECT rowid, session_id, span_id, 0, 0.0 FROM spans ORDER BY session_id")
         ready, gone = assembly.build([Entry._make(row) for row in rows])
     assert not gone
     return [each.span for each in ready]

@@ -15,7 +15,6 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 import msgspec
 
-Kind = Literal["otlp", "langfuse", "langsmith", "cozeloop", "jsonl", "parquet"]
 #: Of what was said: nothing, everything with secrets masked, or everything.
 Content = Literal["off", "masked", "full"]
 Text = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]+$")]
@@ -31,7 +30,8 @@ class DestinationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """One destination."""
 
     name: Name
-    type: Kind
+    #: One of ours, or the name of a plug-in.
+    type: Text
     #: Where it listens; Langfuse, LangSmith and CozeLoop have a default.
     url: Text | None = None
     #: The directory that files are written to.
@@ -60,6 +60,8 @@ class DestinationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
     batch_spans: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
     max_body_bytes: Annotated[int, msgspec.Meta(ge=10_000, le=100_000_000)] = 5_000_000
+    #: Whatever a plug-in wants to know beside the above.
+    options: Mapping[str, Any] = MappingProxyType({})
     #: Environment variables that its table names and that are not set. Until they are, it is not used; everything else
     #: goes on, as not every shell has every key.
     missing: tuple[str, ...] = ()
@@ -99,7 +101,8 @@ def keys_hidden(settings: DestinationSettings) -> Callable[[str], str]:
 
 def _keys(settings: DestinationSettings) -> Iterator[str]:
     """Everything in the settings of a destination that opens it, as it is sent."""
-    for key in filter(None, (settings.api_key, settings.secret_key, *settings.headers.values())):
+    told = (settings.api_key, settings.secret_key, *settings.headers.values(), *_texts(settings.options))
+    for key in filter(None, told):
         # "Bearer KEY": a server repeats the key, or all of it.
         yield from (key.strip(), *key.split()[-1:])
     if settings.public_key and settings.secret_key:
@@ -112,6 +115,18 @@ def _keys(settings: DestinationSettings) -> Iterator[str]:
     if login:
         yield from (login, login.partition(":")[2], _basic(unquote(login)))
     yield from (parts.query, *(value for _, value in parse_qsl(parts.query)))
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in the options of a plug-in: nobody but the plug-in knows which of them are keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
 
 
 def _basic(login: str) -> str:
@@ -136,7 +151,7 @@ class BadDestinationError(ValueError):
         self.key, self.problem, self.fix = key, problem, fix
 
 
-#: What a type cannot do without.
+#: Our types, and what each cannot do without.
 _NEEDED: dict[str, tuple[str, ...]] = {
     "otlp": ("url",),
     "langfuse": ("public_key", "secret_key"),
@@ -151,6 +166,13 @@ _FIELDS = tuple(
 _EXAMPLE = 'Write [destinations.phoenix] and below it type = "otlp" and url = "http://127.0.0.1:6006/v1/traces".'
 
 
+def destination_types() -> list[str]:
+    """The types that a destination may have: ours, and those of plug-ins."""
+    from agenttrace.plugins import DESTINATIONS, installed
+
+    return [*_NEEDED, *sorted({plugin.name for plugin in installed(DESTINATIONS)} - _NEEDED.keys())]
+
+
 def parse_destination(name: str, table: object, environ: Mapping[str, str], base: Path = Path()) -> DestinationSettings:
     """A destination from its table; ``${NAME}`` in a text stands for an environment variable."""
     if not isinstance(table, dict):
@@ -159,14 +181,19 @@ def parse_destination(name: str, table: object, environ: Mapping[str, str], base
         if key not in _FIELDS:
             raise BadDestinationError(key, "is not a setting", f"Valid here: {', '.join(_FIELDS)}.")
     if "type" not in table:
-        raise BadDestinationError("type", "is missing", f"Give one of {', '.join(_NEEDED)}.")
+        raise BadDestinationError("type", "is missing", f"Give one of {', '.join(destination_types())}.")
     missing: list[str] = []
     filled = _filled(table, environ, missing)
     try:
         found = msgspec.convert({**filled, "name": name, "missing": missing}, DestinationSettings, strict=True)
     except msgspec.ValidationError as error:
         raise _wrong(error) from None
-    for key in _NEEDED[found.type]:
+    if found.type not in _NEEDED and found.type not in destination_types():
+        fix = f"Give one of {', '.join(destination_types())}, or install the package that adds it beside agenttrace."
+        raise BadDestinationError("type", f"cannot be used (there is no destination of type {found.type!r})", fix)
+    if found.options and found.type in _NEEDED:
+        raise BadDestinationError("options", "is not a setting", f"A destination of type {found.type} has none.")
+    for key in _NEEDED.get(found.type, ()):
         if getattr(found, key) is None:
             raise BadDestinationError(key, "is missing", f"A destination of type {found.type} needs it.")
     if found.url is not None and not found.missing and not _is_address(found.url):

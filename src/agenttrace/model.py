@@ -33,6 +33,17 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
+class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an agent beside its log format."""
+
+    #: The name people read: ``Claude Code``.
+    title: str
+    #: Who serves the models that it was made for, as the GenAI conventions spell it; ``None``: anybody.
+    provider: str | None = None
+    #: What observability tools call it, for a coding agent: ``openai-codex``.
+    integration: str | None = None
+
+
 class Event(msgspec.Struct, frozen=True):
     """One line of a log, decoded as far as recording needs it."""
 

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from agenttrace.config import SETTINGS, Settings
+from agenttrace.record.agents import AGENTS
 
 NAME = "agenttrace"
 LABEL = "agenttrace.recorder"
@@ -35,12 +36,7 @@ _SECTIONS = ("record", "retention", "usage", "export")
 #: Variables that hold for the service, too, if they are set now. Whatever else is in the environment may be a secret.
 _KEPT = (
     *(each.variable for each in SETTINGS.values() if each.name.split(".")[0] in _SECTIONS and not each.secret),
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
-    "KIMI_CODE_HOME",
-    "KIMI_SHARE_DIR",
-    "QWEN_HOME",
-    "QWEN_RUNTIME_DIR",
+    *(name for agent in AGENTS for name in agent.traits.variables),
 )
 
 _UNIT = """\

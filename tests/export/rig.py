@@ -18,18 +18,19 @@ import msgspec
 from agenttrace.config import ExportSettings, Settings, ensure_home
 from agenttrace.costing import Cashier
 from agenttrace.destinations import DestinationSettings
-from agenttrace.export.assembly import Assembly
+from agenttrace.export.assembly import Assembly, Texts
 from agenttrace.export.courier import Courier
 from agenttrace.export.destination import Delivery, Destination
 from agenttrace.export.journal import Journal
-from agenttrace.export.ledger import STATES, Ledger, State, counts
 from agenttrace.export.sealing import Sealer, targets
 from agenttrace.export.span import ExportSpan
 from agenttrace.masking import Mask
 from agenttrace.prices import PriceTable
+from agenttrace.record.agents import FACTS
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.session_texts import SessionTexts
-from agenttrace.store.sqlite.database import connect
+from agenttrace.store.exports import STATES, State
+from agenttrace.store.sqlite.store import SqliteStore
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 SAMPLES = ("claude-code-2.1.197/projects", "codex-0.166.0/sessions", "kimi-cli-1.49.0", "kimi-code-2.1.0", "native")
@@ -41,6 +42,12 @@ def target(name: str = "there", **changes: Any) -> DestinationSettings:  # noqa:
     """A destination that takes everything from the beginning."""
     fields: dict[str, Any] = {"name": name, "type": "otlp", "url": "http://127.0.0.1:1/v1/traces", "start": "all"}
     return DestinationSettings(**(fields | changes))
+
+
+def stored_texts() -> Texts:
+    """What was said in spans, read from the recorded lines."""
+    texts = SessionTexts()
+    return texts.contents
 
 
 class Shelf:
@@ -155,28 +162,31 @@ class World:
     # -- exporting --------------------------------------------------------------------------------------------
 
     @contextmanager
+    def opened_store(self) -> Iterator[SqliteStore]:
+        with SqliteStore.open(self.store, read_only=False) as store:
+            yield store
+
+    @contextmanager
     def opened(self) -> Iterator[sqlite3.Connection]:
-        with closing(connect(self.store)) as connection:
-            yield connection
+        with self.opened_store() as store:
+            yield store.connection
 
     def seal(self, **options: Any) -> int:  # noqa: ANN401
-        with self.opened() as connection:
-            for each in targets(connection, self.settings):
-                Journal(self.settings.home, each.settings.name).fill(Ledger(connection), each.row.destination_id)
-            return Sealer(connection, self.settings, clock=self.clock).run(**options)
+        with self.opened_store() as store:
+            for each in targets(store, self.settings):
+                Journal(self.settings.home, each.settings.name).fill(store.exports.ledger, each.row.destination_id)
+            return Sealer(store, self.settings, clock=self.clock).run(**options)
 
     @contextmanager
     def courier(self, destination: Destination, name: str = "there") -> Iterator[Courier]:
-        with self.opened() as connection:
-            (found,) = [each for each in targets(connection, self.settings) if each.settings.name == name]
-            texts = SessionTexts().contents
+        with self.opened_store() as store:
+            (found,) = [each for each in targets(store, self.settings) if each.settings.name == name]
             cashier = Cashier(PriceTable.load(self.settings), self.settings.usage)
-            assembly = Assembly(
-                connection, found.settings, texts=texts, mask=Mask(self.settings.export.mask).text, cashier=cashier
-            )
+            mask = Mask(self.settings.export.mask).text
+            assembly = Assembly(store, found.settings, texts=stored_texts(), mask=mask, cashier=cashier, agents=FACTS)
             with closing(Journal(self.settings.home, name)) as journal:
                 number = found.row.destination_id
-                yield Courier(connection, found.settings, number, destination, assembly, journal, clock=self.clock)
+                yield Courier(store.exports, found.settings, number, destination, assembly, journal, clock=self.clock)
 
     def deliver(self, destination: Destination, name: str = "there", rounds: int = 200) -> None:
         """Deliver until nothing is left to do, turning the clock over every wait."""
@@ -196,10 +206,9 @@ class World:
         return found["queued"] + found["sending"]
 
     def states(self, name: str = "there") -> Mapping[State, int]:
-        with self.opened() as connection:
-            query = "SELECT destination_id FROM export_destinations WHERE name = ?"
-            (number,) = connection.execute(query, (name,)).fetchone()
-            return counts(connection).get(number) or dict.fromkeys(STATES, 0)
+        with self.opened_store() as store:
+            (number,) = [row.destination_id for row in store.exports.destinations.rows() if row.name == name]
+            return store.exports.ledger.counts().get(number) or dict.fromkeys(STATES, 0)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401
         with self.opened() as connection:

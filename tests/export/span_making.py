@@ -14,12 +14,16 @@ from hypothesis import strategies as st
 
 from agenttrace.export.span import ExportSession, ExportSpan, Step, Text, TextKind
 from agenttrace.model import Usage
+from agenttrace.providers import provider_of
+from agenttrace.record.agents import FACTS
 
 #: A moment in November 2026, in microseconds that are not whole milliseconds.
 START = 1_794_732_814_940_123
 SESSION = ExportSession(
     session_id="3f6c1c62-5f0e-4a53-9d7e-1f3c7ab05a11",
     agent="claude-code",
+    agent_title="Claude Code",
+    integration="claude-code",
     agent_version="2.1.7",
     project="/home/user/shop",
     branch="main",
@@ -60,6 +64,7 @@ def make_span(parent: ExportSpan | None = None, **changes: Any) -> ExportSpan:  
         **changes,
     }
     fields.setdefault("name", _name(fields))
+    fields.setdefault("provider", provider_of(fields.get("model"), FACTS.get(fields["session"].agent)))
     return ExportSpan(**fields)
 
 
@@ -155,9 +160,13 @@ def usages(draw: st.DrawFn) -> Usage:
 @st.composite
 def sessions(draw: st.DrawFn) -> ExportSession:
     """A session of any agent, in which everything optional may be absent."""
+    agent = draw(st.sampled_from(["claude-code", "codex", "kimi-cli", "kimi-code", "agenttrace"]) | some_text)
+    facts = FACTS.get(agent)
     return ExportSession(
         session_id=draw(some_text),
-        agent=draw(st.sampled_from(["claude-code", "codex", "kimi-cli", "kimi-code", "agenttrace"]) | some_text),
+        agent=agent,
+        agent_title=None if facts is None else facts.title,
+        integration=None if facts is None else facts.integration,
         agent_version=draw(st.none() | any_text),
         project=draw(st.none() | any_text),
         branch=draw(st.none() | any_text),

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from agenttrace.export.courier import GIVE_UP_AFTER
 from agenttrace.export.destination import Delivery
-from agenttrace.export.ledger import Ledger
 from agenttrace.export.span import ExportSpan
-from agenttrace.store.sqlite.destinations import set_paused
 
 from .rig import Shelf, World, target
 
@@ -344,21 +342,21 @@ def test_pause_retry_and_accept(tmp_path: Path) -> None:
     world.record()
     world.seal(quiet_seconds=0)
     shelf = Shelf()
-    with world.opened() as connection:
-        set_paused(connection, "there", True)
+    with world.opened_store() as store:
+        store.exports.destinations.set_paused("there", True)
     world.deliver(shelf, rounds=3)
     assert shelf.requests == []
-    with world.opened() as connection:
-        set_paused(connection, "there", False)
+    with world.opened_store() as store:
+        store.exports.destinations.set_paused("there", False)
     shelf.faults = [lost_request, lost_request]
     world.deliver(shelf)
     assert world.states()["unknown"] == 3
-    with world.opened() as connection:
-        assert Ledger(connection).retry(1, ["unknown"]) == 3
+    with world.opened_store() as store:
+        assert store.exports.ledger.retry(1, ["unknown"]) == 3
     world.deliver(shelf)
     assert world.states()["unknown"] == 3
-    with world.opened() as connection:
-        assert Ledger(connection).accept(1) == 3
+    with world.opened_store() as store:
+        assert store.exports.ledger.accept(1) == 3
     world.deliver(shelf)
     assert world.states()["acknowledged"] == 3
     assert len(shelf.requests) == 2
@@ -372,11 +370,11 @@ def test_acknowledged_is_final(tmp_path: Path) -> None:
     world.seal(quiet_seconds=0)
     shelf = Shelf()
     world.deliver(shelf)
-    with world.opened() as connection:
-        ledger = Ledger(connection)
+    with world.opened_store() as store:
+        ledger = store.exports.ledger
         ledger.retry(1, ["acknowledged", "refused", "unknown"])
         ledger.mark([1, 2, 3], "queued")
-        connection.execute("INSERT INTO export_touched SELECT DISTINCT session_id, trace_id, 0 FROM spans")
+        store.connection.execute("INSERT INTO export_touched SELECT DISTINCT session_id, trace_id, 0 FROM spans")
     world.seal(quiet_seconds=0)
     world.deliver(shelf)
     assert len(shelf.requests) == 1

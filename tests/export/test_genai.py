@@ -14,7 +14,6 @@ from opentelemetry.semconv.attributes import error_attributes, exception_attribu
 
 from agenttrace.export import conventions as c
 from agenttrace.export.genai import described, usage
-from agenttrace.export.providers import provider_of
 from agenttrace.export.span import ExportSpan, Text
 from agenttrace.export.wire_text import LIMIT, shortened, shortened_in_json
 from agenttrace.model import Usage
@@ -297,49 +296,3 @@ def test_texts_are_cut_by_bytes(text: str, limit: int) -> None:
     assert len(shortened(long, limit).encode()) <= limit
     cut = shortened_in_json(long, limit)
     assert len(json.dumps(cut, ensure_ascii=False).encode()) <= max(limit, 100)
-
-
-# -- providers --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("model", "agent", "provider"),
-    [
-        ("claude-sonnet-4-5-20250929", "claude-code", "anthropic"),
-        ("anthropic/claude-opus-4", "agenttrace", "anthropic"),
-        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-code", "aws.bedrock"),
-        ("claude-sonnet-4-5@20250929", "claude-code", "gcp.vertex_ai"),
-        ("gpt-5.1-codex", "codex", "openai"),
-        ("o3-mini", "codex", "openai"),
-        ("o4", "codex", "openai"),
-        ("kimi-k2.5", "kimi-cli", "moonshot_ai"),
-        ("kimi-for-coding", "claude-code", "moonshot_ai"),
-        ("moonshot-v1-8k", "x", "moonshot_ai"),
-        ("deepseek-v3.2", "claude-code", "deepseek"),
-        ("models/gemini-3-pro", "x", "gcp.gen_ai"),
-        ("grok-4", "x", "x_ai"),
-        ("mistral-large", "x", "mistral_ai"),
-        ("qwen3-max", "qwen-code", "dashscope"),
-        ("GLM-4.6", "claude-code", "zhipu_ai"),
-        ("otter", "codex", "openai"),
-        (None, "claude-code", "anthropic"),
-        (None, "kimi-code", "moonshot_ai"),
-        (None, "agenttrace", "dashscope"),
-        (None, "something-else", "unknown"),
-        ("", "", "unknown"),
-    ],
-)
-def test_who_answers(model: str | None, agent: str, provider: str) -> None:
-    """The model's name decides, whoever's agent it is; then the agent; DashScope has a name of ours."""
-    assert provider_of(model, agent) == provider
-
-
-def test_providers_are_spelled_as_the_conventions_do() -> None:
-    """Names that look like the conventions' are theirs; ours are those that they do not have."""
-    official_values = {each.value for each in official.GenAiProviderNameValues}
-    models = ["claude", "gpt-5", "deepseek", "gemini", "mistral", "grok", "command-r", "sonar", "anthropic.claude"]
-    found = {provider_of(model, "") for model in models}
-    assert found <= official_values
-    assert len(found) == len(models)
-    # Added to the conventions after they moved to a repository of their own.
-    assert provider_of("kimi-k2", "") == "moonshot_ai"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.export.journal import Journal
-from agenttrace.export.ledger import Place
 from agenttrace.record.recovery import recover
+from agenttrace.store.exports import Place
 
 from .rig import Shelf, World, target
 from .test_courier import lost_answer, lost_request

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from agenttrace.destinations import BadDestinationError, keys_hidden, parse_destination, shown_address
 from agenttrace.export.kinds import destination_of
-from agenttrace.views.exports import entries, exports_fields, keys_hidden_of, ledgers
+from agenttrace.views.exports import exports_fields, keys_hidden_of, span_fields
 
 from .faulty_server import Fault, FaultyServer
 from .rig import World, target
@@ -133,8 +133,8 @@ def test_no_answer_that_repeats_a_key_is_kept(
             return [checked]
 
     told = [*asyncio.run(main()), *_dumped(world.store)]
-    with world.opened() as connection:
-        told.append(repr(exports_fields(ledgers(connection), world.settings)))
+    with world.opened_store() as store:
+        told.append(repr(exports_fields(store.exports.ledgers(), world.settings)))
     for text in told:
         assert KEY not in text
         assert quote(KEY) not in text
@@ -154,15 +154,16 @@ def test_what_an_earlier_version_kept_is_not_shown(tmp_path: Path) -> None:
     world.record()
     world.seal(quiet_seconds=0)
     world.reconfigured(msgspec.structs.replace(secured("otlp", "http://127.0.0.1:1"), name="there"))
-    with world.opened() as connection:
+    with world.opened_store() as store:
+        connection, exports = store.connection, store.exports
         url = f"http://127.0.0.1:1/?token={quote(KEY)}"
         connection.execute("UPDATE export_destinations SET address = ?, last_error = ?", (url, f"401 {KEY}"))
         connection.execute("UPDATE export_spans SET state = 'refused', answer = ?", (f"400 {KEY}",))
         connection.commit()
-        shown = repr(exports_fields(ledgers(connection), world.settings))
+        shown = repr(exports_fields(exports.ledgers(), world.settings))
         (number,) = connection.execute("SELECT destination_id FROM export_destinations").fetchone()
         hide = keys_hidden_of(world.settings, "there")
-        shown += repr(entries(connection, number, "refused", limit=10, hide=hide))
+        shown += repr([span_fields(span, hide) for span in exports.ledger.listed(number, "refused", limit=10)])
     assert "400 [masked:key]" in shown
     assert "401 [masked:key]" in shown
     assert "horse" not in shown

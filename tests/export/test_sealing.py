@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.store.sqlite.destinations import backfill
 from agenttrace.store.sqlite.pruning import prune
 
 from .rig import NOW, Shelf, World, target
@@ -94,12 +93,12 @@ def test_the_start_point_and_backfill(tmp_path: Path) -> None:
     world.passed = 3600
     world.seal()
     assert world.states()["queued"] == 3
-    with world.opened() as connection:
-        backfill(connection, "there", int((NOW - 10) * 1_000_000))
+    with world.opened_store() as store:
+        store.exports.destinations.backfill("there", int((NOW - 10) * 1_000_000))
     world.seal()
     assert world.states()["queued"] == 6
-    with world.opened() as connection:
-        backfill(connection, "there", 0)
+    with world.opened_store() as store:
+        store.exports.destinations.backfill("there", 0)
     world.seal()
     assert world.states()["queued"] == 6
 

@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.destinations import DestinationSettings
-from agenttrace.export.ledger import STATES, Ledger, State
 from agenttrace.export.lock import ExporterLock
 from agenttrace.export.sealing import Sealer
-from agenttrace.serve.api.exports import LedgerReader
+from agenttrace.store.exports import STATES, State
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.destinations import destination_rows, keep_unusable
-from agenttrace.views.exports import exports_fields, ledgers
+from agenttrace.store.sqlite.exports import LedgerReader
+from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.views.exports import exports_fields
 
 from .trace_rig import Logs, eventually
 from .views_rig import Client, ask, found_logs
@@ -63,25 +61,23 @@ def sealed(root: Path, *destinations: DestinationSettings) -> Logs:
     logs.settings = msgspec.structs.replace(logs.settings, destinations=destinations or (THERE, FILES))
     write_turns(logs, "one")
     logs.record(index=False)
-    with writing(logs) as connection:
-        Sealer(connection, logs.settings).run(quiet_seconds=0)
+    with writing(logs) as store:
+        Sealer(store, logs.settings).run(quiet_seconds=0)
     return logs
 
 
-@contextmanager
-def writing(logs: Logs) -> Iterator[sqlite3.Connection]:
-    with closing(connect(logs.store)) as connection:
-        yield connection
+def writing(logs: Logs) -> SqliteStore:
+    return SqliteStore.open(logs.store, read_only=False)
 
 
-def number_of(connection: sqlite3.Connection, name: str = "there") -> int:
-    return next(row.destination_id for row in destination_rows(connection) if row.name == name)
+def number_of(store: SqliteStore, name: str = "there") -> int:
+    return next(row.destination_id for row in store.exports.destinations.rows() if row.name == name)
 
 
 def mark(logs: Logs, count: int, state: State, answer: str | None = None, name: str = "there") -> None:
     """Say that so many of the queued spans came to this."""
-    with writing(logs) as connection:
-        ledger, number = Ledger(connection), number_of(connection, name)
+    with writing(logs) as store:
+        ledger, number = store.exports.ledger, number_of(store, name)
         chosen = [entry.queue_no for entry in ledger.entries(number, "queued", count)]
         ledger.send(dict.fromkeys(chosen, b"digest"))
         ledger.mark(chosen, state, answer)
@@ -158,8 +154,8 @@ async def _carry_out(client: Client, logs: Logs, steps: list[tuple[Any, ...]]) -
 
 
 async def _lists_are(client: Client, logs: Logs, expected: Counter[str]) -> None:
-    with writing(logs) as connection:
-        stored = dict(connection.execute("SELECT hex(span_id), state FROM export_spans WHERE destination_id = 1"))
+    with writing(logs) as store:
+        stored = dict(store.connection.execute("SELECT hex(span_id), state FROM export_spans WHERE destination_id = 1"))
     listed: dict[str, str] = {}
     for state in ("queued", "sending", "refused", "unknown", "dropped"):
         rows = await client.pages("/exports/there/spans", 5, state=state)
@@ -195,9 +191,9 @@ def test_a_span_in_a_list_leads_to_its_session(logs: Logs) -> None:
 def test_a_span_that_is_gone_from_the_store_is_listed_all_the_same(logs: Logs) -> None:
     """Where it was is known, its name no longer."""
     mark(logs, 1, "dropped", "removed")
-    with writing(logs) as connection:
-        connection.execute("DELETE FROM spans")
-        connection.execute("DELETE FROM sessions")
+    with writing(logs) as store:
+        store.connection.execute("DELETE FROM spans")
+        store.connection.execute("DELETE FROM sessions")
 
     async def body(client: Client) -> None:
         (row,) = (await client.json("/exports/there/spans", state="dropped"))["items"]
@@ -210,9 +206,9 @@ def test_a_span_that_is_gone_from_the_store_is_listed_all_the_same(logs: Logs) -
 def test_what_changed_too_late_is_counted_and_listed(logs: Logs) -> None:
     """Of acknowledged spans that were changed since, how many and which."""
     mark(logs, SPANS, "acknowledged")
-    with writing(logs) as connection:
-        (span,) = connection.execute("SELECT span_id FROM export_spans LIMIT 1").fetchone()
-        Ledger(connection).mark_late(number_of(connection), [span])
+    with writing(logs) as store:
+        (span,) = store.connection.execute("SELECT span_id FROM export_spans LIMIT 1").fetchone()
+        store.exports.ledger.mark_late(number_of(store), [span])
 
     async def body(client: Client) -> None:
         assert (await shown(client))["late"] == 1
@@ -226,8 +222,8 @@ def test_how_a_destination_is_depends_on_who_sends(logs: Logs) -> None:
     """Nobody; somebody with work to do, without; one that waits, with its reason; one that cannot be used."""
 
     def state(name: str = "there") -> tuple[str, str | None]:
-        with closing(connect(logs.store, read_only=True)) as connection:
-            found = exports_fields(ledgers(connection), logs.settings)["destinations"]
+        with SqliteStore.open(logs.store) as store:
+            found = exports_fields(store.exports.ledgers(), logs.settings)["destinations"]
         each = next(each for each in found if each["name"] == name)
         return each["state"], each["reason"]
 
@@ -236,12 +232,12 @@ def test_how_a_destination_is_depends_on_who_sends(logs: Logs) -> None:
         assert state() == ("sending", None)
         mark(logs, SPANS, "acknowledged")
         assert state() == ("idle", None)
-        with writing(logs) as connection:
-            Ledger(connection).requested(1, sent_bytes=0, error="503 later", retry_at=time.time() + 60)
+        with writing(logs) as store:
+            store.exports.ledger.requested(1, sent_bytes=0, error="503 later", retry_at=time.time() + 60)
         assert state() == ("waiting", "503 later")
-        with writing(logs) as connection:
-            Ledger(connection).requested(1, sent_bytes=10)
-            keep_unusable(connection, {"files": "no key"})
+        with writing(logs) as store:
+            store.exports.ledger.requested(1, sent_bytes=10)
+            store.exports.destinations.keep_unusable({"files": "no key"})
         assert state() == ("idle", None)
         assert state("files") == ("unused", "no key")
     # What another process could not use is no news once it has ended.
@@ -254,14 +250,14 @@ def test_how_a_destination_is_depends_on_who_sends(logs: Logs) -> None:
 def test_ledgers_are_counted_once_for_each_commit(logs: Logs) -> None:
     """The same object as long as nothing was committed, and new figures after each commit."""
     reader = LedgerReader()
-    with closing(connect(logs.store, read_only=True)) as connection:
-        before = reader.read(connection)
-        assert reader.read(connection) is before
+    with SqliteStore.open(logs.store) as store:
+        before = reader.read(store)
+        assert reader.read(store) is before
         mark(logs, 3, "acknowledged")
-        after = reader.read(connection)
+        after = reader.read(store)
         assert after.counts[1]["acknowledged"] == 3
         assert before.counts[1]["acknowledged"] == 0
-        assert reader.read(connection) is after
+        assert reader.read(store) is after
 
 
 def test_before_anything_was_recorded(tmp_path: Path) -> None:
@@ -298,8 +294,8 @@ def test_earlier_turns_are_looked_at_again(tmp_path: Path) -> None:
                 "traces": TURNS,
                 "since": None,
             }
-            with writing(logs) as connection:
-                Sealer(connection, logs.settings).run(quiet_seconds=0)
+            with writing(logs) as store:
+                Sealer(store, logs.settings).run(quiet_seconds=0)
 
     ask(logs.settings, body)
     assert ask(logs.settings, shown)["queued"] == SPANS

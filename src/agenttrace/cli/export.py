@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -20,9 +19,8 @@ from agenttrace.views.times import iso
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.destinations import DestinationSettings
-    from agenttrace.export.ledger import Ledger, State
-    from agenttrace.store.sqlite.destinations import DestinationRow
-    from agenttrace.views.exports import Ledgers, Listed
+    from agenttrace.store.exports import DestinationRow, Ledgers, Listed, State
+    from agenttrace.store.sqlite.exports import Exports
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -82,7 +80,7 @@ def status(
     from agenttrace.views.exports import exports_fields, keys_hidden_of
 
     settings = opening.settings()
-    with _looking(settings) as (connection, known):
+    with _looking(settings) as (exports, known):
         found = exports_fields(known, settings, removed=everything or name is not None)
         if name is None:
             _show_all(settings, found, as_json=as_json)
@@ -90,7 +88,7 @@ def status(
         each = _one(settings, name, found["destinations"])
         hide = keys_hidden_of(settings, name)
         spans: dict[str, list[dict[str, Any]]] = {
-            state: _latest(connection, known, name, state, limit, hide) for state in _TROUBLED
+            state: _latest(exports, known, name, state, limit, hide) for state in _TROUBLED
         }
     if as_json:
         output.print_json({**each, "spans": spans})
@@ -116,31 +114,31 @@ def _show_all(settings: Settings, found: dict[str, Any], *, as_json: bool) -> No
 
 
 @contextmanager
-def _looking(settings: Settings) -> Iterator[tuple[sqlite3.Connection | None, Ledgers]]:
+def _looking(settings: Settings) -> Iterator[tuple[Exports | None, Ledgers]]:
     """The store's ledgers; nothing is in them where there is no store yet."""
-    from agenttrace.views.exports import NOTHING, ledgers
+    from agenttrace.store.exports import NOTHING
 
     if not store_path(settings).exists():
         yield None, NOTHING
         return
-    with opening.reading(settings) as connection:
-        yield connection, ledgers(connection)
+    with opening.opened_store(settings) as store:
+        yield store.exports, store.exports.ledgers()
 
 
 def _latest(
-    connection: sqlite3.Connection | None,
+    exports: Exports | None,
     known: Ledgers,
     name: str,
     listed: Listed,
     limit: int,
     hide: Callable[[str], str],
 ) -> list[dict[str, Any]]:
-    from agenttrace.views.exports import entries
+    from agenttrace.views.exports import span_fields
 
     numbers = [row.destination_id for row in known.rows if row.name == name]
-    if connection is None or not numbers:
+    if exports is None or not numbers:
         return []
-    return [entry.fields for entry in entries(connection, numbers[0], listed, limit=limit, hide=hide)]
+    return [span_fields(span, hide) for span in exports.ledger.listed(numbers[0], listed, limit=limit)]
 
 
 @app.command()
@@ -239,8 +237,8 @@ def retry(
     choices: tuple[tuple[State, bool], ...] = (("refused", refused or not unknown), ("unknown", unknown))
     states = [state for state, wanted in choices if wanted]
     with _changing(name) as found:
-        number = found.ledger.retry(found.row.destination_id, states)
-        left = found.ledger.entries(found.row.destination_id, "unknown", 1)
+        number = found.exports.ledger.retry(found.row.destination_id, states)
+        left = found.exports.ledger.entries(found.row.destination_id, "unknown", 1)
     if as_json:
         output.print_json({"name": name, "queued": number})
         return
@@ -257,7 +255,7 @@ def retry(
 def accept(name: Name, as_json: AsJson = False) -> None:
     """Note down that everything unknown did arrive: you have looked. It is not sent again."""
     with _changing(name) as found:
-        number = found.ledger.accept(found.row.destination_id)
+        number = found.exports.ledger.accept(found.row.destination_id)
     if as_json:
         output.print_json({"name": name, "acknowledged": number})
     else:
@@ -277,10 +275,8 @@ def resume(name: Name, as_json: AsJson = False) -> None:
 
 
 def _set_paused(name: str, *, paused: bool, as_json: bool) -> None:
-    from agenttrace.store.sqlite.destinations import set_paused
-
     with _changing(name) as found:
-        set_paused(found.connection, name, paused)
+        found.exports.destinations.set_paused(name, paused)
     if as_json:
         output.print_json({"name": name, "paused": paused})
         return
@@ -298,12 +294,10 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Also send what was recorded earlier. What a destination has is not sent again, and its filters hold."""
-    from agenttrace.store.sqlite.destinations import backfill as look_back
-
     zone = opening.settings().usage.timezone
     moment = 0 if since.strip().lower() == "all" else since_micros(since, zone) or 0
     with _changing(name) as found:
-        traces = look_back(found.connection, name, moment)
+        traces = found.exports.destinations.backfill(name, moment)
     if as_json:
         output.print_json({"name": name, "since": iso(moment) if moment else None, "traces": traces})
         return
@@ -325,7 +319,6 @@ def forget(
     from agenttrace.config import ensure_home
     from agenttrace.export.journal import Journal
     from agenttrace.export.lock import ExporterLock
-    from agenttrace.store.sqlite import destinations
 
     settings = opening.settings()
     if not store_path(settings).exists():
@@ -333,9 +326,9 @@ def forget(
     with ExporterLock(ensure_home(settings)), _changing(name, removed=True) as found:
         if not yes:
             _ask(found)
-        number = destinations.forget(found.connection, name)
+        number = found.exports.destinations.forget(name)
         Journal(settings.home, name).path.unlink(missing_ok=True)
-        destinations.keep_destinations(found.connection, settings.destinations)
+        found.exports.destinations.keep(settings.destinations)
     if as_json:
         output.print_json({"name": name, "forgotten": number})
     else:
@@ -360,26 +353,23 @@ class _Found(NamedTuple):
     """A destination, and the store to change."""
 
     settings: Settings
-    connection: sqlite3.Connection
+    exports: Exports
     row: DestinationRow
-    ledger: Ledger
 
 
 @contextmanager
 def _changing(name: str, *, removed: bool = False) -> Iterator[_Found]:
     """The store to change, with the destination of this name; with ``removed`` also one that the settings lack."""
-    from agenttrace.export.ledger import Ledger
-    from agenttrace.store.sqlite.destinations import destination_rows, keep_destinations
-
     settings = opening.settings()
     if not removed:
         _configured(settings, name)
-    with opening.writing(settings) as connection:
-        keep_destinations(connection, settings.destinations)
-        rows = {row.name: row for row in destination_rows(connection) if removed or row.removed_at is None}
+    with opening.opened_store(settings, read_only=False) as store:
+        destinations = store.exports.destinations
+        destinations.keep(settings.destinations)
+        rows = {row.name: row for row in destinations.rows() if removed or row.removed_at is None}
         if name not in rows:
             raise _no_such(settings, name, list(rows))
-        yield _Found(settings, connection, rows[name], Ledger(connection))
+        yield _Found(settings, store.exports, rows[name])
 
 
 def _configured(settings: Settings, name: str) -> DestinationSettings:

@@ -19,7 +19,7 @@ from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.export.ledger import State
+    from agenttrace.store.exports import State
 
 #: How nice the exporter is to the recorder beside it.
 _NICE = 5
@@ -86,15 +86,11 @@ def once(settings: Settings, *, as_json: bool) -> None:
 
 def tally(settings: Settings) -> _Tally:
     """How it stands; all is zero where there is no store yet."""
-    from agenttrace.export.ledger import counts
-    from agenttrace.store.sqlite.destinations import destination_rows
-
     if not store_path(settings).exists():
         return _Tally({}, 0)
-    with opening.writing(settings) as connection:
-        found = counts(connection)
-        (waiting,) = connection.execute("SELECT count(*) FROM export_touched").fetchone()
-        return _Tally({row.name: found.get(row.destination_id, {}) for row in destination_rows(connection)}, waiting)
+    with opening.opened_store(settings, read_only=False) as store:
+        found, rows = store.exports.ledger.counts(), store.exports.destinations.rows()
+        return _Tally({row.name: found.get(row.destination_id, {}) for row in rows}, store.exports.waiting())
 
 
 def _progress(settings: Settings, before: _Tally) -> tuple[int, int]:

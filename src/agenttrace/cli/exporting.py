@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agenttrace.config import Settings
+    from agenttrace.export.assembly import Texts
     from agenttrace.export.exporter import Exporter
 
 #: How often is looked whether the store is another file by now.
@@ -23,9 +24,16 @@ def make_exporter(settings: Settings) -> Exporter:
     """Everything that leaves this data directory."""
     from agenttrace.export.exporter import Exporter
     from agenttrace.masking import Mask
+    from agenttrace.record.agents import FACTS
+
+    return Exporter(settings, texts=_texts(), mask=Mask(settings.export.mask).text, agents=FACTS)
+
+
+def _texts() -> Texts:
     from agenttrace.record.session_texts import SessionTexts
 
-    return Exporter(settings, texts=SessionTexts().contents, mask=Mask(settings.export.mask).text)
+    texts = SessionTexts()
+    return texts.contents
 
 
 async def keep_sending(settings: Settings, stop: asyncio.Event) -> None:

@@ -7,7 +7,6 @@ text passes the mask, names and ids as well; only what a switch lets through as 
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
@@ -17,15 +16,15 @@ import msgspec
 
 from agenttrace.costing import Cashier, price_of
 from agenttrace.destinations import Content, DestinationSettings
-from agenttrace.export.ledger import Entry
 from agenttrace.export.span import ExportSession, ExportSpan, Text, TextKind
 from agenttrace.export.traces import SessionTraces, digest_of
-from agenttrace.model import Session, Usage
+from agenttrace.model import AgentFacts, Session, Usage
 from agenttrace.price_tables import MILLION
 from agenttrace.prices import cost_micros
+from agenttrace.providers import model_of, provider_of_span
 from agenttrace.redaction import redacted, redacted_session
-from agenttrace.store.sqlite.reading import sessions_by_number
-from agenttrace.store.sqlite.span_rows import SpanRow, some_rows
+from agenttrace.store.exports import Entry
+from agenttrace.store.sqlite.span_rows import SpanRow
 from agenttrace.store.sqlite.store import SqliteStore
 
 #: Spans whose texts are read together.
@@ -74,23 +73,25 @@ class Ready(NamedTuple):
 
 
 class Assembly:
-    """Builds spans for one destination, through one connection."""
+    """Builds spans for one destination."""
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        store: SqliteStore,
         destination: DestinationSettings,
         *,
         texts: Texts,
         mask: Callable[[str], str],
         cashier: Cashier,
+        agents: Mapping[str, AgentFacts],
     ) -> None:
-        self._connection = connection
+        self._store = store
         self._destination = destination
         self._texts = texts
         #: What every text passes that leaves.
         self.mask = mask
         self._cashier = cashier
+        self._agents = agents
         self._known: tuple[int, int, Session, SessionTraces] | None = None
 
     def build(self, entries: Sequence[Entry]) -> tuple[list[Ready], list[Entry]]:
@@ -121,26 +122,26 @@ class Assembly:
 
     def _session(self, number: int) -> tuple[Session, SessionTraces] | None:
         """A session and its traces; a long one is not read anew for every portion of it."""
-        (now,) = self._connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()
+        now = self._store.last_event()
         if self._known is None or self._known[:2] != (number, now):
-            found = sessions_by_number(self._connection, [number])
+            found = self._store.sessions_by_number([number])
             if not found:
                 return None
-            self._known = (number, now, found[0], SessionTraces(self._connection, number))
+            self._known = (number, now, found[0], SessionTraces(self._store.traces(number)))
         return self._known[2:]
 
     def _spans(
         self, session: Session, traces: SessionTraces, wanted: Sequence[bytes]
     ) -> dict[bytes, tuple[ExportSpan, bytes]]:
-        rows = some_rows(self._connection, session.id, wanted, traces.subagents, attributes=True)
-        rows = {span_id: row for span_id, row in rows.items() if span_id in traces.rows}
+        rows = self._store.spans_with_attributes(traces.stored, wanted)
         answers = {span_id: traces.last_step(span_id) for span_id, row in rows.items() if row.kind == "turn"}
         said = self._said(session, list({*rows, *filter(None, answers.values())}))
         told = self._told(session)
         built = {}
         for span_id, row in rows.items():
             texts = [*said.get(span_id, ()), *_answer(said, answers.get(span_id))]
-            built[span_id] = (self._span(row, told, traces, texts), digest_of(row))
+            span = self._assembled(row, session, told, traces)
+            built[span_id] = (self._masked(span, texts), digest_of(row))
         return built
 
     # -- what was said ----------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ class Assembly:
         switches = self._destination
         if {switches.prompts, switches.tool_inputs, switches.tool_outputs} == {"off"}:
             return {}
-        return self._texts(SqliteStore.of(self._connection), session, wanted)
+        return self._texts(self._store, session, wanted)
 
     def _switch(self, kind: str, in_tool: bool) -> Content:
         if kind == "arguments":
@@ -158,9 +159,9 @@ class Assembly:
             return self._destination.tool_outputs
         return self._destination.prompts
 
-    def _texts_of(self, row: SpanRow, said: Sequence[Said]) -> Iterator[Text]:
+    def _texts_of(self, span: ExportSpan, said: Sequence[Said]) -> Iterator[Text]:
         for each in said:
-            switch = self._switch(each.kind, row.kind == "tool")
+            switch = self._switch(each.kind, span.kind == "tool")
             if switch != "off":
                 text = Text(cast("TextKind", each.kind), each.text, each.call)
                 text = redacted(text, self.mask, keep=_kept("text", switch))
@@ -173,22 +174,25 @@ class Assembly:
         masked = redacted_session(session, self.mask)
         titled = session if switch == "full" else masked
         title = None if switch == "off" else titled.title or titled.first_prompt
+        agent = self._agents.get(session.agent)
         return ExportSession(
             session_id=masked.session_id,
             agent=masked.agent,
+            agent_title=None if agent is None else agent.title,
+            integration=None if agent is None else agent.integration,
             agent_version=masked.version,
             project=masked.project,
             branch=masked.branch,
             title=title and _cut(title),
         )
 
-    def _span(self, row: SpanRow, session: ExportSession, traces: SessionTraces, said: Sequence[Said]) -> ExportSpan:
+    def _masked(self, span: ExportSpan, said: Sequence[Said]) -> ExportSpan:
         """A span of which nothing is left to be masked."""
-        switch = self._switch("error", row.kind == "tool")
-        span = self._named(self._assembled(row, session, traces))
+        switch = self._switch("error", span.kind == "tool")
+        span = self._named(span)
         span = msgspec.structs.replace(span, error=None) if switch == "off" else span
-        span = redacted(span, self.mask, keep=("session", *_kept("error", switch)))
-        return msgspec.structs.replace(span, texts=tuple(self._texts_of(row, said)))
+        span = redacted(span, self.mask, keep=("session", "provider", *_kept("error", switch)))
+        return msgspec.structs.replace(span, texts=tuple(self._texts_of(span, said)))
 
     def _named(self, span: ExportSpan) -> ExportSpan:
         """A span whose names say nothing that a switch keeps back: programs put prompts and arguments into them."""
@@ -204,7 +208,7 @@ class Assembly:
             attributes={name: _first_words(value) for name, value in span.attributes.items()},
         )
 
-    def _assembled(self, row: SpanRow, session: ExportSession, traces: SessionTraces) -> ExportSpan:
+    def _assembled(self, row: SpanRow, session: Session, told: ExportSession, traces: SessionTraces) -> ExportSpan:
         """A span as the store has it, without what was said in it."""
         attributes = _attributes.decode(row.attributes) if row.attributes else {}
         usage = row.usage if traces.pays(row.span_id) else None
@@ -213,7 +217,7 @@ class Assembly:
             span_id=row.span_id,
             trace_id=row.trace_id,
             parent_id=row.parent_id,
-            session=session,
+            session=told,
             kind=cast("Literal['turn', 'step', 'tool', 'span']", row.kind),
             name=row.name,
             start=row.start,
@@ -225,7 +229,8 @@ class Assembly:
             step_n=row.step_n,
             agent_name=row.name.removeprefix("invoke_agent ") if row.kind == "turn" else None,
             subagent=row.stream != "main",
-            model=(row.billed_model if row.billed_model not in (None, "unknown") else row.model) or None,
+            provider=self._provider(row, attributes, session),
+            model=model_of(row),
             usage=usage,
             estimated=usage is not None and bool(row.estimated),
             copied=row.usage is not None and not row.counted,
@@ -237,6 +242,11 @@ class Assembly:
             call=_text(attributes.get("call")),
             attributes={name: attributes[name] for name in _FACTS if name in attributes},
         )
+
+    def _provider(self, row: SpanRow, attributes: Mapping[str, Any], session: Session) -> str | None:
+        found = provider_of_span(row, attributes, session, self._agents.get(session.agent))
+        # Only a name that the log tells may hold anything that must not leave.
+        return self.mask(_first_word(found)) if found is not None and "provider" in attributes else found
 
     def _cost(self, row: SpanRow, usage: Usage | None) -> tuple[Decimal | None, str | None]:
         price = price_of(row, self._cashier.prices) if usage is not None else None

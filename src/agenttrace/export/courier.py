@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -19,8 +18,9 @@ from agenttrace.destinations import DestinationSettings, keys_hidden
 from agenttrace.export.assembly import Assembly, Ready
 from agenttrace.export.destination import Delivery, Destination
 from agenttrace.export.journal import Journal
-from agenttrace.export.ledger import Entry, Ledger, State
 from agenttrace.redaction import redacted
+from agenttrace.store.exports import Entry, State
+from agenttrace.store.sqlite.exports import Exports
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,11 +45,11 @@ _NOT_ASKED = f"{_DOUBT}; for {GIVE_UP_AFTER / 60:.0f} minutes the destination co
 
 
 class Courier:
-    """Serves one destination through a connection of its own."""
+    """Serves one destination through a store that no other courier uses."""
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        exports: Exports,
         settings: DestinationSettings,
         number: int,
         destination: Destination,
@@ -63,7 +63,8 @@ class Courier:
         self._destination = destination
         self._assembly = assembly
         self._journal = journal
-        self._ledger = Ledger(connection)
+        self._exports = exports
+        self._ledger = exports.ledger
         self._clock = clock
         self._hide_keys = keys_hidden(settings)
         self._failures = 0
@@ -131,9 +132,7 @@ class Courier:
         return (untried or entries)[:1]
 
     def _is_paused(self) -> bool:
-        query = "SELECT paused OR removed_at IS NOT NULL FROM export_destinations WHERE destination_id = ?"
-        row = self._ledger.connection.execute(query, (self._number,)).fetchone()
-        return row is None or bool(row[0])
+        return self._exports.destinations.is_paused(self._number)
 
     async def _built(self, entries: Sequence[Entry]) -> list[Ready]:
         ready, gone = await self._call(self._assembly.build, entries)
@@ -312,7 +311,7 @@ class Courier:
 
 
 async def shielded(work: Awaitable[T]) -> T:
-    """Finish what was begun in a thread before a cancellation is heard: the connection is used by one at a time."""
+    """Finish what was begun in a thread before a cancellation is heard: the store is used by one at a time."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

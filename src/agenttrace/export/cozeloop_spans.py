@@ -11,7 +11,6 @@ from typing import Any
 
 from agenttrace.export import conventions as c
 from agenttrace.export.genai import Attributes, GenAiSpan, facts, failure, joined, usage, with_attributes
-from agenttrace.export.providers import UNKNOWN, provider_of
 from agenttrace.export.span import ExportSpan
 from agenttrace.export.wire_text import json_bytes, shortened, shortened_in_json
 
@@ -69,8 +68,7 @@ def _own(span: ExportSpan) -> Attributes:
     if span.status == "error":
         found[ERROR_MESSAGE] = shortened(failure(span) or "error", _TAG_BYTES)
     if span.kind == "step":
-        provider = provider_of(span.model, span.session.agent)
-        found[SYSTEM] = None if provider == UNKNOWN else provider
+        found[SYSTEM] = span.provider
     if span.kind == "step" and span.usage is not None:
         found[CACHED_TOKENS] = span.usage.cache_read_tokens
         found[REASONING_TOKENS] = span.usage.reasoning_tokens

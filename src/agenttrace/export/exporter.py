@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from agenttrace.config import Settings
@@ -17,16 +16,18 @@ from agenttrace.export.courier import Courier, shielded
 from agenttrace.export.destination import Destination
 from agenttrace.export.journal import Journal
 from agenttrace.export.kinds import UnusableDestinationError, destination_of
-from agenttrace.export.ledger import Ledger, counts
-from agenttrace.export.sealing import Sealer, targets
+from agenttrace.export.sealing import Sealer, Target, targets
+from agenttrace.model import AgentFacts
 from agenttrace.prices import PriceTable
-from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.destinations import keep_destinations, keep_unusable
+from agenttrace.store.errors import STORE_FAILURES
+from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
 #: How often is looked for what may be sealed.
 SEAL_SECONDS = 2.0
+#: What waiting may put right: the store may be locked, full or being replaced.
+_WAIT_FOR: tuple[type[Exception], ...] = (*STORE_FAILURES, OSError)
 #: How long is waited for destinations that do not say at once what they have stored.
 SETTLE_SECONDS = 90.0
 
@@ -36,17 +37,20 @@ class _Served(NamedTuple):
 
     courier: Courier
     destination: Destination
-    connection: sqlite3.Connection
+    store: SqliteStore
     journal: Journal
 
 
 class Exporter:
     """Everything that leaves a data directory."""
 
-    def __init__(self, settings: Settings, *, texts: Texts, mask: Callable[[str], str]) -> None:
+    def __init__(
+        self, settings: Settings, *, texts: Texts, mask: Callable[[str], str], agents: Mapping[str, AgentFacts]
+    ) -> None:
         self.settings = settings
         self._texts = texts
         self._mask = mask
+        self._agents = agents
         self._cashier = Cashier(PriceTable.load(settings), settings.usage)
         #: Destinations that cannot be used, and why.
         self.unusable: dict[str, str] = {}
@@ -82,9 +86,9 @@ class Exporter:
     # -- at work ----------------------------------------------------------------------------------------------
 
     def _open(self) -> list[_Served]:
-        with closing(self._connected()) as connection:
-            keep_destinations(connection, self.settings.destinations)
-            wanted = targets(connection, self.settings)
+        with self._opened() as store:
+            store.exports.destinations.keep(self.settings.destinations)
+            wanted = targets(store, self.settings)
         served = []
         for target in wanted:
             try:
@@ -93,22 +97,28 @@ class Exporter:
                 self.unusable[target.settings.name] = str(error)
                 logger.warning("destination %s is not used: %s", target.settings.name, error)
                 continue
-            connection = self._connected()
-            assembly = Assembly(connection, target.settings, texts=self._texts, mask=self._mask, cashier=self._cashier)
-            journal = Journal(self.settings.home, target.settings.name)
-            journal.fill(Ledger(connection), target.row.destination_id)
-            number = target.row.destination_id
-            courier = Courier(connection, target.settings, number, destination, assembly, journal)
-            served.append(_Served(courier, destination, connection, journal))
-        with closing(self._connected()) as connection:
-            keep_unusable(connection, self.unusable)
+            served.append(self._served(target, destination))
+        with self._opened() as store:
+            store.exports.destinations.keep_unusable(self.unusable)
         return served
 
-    def _connected(self) -> sqlite3.Connection:
-        connection = connect(self.settings.home / "agenttrace.db")
+    def _served(self, target: Target, destination: Destination) -> _Served:
+        store, number = self._opened(), target.row.destination_id
+        assembly = Assembly(
+            store, target.settings, texts=self._texts, mask=self._mask, cashier=self._cashier, agents=self._agents
+        )
+        journal = Journal(self.settings.home, target.settings.name)
+        journal.fill(store.exports.ledger, number)
+        courier = Courier(store.exports, target.settings, number, destination, assembly, journal)
+        return _Served(courier, destination, store, journal)
+
+    def _opened(self) -> SqliteStore:
+        store = SqliteStore.open(
+            self.settings.home / "agenttrace.db", read_only=False, stale_minutes=self.settings.record.stale_minutes
+        )
         # What was sent must not be forgotten even by a machine that loses its power: then it would be sent again.
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
+        store.sync_every_commit()
+        return store
 
     async def _serve(self, served: Sequence[_Served], stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
@@ -117,8 +127,8 @@ class Exporter:
                 group.create_task(self._keep_delivering(each.courier, stop))
 
     async def _keep_sealing(self, stop: asyncio.Event) -> None:
-        with closing(await asyncio.to_thread(self._connected)) as connection:
-            sealer = Sealer(connection, self.settings)
+        with await asyncio.to_thread(self._opened) as store:
+            sealer = Sealer(store, self.settings)
             while not stop.is_set():
                 await self._surviving("sealing", stop, lambda: shielded(asyncio.to_thread(sealer.run, stop.is_set)))
                 await _pause(stop, SEAL_SECONDS)
@@ -129,16 +139,16 @@ class Exporter:
             await self._surviving(name, stop, lambda: courier.run(stop))
 
     async def _surviving(self, what: str, stop: asyncio.Event, work: Callable[[], Awaitable[object]]) -> None:
-        """The store may be locked, full or being replaced: said, and tried again, as nothing is lost by waiting."""
+        """A store that cannot be used now is reported, and tried again: nothing is lost by waiting."""
         try:
             await work()
-        except (sqlite3.Error, OSError) as error:
+        except _WAIT_FOR as error:
             logger.warning("%s waits for the store: %s", what, error)
             await _pause(stop, 5.0)
 
     def _seal(self, quiet_seconds: float | None, stop: Callable[[], bool]) -> None:
-        with closing(self._connected()) as connection:
-            Sealer(connection, self.settings).run(stop, quiet_seconds)
+        with self._opened() as store:
+            Sealer(store, self.settings).run(stop, quiet_seconds)
 
     async def _empty(self, served: _Served, stop: Callable[[], bool], on_round: Callable[[], None]) -> None:
         give_up = time.monotonic() + SETTLE_SECONDS
@@ -152,9 +162,9 @@ class Exporter:
             on_round()
 
     def _left_over(self, served: Sequence[_Served]) -> dict[str, str]:
-        with closing(connect(self.settings.home / "agenttrace.db", read_only=True)) as connection:
-            found = counts(connection)
-            rows = {target.settings.name: target.row for target in targets(connection, self.settings)}
+        with SqliteStore.open(self.settings.home / "agenttrace.db") as store:
+            found = store.exports.ledger.counts()
+            rows = {target.settings.name: target.row for target in targets(store, self.settings)}
         left = {}
         for each in served:
             row = rows[each.courier.settings.name]
@@ -172,7 +182,7 @@ class Exporter:
             with suppress(Exception):
                 await each.destination.close()
             each.journal.close()
-            each.connection.close()
+            each.store.close()
 
 
 async def _pause(stop: asyncio.Event, seconds: float) -> None:

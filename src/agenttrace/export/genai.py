@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 from agenttrace.export import conventions as c
 from agenttrace.export.json_values import REPLACEMENT, encoded
-from agenttrace.export.providers import UNKNOWN, provider_of
 from agenttrace.export.span import ExportSpan, Text
 from agenttrace.export.wire_text import LIMIT, json_bytes, shortened, shortened_in_json
+from agenttrace.providers import UNKNOWN
 
 Value = str | bool | int | float | tuple[str, ...]
 Attributes = dict[str, Value]
@@ -122,7 +122,7 @@ def _of_turn(span: ExportSpan) -> dict[str, Any]:
     agent = _agent_name(span)
     return {
         c.OPERATION_NAME: c.INVOKE_AGENT,
-        c.PROVIDER_NAME: provider_of(None, span.session.agent),
+        c.PROVIDER_NAME: span.provider or UNKNOWN,
         c.AGENT_NAME: agent,
         c.AGENT_ID: f"{span.session.agent}/{agent}" if span.subagent else span.session.agent,
         c.AGENT_VERSION: span.session.agent_version,
@@ -133,7 +133,7 @@ def _of_turn(span: ExportSpan) -> dict[str, Any]:
 def _of_step(span: ExportSpan) -> dict[str, Any]:
     return {
         c.OPERATION_NAME: c.CHAT,
-        c.PROVIDER_NAME: provider_of(span.model, span.session.agent),
+        c.PROVIDER_NAME: span.provider or UNKNOWN,
         c.REQUEST_MODEL: span.model,
         c.RESPONSE_MODEL: span.model,
         c.RESPONSE_ID: span.response_id,
@@ -146,7 +146,7 @@ def _of_step(span: ExportSpan) -> dict[str, Any]:
 def _of_tool(span: ExportSpan) -> dict[str, Any]:
     return {
         c.OPERATION_NAME: c.EXECUTE_TOOL,
-        c.PROVIDER_NAME: provider_of(None, span.session.agent),
+        c.PROVIDER_NAME: span.provider or UNKNOWN,
         c.TOOL_NAME: span.tool or UNKNOWN,
         c.TOOL_TYPE: "function",
         c.TOOL_CALL_ID: span.call,

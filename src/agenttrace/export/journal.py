@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from agenttrace.export.ledger import Ledger, Place
-from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.exports import Place
+from agenttrace.store.sqlite.export_ledger import ExportLedger
 
 _RECORD = 16
 _SESSION_BYTES = 7
@@ -55,19 +55,17 @@ class Journal:
                 found.setdefault(span_id, ("S", session))
         return found
 
-    def fill(self, ledger: Ledger, destination: int) -> int:
+    def fill(self, ledger: ExportLedger, destination: int) -> int:
         """Enter what the ledger does not know, before anything else is queued; how many spans that were."""
         marks = self.read()
         sent = ledger.known(destination, marks)
         missing = [
-            (span_id, mark, session)
+            (Place(session, span_id), mark == "A")
             for span_id, (mark, session) in marks.items()
             if (known := sent.get(span_id)) is None or (mark == "A" and known.state in ("queued", "sending", "unknown"))
         ]
         if missing:
-            with transaction(ledger.connection):
-                for span_id, mark, session in missing:
-                    ledger.remember(destination, session, span_id, acknowledged=mark == "A")
+            ledger.restore(destination, missing)
         self._compact(marks)
         return len(missing)
 

@@ -1,18 +1,22 @@
-"""Which destination a table of the settings means."""
+"""Which destination a table of the settings means: one of ours, or a plug-in's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence, Set
 from importlib.util import find_spec
+from typing import NamedTuple
 
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.cozeloop import CozeLoopDestination
-from agenttrace.export.destination import Destination
+from agenttrace.export.destination import Delivery, Destination
 from agenttrace.export.jsonl_files import JsonlDestination
 from agenttrace.export.langfuse import LangfuseDestination
 from agenttrace.export.langsmith import LangSmithDestination
 from agenttrace.export.otlp import OtlpDestination
 from agenttrace.export.parquet_files import ParquetDestination
+from agenttrace.export.span import ExportSpan
+from agenttrace.plugins import DESTINATIONS, BrokenPlugin, Plugin, PluginError, installed, load, named, reason_of
 
 _KINDS: dict[str, Callable[[DestinationSettings], Destination]] = {
     "otlp": OtlpDestination,
@@ -22,6 +26,9 @@ _KINDS: dict[str, Callable[[DestinationSettings], Destination]] = {
     "jsonl": JsonlDestination,
     "parquet": ParquetDestination,
 }
+logger = logging.getLogger(__name__)
+
+_METHODS = ("send", "present", "check", "close")
 
 
 class UnusableDestinationError(Exception):
@@ -37,4 +44,99 @@ def destination_of(settings: DestinationSettings) -> Destination:
         )
     if settings.type == "parquet" and find_spec("pyarrow") is None:
         raise UnusableDestinationError("Parquet files need pyarrow. Install it with: pip install 'agenttrace[parquet]'")
-    return _KINDS[settings.type](settings)
+    if settings.type in _KINDS:
+        return _KINDS[settings.type](settings)
+    return _from_plugin(settings)
+
+
+# -- plug-ins -------------------------------------------------------------------------------------------------
+
+
+class Plugins(NamedTuple):
+    """The destination types of other packages."""
+
+    usable: tuple[Plugin, ...]
+    broken: tuple[BrokenPlugin, ...]
+
+
+def plugins() -> Plugins:
+    """All that are installed; their modules are run for that, and no destination is made."""
+    usable: dict[str, Plugin] = {}
+    broken: list[BrokenPlugin] = []
+    for plugin in installed(DESTINATIONS):
+        try:
+            if plugin.name in _KINDS or plugin.name in usable:
+                raise PluginError("there is another destination of that type")
+            _factory(plugin)
+            usable[plugin.name] = plugin
+        except PluginError as error:
+            broken.append(BrokenPlugin(plugin, str(error)))
+    return Plugins(tuple(usable.values()), tuple(broken))
+
+
+def _factory(plugin: Plugin) -> Callable[[DestinationSettings], Destination]:
+    found: Callable[[DestinationSettings], Destination] = load(plugin)
+    if not callable(found):
+        raise PluginError("it names nothing that can be called with the settings of a destination")
+    return found
+
+
+def _from_plugin(settings: DestinationSettings) -> Destination:
+    plugin = named(DESTINATIONS, settings.type)
+    if plugin is None:
+        raise UnusableDestinationError(f"no package adds the destination type {settings.type}. Install one that does.")
+    try:
+        return PluginDestination(plugin, _made(_factory(plugin), settings))
+    except PluginError as error:
+        fix = "Mend or update the package, or take the table out of agenttrace.toml."
+        raise UnusableDestinationError(f"{BrokenPlugin(plugin, str(error))}. {fix}") from error
+
+
+def _made(factory: Callable[[DestinationSettings], Destination], settings: DestinationSettings) -> Destination:
+    try:
+        return factory(settings)
+    except Exception as error:
+        raise PluginError(reason_of(error)) from error
+
+
+class PluginDestination:
+    """A destination of another package: what it answers is checked, so that its faults stay its own."""
+
+    def __init__(self, plugin: Plugin, destination: Destination) -> None:
+        missing = [name for name in _METHODS if not callable(getattr(destination, name, None))]
+        if missing:
+            raise PluginError(f"it has no {', '.join(missing)}; docs/export.md describes what a destination has")
+        self._plugin = plugin
+        self._destination = destination
+        self.ignores_repeats = bool(getattr(destination, "ignores_repeats", False))
+        self.can_read_back = bool(getattr(destination, "can_read_back", False))
+        # One that cannot be read is believed: nothing else could ever be known of what it accepted.
+        self.accepted_is_stored = bool(getattr(destination, "accepted_is_stored", True)) or not self.can_read_back
+        most = getattr(destination, "max_spans", 500)
+        self.max_spans = most if isinstance(most, int) and most > 0 else 500
+
+    async def send(self, spans: Sequence[ExportSpan]) -> Delivery:
+        """What became of them; without a proper answer nobody knows."""
+        found: object = await self._destination.send(spans)
+        if isinstance(found, Delivery):
+            return found
+        raise PluginError(f"{self._plugin} answered with no Delivery")
+
+    async def present(self, spans: Sequence[ExportSpan]) -> Set[bytes] | None:
+        """Which of these it has, as far as it says so."""
+        found: object = await self._destination.present(spans)
+        return found if isinstance(found, Set) else None
+
+    async def check(self) -> str:
+        """What is wrong with it, a fault of its own included."""
+        try:
+            return str(await self._destination.check() or "")
+        except Exception as error:
+            return f"{self._plugin} failed: {reason_of(error)}"
+
+    async def close(self) -> None:
+        """Let go of connections and files, as far as it can."""
+        try:
+            await self._destination.close()
+        except Exception as error:
+            logger.warning("the %s failed when it was closed: %s", self._plugin, reason_of(error))

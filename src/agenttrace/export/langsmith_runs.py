@@ -19,7 +19,6 @@ from uuid import UUID
 
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.json_values import REPLACEMENT, encoded, parsed
-from agenttrace.export.providers import UNKNOWN, provider_of
 from agenttrace.export.span import ExportSpan, TextKind
 from agenttrace.export.uuids import span_uuid
 from agenttrace.model import Usage
@@ -33,14 +32,6 @@ _PROVIDERS = {
     "gcp.gen_ai": "google_genai",
     "mistral_ai": "mistral",
     "x_ai": "xai",
-}
-#: What LangSmith's own plugins for coding agents call an agent: ``ls_integration`` and ``ls_agent_runtime``.
-_CODING_AGENTS = {
-    "claude-code": ("claude-code", "Claude Code"),
-    "codex": ("openai-codex", "Codex"),
-    "kimi-cli": ("kimi-cli", "Kimi CLI"),
-    "kimi-code": ("kimi-code", "Kimi Code"),
-    "qwen-code": ("qwen-code", "Qwen Code"),
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The last microsecond of the year 9999.
@@ -224,10 +215,10 @@ def _coding_agent(span: ExportSpan) -> dict[str, Any]:
         "cwd": session.project,
         "git_branch": session.branch,
     }
-    if session.agent in _CODING_AGENTS:
+    if session.integration is not None:
         found["ls_agent_purpose"] = "coding"
         found["ls_trace_schema_version"] = "coding-agent-v1"
-        found["ls_integration"], found["ls_agent_runtime"] = _CODING_AGENTS[session.agent]
+        found["ls_integration"], found["ls_agent_runtime"] = session.integration, session.agent_title or session.agent
     if span.subagent and span.kind == "turn":
         found["ls_subagent_id"] = span.span_id.hex()
         found["ls_subagent_type"] = span.agent_name
@@ -237,11 +228,10 @@ def _coding_agent(span: ExportSpan) -> dict[str, Any]:
 def _model(span: ExportSpan) -> dict[str, Any]:
     if span.kind != "step":
         return {}
-    provider = provider_of(span.model, span.session.agent)
     return {
         "ls_model_type": "chat",
         "ls_model_name": span.model,
-        "ls_provider": None if provider == UNKNOWN else _PROVIDERS.get(provider, provider),
+        "ls_provider": span.provider and _PROVIDERS.get(span.provider, span.provider),
         "ls_invocation_params": {"model": span.model} if span.model else None,
         "stop_reason": span.finish_reason,
         "response_id": span.response_id,

@@ -8,7 +8,6 @@ sent again, as no destination would replace them everywhere, but counted as late
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -17,29 +16,14 @@ from typing import NamedTuple
 
 from agenttrace.config import Settings
 from agenttrace.destinations import DestinationSettings
-from agenttrace.export.ledger import Ledger
 from agenttrace.export.traces import SessionTraces, digest_of, end_of
 from agenttrace.model import Session
-from agenttrace.store.sqlite.database import transaction
-from agenttrace.store.sqlite.destinations import DestinationRow, destination_rows
-from agenttrace.store.sqlite.reading import sessions_by_number
+from agenttrace.store.exports import DestinationRow, Queue, Touched
 from agenttrace.store.sqlite.span_rows import SpanRow
+from agenttrace.store.sqlite.store import SqliteStore
 
 #: Traces that one pass looks at; between two passes others may use the store.
 _PORTION = 2_000
-
-_QUIET = """
-SELECT session_id, trace_id, touched_at FROM export_touched
-WHERE session_id > ? AND touched_at <= ? ORDER BY session_id LIMIT ?
-"""
-_BUSY = "SELECT trace_id FROM export_touched WHERE session_id = ? AND touched_at > ?"
-_LOOKED_AT = "DELETE FROM export_touched WHERE session_id = ? AND trace_id = ? AND touched_at = ?"
-
-
-class _Touched(NamedTuple):
-    session: int
-    trace: bytes
-    at: float
 
 
 class Target(NamedTuple):
@@ -64,21 +48,19 @@ def _status(root: SpanRow) -> str:
     return "unclosed" if root.status == "open" else root.status
 
 
-def targets(connection: sqlite3.Connection, settings: Settings) -> list[Target]:
+def targets(store: SqliteStore, settings: Settings) -> list[Target]:
     """The destinations that are sent to."""
-    rows = {row.name: row for row in destination_rows(connection) if row.removed_at is None}
+    rows = {row.name: row for row in store.exports.destinations.rows() if row.removed_at is None}
     return [Target(each, rows[each.name]) for each in settings.destinations if each.name in rows]
 
 
 class Sealer:
     """Looks at what was recorded, and queues what may be sent."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, settings: Settings, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._connection = connection
+    def __init__(self, store: SqliteStore, settings: Settings, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._exports = store.exports
         self._settings = settings
-        self._ledger = Ledger(connection)
         self._clock = clock
         #: Traces that were looked at and are not over, with the mark they had: nothing is new before it is another one,
         #: or before their session counts as over.
@@ -86,15 +68,14 @@ class Sealer:
 
     def run(self, stop: Callable[[], bool] = lambda: False, quiet_seconds: float | None = None) -> int:
         """Look at every trace that was quiet for long enough; how many were sealed."""
-        wanted = targets(self._connection, self._settings)
+        wanted = targets(self._store, self._settings)
         quiet = self._settings.export.quiet_seconds if quiet_seconds is None else quiet_seconds
         quiet_before = self._clock() - quiet
         sealed, after = 0, -1
         while not stop():
-            rows = self._connection.execute(_QUIET, (after, quiet_before, _PORTION)).fetchall()
-            if not rows:
+            touched = self._exports.quiet(quiet_before, after_session=after, limit=_PORTION)
+            if not touched:
                 break
-            touched = [_Touched._make(row) for row in rows]
             if len(touched) == _PORTION and touched[0].session != touched[-1].session:
                 # The last session may go on beyond the portion: it is looked at whole.
                 touched = [each for each in touched if each.session != touched[-1].session]
@@ -103,19 +84,18 @@ class Sealer:
             after = touched[-1].session
         return sealed
 
-    def _is_news(self, each: _Touched) -> bool:
+    def _is_news(self, each: Touched) -> bool:
         at, look_again = self._waiting.get((each.session, each.trace), (None, 0.0))
         return at != each.at or self._clock() >= look_again
 
-    def _seal(self, number: int, touched: Sequence[_Touched], quiet_before: float, wanted: Sequence[Target]) -> int:
-        found = sessions_by_number(self._connection, [number], stale_minutes=self._settings.record.stale_minutes)
+    def _seal(self, number: int, touched: Sequence[Touched], quiet_before: float, wanted: Sequence[Target]) -> int:
+        found = self._store.sessions_by_number([number])
         if not found:
             # Pruned meanwhile: there is nothing left to send.
-            self._queue(number, touched, [])
+            self._exports.seal(number, touched, [])
             return 0
-        traces = SessionTraces(self._connection, number)
-        busy = {row[0] for row in self._connection.execute(_BUSY, (number, quiet_before))}
-        moving = {traces.subagents.root_trace(trace) for trace in busy}
+        traces = SessionTraces(self._store.traces(number))
+        moving = {traces.stored.root_trace(trace) for trace in self._exports.busy(number, quiet_before)}
         over = self._is_over(found[0])
         families = traces.families(each.trace for each in touched)
         sealed = {
@@ -123,11 +103,11 @@ class Sealer:
         }
         looked_at = [each for each in touched if self._is_settled(traces, each, families, sealed)]
         self._remember(found[0], touched, looked_at)
-        queues = [(target, self._queue_of(target, found[0], traces, sealed)) for target in wanted]
-        self._queue(number, looked_at, queues)
+        queues = [self._queue_of(target, found[0], traces, sealed) for target in wanted]
+        self._exports.seal(number, looked_at, queues)
         return len(sealed)
 
-    def _remember(self, session: Session, touched: Sequence[_Touched], looked_at: Sequence[_Touched]) -> None:
+    def _remember(self, session: Session, touched: Sequence[Touched], looked_at: Sequence[Touched]) -> None:
         over_at = (session.last_at or 0) / 1_000_000 + self._settings.record.stale_minutes * 60
         for each in touched:
             self._waiting.pop((each.session, each.trace), None)
@@ -136,10 +116,10 @@ class Sealer:
 
     @staticmethod
     def _is_settled(
-        traces: SessionTraces, each: _Touched, families: Mapping[bytes, object], sealed: Mapping[bytes, object]
+        traces: SessionTraces, each: Touched, families: Mapping[bytes, object], sealed: Mapping[bytes, object]
     ) -> bool:
         """Whether a trace need not be looked at again: it is sealed, or there is none of its spans any more."""
-        root = traces.subagents.root_trace(each.trace)
+        root = traces.stored.root_trace(each.trace)
         return root in sealed or root not in families
 
     def _is_over(self, session: Session) -> bool:
@@ -151,10 +131,10 @@ class Sealer:
 
     def _queue_of(
         self, target: Target, session: Session, traces: SessionTraces, sealed: Mapping[bytes, list[SpanRow]]
-    ) -> _Queue:
+    ) -> Queue:
         spans = [row.span_id for rows in sealed.values() for row in rows]
-        known = self._ledger.known(target.row.destination_id, spans)
-        queue = _Queue([], [])
+        known = self._exports.ledger.known(target.row.destination_id, spans)
+        queue = Queue(target.row.destination_id, [], [])
         for trace, rows in sealed.items():
             root = next((row for row in rows if row.trace_id == trace and row.parent_id is None), None)
             ended = end_of(rows)
@@ -166,24 +146,7 @@ class Sealer:
                 queue.fresh.extend(traces.ordered(row for row in rows if row.span_id not in known))
         return queue
 
-    def _queue(self, session: int, looked_at: Sequence[_Touched], queues: Sequence[tuple[Target, _Queue]]) -> None:
-        ledger = self._ledger
-        with transaction(self._connection):
-            for target, queue in queues:
-                destination = target.row.destination_id
-                ledger.enqueue(destination, session, queue.fresh)
-                ledger.mark_late(destination, queue.late)
-            # One that was touched again meanwhile keeps its newer mark.
-            self._connection.executemany(_LOOKED_AT, looked_at)
-
 
 def _is_complete(rows: Sequence[SpanRow]) -> bool:
     """Whether all is closed, and the root is there: spans that are received come children first."""
     return all(row.status != "open" for row in rows) and any(row.parent_id is None for row in rows)
-
-
-class _Queue(NamedTuple):
-    """What is to be entered into the ledger of one destination."""
-
-    fresh: list[bytes]
-    late: list[bytes]

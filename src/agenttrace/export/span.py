@@ -39,6 +39,10 @@ class ExportSession(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
     #: ``claude-code``, ``codex``, … as in the store.
     agent: str
+    #: The name people read: ``Claude Code``; absent for an agent that is not known.
+    agent_title: str | None = None
+    #: What observability tools call a coding agent: ``openai-codex``; absent for other programs.
+    integration: str | None = None
     agent_version: str | None = None
     #: The working directory.
     project: str | None = None
@@ -74,6 +78,8 @@ class ExportSpan(msgspec.Struct, frozen=True, kw_only=True):
     agent_name: str | None = None
     #: True for a turn of a subagent, and everything below.
     subagent: bool = False
+    #: Who serves the model, as the GenAI conventions spell it; of other spans, the model of their session.
+    provider: str | None = None
     #: Model calls only.
     model: str | None = None
     #: Tokens, only where this session pays for the response: summed over all spans they are what ``usage`` shows.

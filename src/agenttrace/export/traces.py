@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Iterable
 from functools import cached_property
 
 from agenttrace.export.span import Step
-from agenttrace.store.sqlite.span_rows import SpanRow, Subagents, stored_rows
+from agenttrace.store.sqlite.span_rows import SpanRow
+from agenttrace.store.sqlite.traces import StoredTraces
 
 #: A damaged or hostile log may make a span its own ancestor.
 _DEEPEST = 1_000
@@ -17,15 +17,13 @@ _DEEPEST = 1_000
 class SessionTraces:
     """All spans of a session, subagents under the calls that started them."""
 
-    def __init__(self, connection: sqlite3.Connection, session: int) -> None:
-        self.subagents = Subagents(connection, session)
-        rows = map(self.subagents.joined, stored_rows(connection, session, attributes=False))
-        self.rows: dict[bytes, SpanRow] = {row.span_id: row for row in rows}
-        self._payers = _payers(connection, session)
+    def __init__(self, stored: StoredTraces) -> None:
+        self.stored = stored
+        self.rows = stored.rows
 
     def families(self, traces: Iterable[bytes]) -> dict[bytes, list[SpanRow]]:
         """The spans of these traces, each together with those of its subagents, by the trace they all belong to."""
-        wanted = {self.subagents.root_trace(trace) for trace in traces}
+        wanted = {self.stored.root_trace(trace) for trace in traces}
         found: dict[bytes, list[SpanRow]] = {}
         for row in self.rows.values():
             if row.trace_id in wanted:
@@ -51,7 +49,7 @@ class SessionTraces:
 
     def pays(self, span_id: bytes) -> bool:
         """Whether the tokens of the span's response are told with this span: with one, wherever it stands again."""
-        return span_id in self._payers
+        return span_id in self.stored.payers
 
     def last_step(self, turn: bytes) -> bytes | None:
         """The last model call of a turn, which holds its answer."""
@@ -80,18 +78,6 @@ class SessionTraces:
             for step in self.path(row.span_id):
                 last[step.span_id] = max(last.get(step.span_id, 0), moment)
         return last
-
-
-def _payers(connection: sqlite3.Connection, session: int) -> set[bytes]:
-    """The first span of each response that this session owns."""
-    first: dict[bytes, tuple[int, bytes]] = {}
-    query = """
-    SELECT spans.response, start, span_id FROM spans JOIN responses USING (response)
-    WHERE spans.session_id = ? AND responses.session_id = spans.session_id
-    """
-    for response, start, span_id in connection.execute(query, (session,)):
-        first[response] = min(first.get(response, (start, span_id)), (start, span_id))
-    return {span_id for _, span_id in first.values()}
 
 
 def digest_of(row: SpanRow) -> bytes:

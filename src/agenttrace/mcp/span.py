@@ -15,6 +15,8 @@ from agenttrace.mcp.telling import KINDS
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, Cursor, SessionName, Tool
 from agenttrace.mcp.transcript import MaxChars
 from agenttrace.model import Session
+from agenttrace.providers import provider_of_span
+from agenttrace.record.agents import FACTS
 from agenttrace.record.agents.contract import Content
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views import figures
@@ -25,7 +27,7 @@ from agenttrace.views.trouble import TroubleError
 _VALUE_CHARS = 500
 _MOST_ATTRIBUTES = 30
 #: Told anyway.
-_KNOWN = ("tool", "prompt")
+_KNOWN = ("tool", "prompt", "provider")
 
 _attributes = msgspec.json.Decoder(dict[str, Any])
 
@@ -92,6 +94,7 @@ def _facts(look: ToolContext, session: Session, row: SpanRow) -> dict[str, str]:
         "Start": short_time(row.start) or "",
         "Duration": "" if row.end is None else figures.duration(row.end - row.start),
         "Model": row.model or "",
+        "Provider": provider_of_span(row, attributes, session, FACTS.get(session.agent)) or "",
         "Tokens": _tokens(row),
         "Cost": "" if cost is None or currency is None else figures.money(round(cost * MICROS), currency),
         "Under": "" if row.parent_id is None else f"span {row.parent_id.hex()}",

@@ -207,10 +207,13 @@ def _linked(
         return
 
 
+def has_log_name(path: str, agent: Agent | None) -> bool:
+    """Whether a file is a log by its name: the agent in whose home it is decides, elsewhere the usual names do."""
+    return LOG_NAME.search(path) is not None if agent is None else agent.is_log(Path(path))
+
+
 def _is_log(entry: os.DirEntry[str], agent: Agent | None) -> bool:
-    if not LOG_NAME.search(entry.name):
-        return False
-    return agent is None or agent.is_log(Path(entry.path))
+    return has_log_name(entry.path, agent)
 
 
 def _found(path: str, agent: Agent | None, stat: os.stat_result) -> Found:

@@ -17,19 +17,19 @@ import msgspec
 from agenttrace.config import Settings, SettingsError, did_you_mean
 from agenttrace.ids import session_number
 from agenttrace.prices import shape as price_shape
-from agenttrace.record.agents import AGENTS, is_side_file
-from agenttrace.record.agents.contract import Agent, Source
+from agenttrace.record.agents import AGENTS, BROKEN_FORMATS, is_side_file
+from agenttrace.record.agents.contract import Agent, NamesSessions, Source
 from agenttrace.record.agents.lenient import DECODING_ERRORS
 from agenttrace.record.bad_lines import BadLineError, BatchLimit, blame, is_a_lines_fault
 from agenttrace.record.calendar import day_finder, zone_name
 from agenttrace.record.discover import (
-    LOG_NAME,
     Bounds,
     Found,
     Listing,
     Root,
     agent_roots,
     expanded,
+    has_log_name,
     is_companion,
     is_excluded,
     list_files,
@@ -43,7 +43,6 @@ from agenttrace.record.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.watchlist import Watchlist
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.sqlite.database import Connection
-from agenttrace.store.sqlite.destinations import keep_destinations
 from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -82,12 +81,14 @@ class Recorder:
     ) -> None:
         self.settings = settings
         self.agents = _chosen_agents(settings, agent)
+        for broken in BROKEN_FORMATS if share is None else ():
+            logger.warning("%s", broken)
         self.roots = _roots(settings, self.agents, paths, os.environ if environ is None else environ)
         self.store = SqliteStore.open(settings.home / "agenttrace.db", read_only=False)
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
         day_of = day_finder(settings.usage.timezone)
         self.store.keep_days(f"{zone_name(settings.usage.timezone)}; prices {price_shape()}", day_of)
-        keep_destinations(self.store.connection, settings.destinations)
+        self.store.exports.destinations.keep(settings.destinations)
         self.pipeline = Pipeline(
             self.store,
             {agent.name: agent for agent in self.agents},
@@ -397,9 +398,13 @@ class Recorder:
         if self._share is None:
             return True
         index, count = self._share
-        if source is None or source.agent in ("agenttrace", "otlp"):
+        if source is None or self._mixes_sessions(source):
             return index == 0
         return session_number(source.agent, source.session_id) % count == index
+
+    def _mixes_sessions(self, source: Source) -> bool:
+        agent = self.pipeline.agents.get(source.agent)
+        return agent is not None and agent.traits.mixes_sessions
 
     def _source(self, file: TrackedFile) -> Source | None:
         """What the file is; ``None`` if no agent knows it, or none of those that are recorded."""
@@ -415,7 +420,7 @@ class Recorder:
                 return None
         if home is not None:
             # In an agent's own directory a damaged beginning does not make the rest somebody else's.
-            name = path.parent.name if path.stem == "wire" else path.stem
+            name = home.session_name(path) if isinstance(home, NamesSessions) else path.stem
             return Source(agent=home.name, session_id=name, directory=str(path.parent))
         return None
 
@@ -550,7 +555,7 @@ def _covers(root: Root, path: str) -> bool:
         return True
     if not path.startswith(top + os.sep):
         return False
-    return LOG_NAME.search(path) is not None and (root.agent is None or root.agent.is_log(Path(path)))
+    return has_log_name(path, root.agent)
 
 
 def _is_whole(line: bytes) -> bool:

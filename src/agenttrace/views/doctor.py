@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agenttrace.views import checks, export_checks, places, run_checks
+from agenttrace.views import checks, export_checks, places, plugin_checks, run_checks
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -21,6 +21,7 @@ def all_checks(settings: Settings, config: AIConfig | None = None) -> Iterator[c
     yield from checks.store(settings)
     yield from checks.recorder(settings)
     listing = places.logs(settings)
+    yield from plugin_checks.plugins()
     yield from checks.agents(settings, listing)
     yield from checks.watching(listing)
     yield from checks.deletions(settings, listing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -27,21 +26,18 @@ def destinations(settings: Settings) -> Iterator[Check]:
 
 
 def _found(settings: Settings) -> dict[str, Any]:
-    from agenttrace.store.errors import StoreError
-    from agenttrace.store.sqlite.database import connect
-    from agenttrace.views.exports import NOTHING, exports_fields, ledgers
+    from agenttrace.store.errors import STORE_FAILURES
+    from agenttrace.store.exports import NOTHING
+    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.views.exports import exports_fields
 
     try:
-        connection = connect(places.store_path(settings), read_only=True)
-    except (StoreError, sqlite3.Error):
+        with SqliteStore.open(places.store_path(settings)) as store:
+            known = store.exports.ledgers()
+    except STORE_FAILURES:
         # What is wrong with the store is said elsewhere.
-        return exports_fields(NOTHING, settings)
-    try:
-        return exports_fields(ledgers(connection), settings)
-    except sqlite3.Error:
-        return exports_fields(NOTHING, settings)
-    finally:
-        connection.close()
+        known = NOTHING
+    return exports_fields(known, settings)
 
 
 def _progress(each: dict[str, Any]) -> str:

@@ -2,69 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
+from agenttrace.store.exports import STATES, DestinationRow, Ledgers, ListedSpan
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.destinations import DestinationSettings
-    from agenttrace.export.ledger import State
-    from agenttrace.model import Session
-    from agenttrace.store.sqlite.destinations import DestinationRow
 
 #: How a destination is: everything is there; spans are being sent; all were sent and not all are confirmed; it is tried
 #: again later; it is paused; it cannot be used as it is configured; no exporter runs; the settings name it no longer.
 DestinationState = Literal["idle", "sending", "confirming", "waiting", "paused", "unused", "stopped", "removed"]
-#: What spans can be listed by; of those that were acknowledged there are too many to be of interest.
-Listed = Literal["refused", "unknown", "queued", "sending", "dropped", "late"]
 
-#: What is asked for the oldest that is queued: spans that were queued again have old numbers and new times.
-_FIRST = 1_000
 _TITLE_CHARS = 300
-
-_OLDEST = """
-SELECT min(queued_at) FROM (
-    SELECT queued_at FROM export_spans INDEXED BY export_spans_left
-    WHERE destination_id = ? AND state = 'queued' AND state <> 'acknowledged' ORDER BY queue_no LIMIT ?
-)
-"""
-_LATE = "SELECT destination_id, count(*) FROM export_spans INDEXED BY export_spans_late WHERE late = 1 GROUP BY 1"
-
-_ENTRIES = """
-SELECT queue_no, session_id, span_id, state, attempts, at, answer, late FROM export_spans INDEXED BY {index}
-WHERE destination_id = :destination AND {condition} AND queue_no < :before ORDER BY queue_no DESC LIMIT :limit
-"""
-_SPAN = "SELECT name, kind, start FROM spans WHERE session_id = ? AND span_id = ?"
-
-
-class Ledgers(NamedTuple):
-    """What the store knows of all destinations."""
-
-    rows: list[DestinationRow]
-    counts: Mapping[int, Mapping[State, int]]
-    late: Mapping[int, int]
-    #: When the oldest span that waits was queued, in seconds since the epoch.
-    oldest: Mapping[int, float | None]
-
-
-NOTHING = Ledgers([], {}, {}, {})
-
-
-def ledgers(connection: sqlite3.Connection) -> Ledgers:
-    """Count everything that was sent and is to be sent."""
-    from agenttrace.export.ledger import counts
-    from agenttrace.store.sqlite.destinations import destination_rows
-
-    rows = destination_rows(connection)
-    oldest = {
-        row.destination_id: connection.execute(_OLDEST, (row.destination_id, _FIRST)).fetchone()[0] for row in rows
-    }
-    return Ledgers(rows, counts(connection), dict(connection.execute(_LATE).fetchall()), oldest)
 
 
 def exports_fields(known: Ledgers, settings: Settings, *, removed: bool = False) -> dict[str, Any]:
@@ -121,8 +75,6 @@ def _missing(configured: DestinationSettings) -> str | None:
 
 
 def _fields(row: DestinationRow, known: Ledgers, state: tuple[DestinationState, str | None]) -> dict[str, Any]:
-    from agenttrace.export.ledger import STATES
-
     number = row.destination_id
     states = known.counts.get(number, {})
     return {
@@ -165,8 +117,6 @@ def _discreet(fields: dict[str, Any], hide: Callable[[str], str]) -> dict[str, A
 
 def _unknown(each: DestinationSettings, process: int | None) -> dict[str, Any]:
     """A destination that the store has not heard of yet."""
-    from agenttrace.export.ledger import STATES
-
     unusable = _missing(each)
     later = "added after the exporter was started; start it again" if process is not None else None
     return {
@@ -193,60 +143,21 @@ def _iso(seconds: float | None) -> str | None:
 # -- its spans ------------------------------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
-    """A span of a ledger, with what the store still has of it."""
-
-    number: int
-    fields: dict[str, Any]
-
-
-def entries(
-    connection: sqlite3.Connection,
-    destination: int,
-    listed: Listed,
-    *,
-    before: int | None = None,
-    limit: int,
-    hide: Callable[[str], str],
-) -> list[Entry]:
-    """Spans of a destination in a state, or that changed too late, the latest first.
-
-    ``hide``: what ``keys_hidden_of`` gives for the destination.
-    """
-    late = listed == "late"
-    query = _ENTRIES.format(
-        index="export_spans_late" if late else "export_spans_left",
-        condition="late = 1" if late else "state = :state AND state <> 'acknowledged'",
-    )
-    values = {"destination": destination, "before": 2**63 - 1 if before is None else before, "limit": limit}
-    rows = connection.execute(query, values if late else {**values, "state": listed}).fetchall()
-    sessions = _sessions(connection, (row[1] for row in rows))
-    return [Entry(row[0], _entry(connection, sessions.get(row[1]), row, hide)) for row in rows]
-
-
-def _sessions(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Session]:
-    from agenttrace.store.sqlite.reading import sessions_by_number
-
-    return {session.id: session for session in sessions_by_number(connection, sorted(set(numbers)))}
-
-
-def _entry(
-    connection: sqlite3.Connection, session: Session | None, row: Sequence[Any], hide: Callable[[str], str]
-) -> dict[str, Any]:
-    _, number, span_id, state, attempts, at, answer, late = row
-    name, kind, start = connection.execute(_SPAN, (number, span_id)).fetchone() or (None, None, None)
+def span_fields(span: ListedSpan, hide: Callable[[str], str]) -> dict[str, Any]:
+    """A span of a destination's ledger; ``hide``: what ``keys_hidden_of`` gives for the destination."""
+    session = span.session
     return {
-        "session": f"{number:016x}",
+        "session": f"{span.session_id:016x}",
         "session_id": None if session is None else session.session_id,
         "agent": None if session is None else session.agent,
         "title": None if session is None else title_of(session)[:_TITLE_CHARS] or None,
-        "span_id": span_id.hex(),
-        "span": name,
-        "kind": kind,
-        "started_at": iso(start),
-        "state": state,
-        "attempts": attempts,
-        "at": _iso(at),
-        "answer": answer and hide(answer),
-        "late": bool(late),
+        "span_id": span.span_id.hex(),
+        "span": span.name,
+        "kind": span.kind,
+        "started_at": iso(span.start),
+        "state": span.state,
+        "attempts": span.attempts,
+        "at": _iso(span.at),
+        "answer": span.answer and hide(span.answer),
+        "late": span.late,
     }

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agenttrace.costing import TOKEN_FIELDS
+from agenttrace.providers import provider_of_span
+from agenttrace.record.agents import FACTS
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
@@ -17,27 +19,6 @@ if TYPE_CHECKING:
 
 #: Other work has no operation of its own.
 OPERATIONS = {"turn": "invoke_agent", "step": "chat", "tool": "execute_tool"}
-#: Who serves a model, by how its name begins; the values are those of the conventions.
-_PROVIDERS = (
-    ("claude", "anthropic"),
-    ("gpt", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-    ("codex", "openai"),
-    ("kimi", "moonshot_ai"),
-    ("moonshot", "moonshot_ai"),
-    ("deepseek", "deepseek"),
-    ("gemini", "gcp.gemini"),
-    ("qwen", "dashscope"),
-)
-_AGENT_PROVIDERS = {
-    "claude-code": "anthropic",
-    "codex": "openai",
-    "kimi-cli": "moonshot_ai",
-    "kimi-code": "moonshot_ai",
-    "qwen-code": "dashscope",
-}
 _ROLES = {"prompt": "user", "text": "assistant", "thinking": "assistant"}
 _PARTS = {"thinking": "reasoning"}
 
@@ -74,7 +55,7 @@ def conventional(session: Session, span: SpanView, contents: Sequence[Content], 
     found: dict[str, Any] = {
         "gen_ai.operation.name": OPERATIONS.get(span.kind),
         "gen_ai.conversation.id": session.session_id,
-        "gen_ai.provider.name": span.attributes.get("provider") or provider(session.agent, span.model or session.model),
+        "gen_ai.provider.name": provider_of_span(span, span.attributes, session, FACTS.get(session.agent)),
         "gen_ai.agent.name": span.attributes.get("agent") or session.agent,
         "gen_ai.agent.version": session.version,
     }
@@ -87,13 +68,6 @@ def conventional(session: Session, span: SpanView, contents: Sequence[Content], 
     if full:
         found |= _messages(contents)
     return {name: value for name, value in found.items() if value is not None}
-
-
-def provider(agent: str, model: str | None) -> str | None:
-    """Who served the model, as far as names tell."""
-    name = (model or "").lower().rsplit("/", 1)[-1]
-    known = next((value for beginning, value in _PROVIDERS if name.startswith(beginning)), None)
-    return known or _AGENT_PROVIDERS.get(agent)
 
 
 def _model_call(span: SpanView) -> dict[str, Any]:

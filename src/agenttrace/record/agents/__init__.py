@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from agenttrace.model import AgentFacts
 from agenttrace.record.agents.claude_code import ClaudeCode
 from agenttrace.record.agents.codex import Codex
 from agenttrace.record.agents.contract import Agent
@@ -11,15 +10,24 @@ from agenttrace.record.agents.kimi_cli import KimiCli
 from agenttrace.record.agents.kimi_code import KimiCode
 from agenttrace.record.agents.native import Native
 from agenttrace.record.agents.otlp import Otlp
+from agenttrace.record.agents.plugins import load_formats
 from agenttrace.record.agents.qwen_code import QwenCode
 
 #: The log of received spans is inside the home of our own format: whose directory is the inner one comes first.
-AGENTS: tuple[Agent, ...] = (Otlp(), Native(), KimiCode(), KimiCli(), Codex(), QwenCode(), ClaudeCode())
+_BUILT_IN: tuple[Agent, ...] = (Otlp(), Native(), KimiCode(), KimiCli(), Codex(), QwenCode(), ClaudeCode())
+_FROM_PACKAGES = load_formats({agent.name for agent in _BUILT_IN})
 
-#: What agents keep beside their logs: Kimi CLI the messages it sends, others lists of prompts and of sessions.
-_SIDE_FILES = re.compile(r"(context(_sub)?(_\d+)?|session_index|history|journal|audit|[0-9a-f]{32})\.jsonl")
+AGENTS: tuple[Agent, ...] = (*_BUILT_IN, *_FROM_PACKAGES.agents)
+#: Formats of other packages that cannot be used, and why.
+BROKEN_FORMATS = _FROM_PACKAGES.broken
+#: What other parts of the product know of each agent, by name.
+FACTS = {
+    agent.name: AgentFacts(title=agent.title, provider=agent.traits.provider, integration=agent.traits.integration)
+    for agent in AGENTS
+}
 
 
 def is_side_file(name: str) -> bool:
     """Whether a file whose content no agent recognises is kept beside logs by one of them: no log, and no damage."""
-    return _SIDE_FILES.fullmatch(name) is not None
+    patterns = (agent.traits.side_files for agent in AGENTS)
+    return any(pattern is not None and pattern.fullmatch(name) is not None for pattern in patterns)

@@ -27,7 +27,7 @@ from agenttrace.record.agents.claude_lines import (
     texts_of,
     unusable,
 )
-from agenttrace.record.agents.contract import Content, LogCleanup, Source, Unusable
+from agenttrace.record.agents.contract import Content, LogCleanup, Source, Traits, Unusable
 from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField, mended, moment, time_of, value_of
 
 NAME = "claude-code"
@@ -98,6 +98,12 @@ class ClaudeCode:
 
     name = NAME
     title = "Claude Code"
+    traits = Traits(
+        provider="anthropic",
+        integration="claude-code",
+        variables=("CLAUDE_CONFIG_DIR",),
+        side_files=re.compile("|".join(map(re.escape, sorted(_NOT_LOGS)))),
+    )
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """``projects`` under each configuration directory, and the desktop app's sessions."""

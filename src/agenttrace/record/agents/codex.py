@@ -25,7 +25,7 @@ from agenttrace.record import acts as a
 from agenttrace.record.agents import codex_lines as lines
 from agenttrace.record.agents import codex_usage as usage
 from agenttrace.record.agents.codex_usage import Memory
-from agenttrace.record.agents.contract import Content, Source, Unusable
+from agenttrace.record.agents.contract import Content, Source, Traits, Unusable
 from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField, mended, moment, whole_objects
 
 PROMPT_LIMIT = 500
@@ -83,6 +83,12 @@ class Codex:
 
     name = "codex"
     title = "Codex"
+    traits = Traits(
+        provider="openai",
+        integration="openai-codex",
+        variables=("CODEX_HOME",),
+        side_files=re.compile(r"(session_index|history)\.jsonl"),
+    )
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """The live sessions and the archived ones."""

@@ -1,11 +1,12 @@
 """What an agent module provides: recognise a file, decode a line, say what it means, and what it says.
 
-To add a format, write one module with one class like this and name it in ``agents/__init__.py``.
-Nothing else in the product knows the formats.
+To add a format, write one module with one class like this and name it in ``agents/__init__.py``, or in the entry points
+of a package. Nothing else in the product knows the formats.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -99,6 +100,30 @@ class DeletesLogs(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesSessions(Protocol):
+    """An agent whose sessions are not named by the file's own name."""
+
+    def session_name(self, path: Path) -> str:
+        """The session of a log whose beginning is damaged."""
+        ...
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rest of the product has to know of an agent; a format may leave all of it out."""
+
+    #: Who serves the models that it was made for, in the words of the GenAI conventions: ``anthropic``.
+    provider: str | None = None
+    #: What observability tools call it, for a coding agent: ``openai-codex``.
+    integration: str | None = None
+    #: Environment variables that say where it writes: a service of the machine must have them, too.
+    variables: tuple[str, ...] = ()
+    #: Names of files that it writes beside its logs: no logs, and no damage.
+    side_files: re.Pattern[str] | None = None
+    #: Whether one file may hold several sessions, so that files cannot be divided among importers by session.
+    mixes_sessions: bool = False
+
+
 class Agent(Protocol):
     """One log format. Instances hold no state: what must be remembered goes into ``memory``."""
 
@@ -106,6 +131,8 @@ class Agent(Protocol):
     name: str
     #: The name people read: ``Claude Code``.
     title: str
+    #: A format of a package may leave it out.
+    traits: Traits
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """Directories where this agent writes sessions, honouring its own environment variables."""

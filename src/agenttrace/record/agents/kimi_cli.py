@@ -18,7 +18,7 @@ from typing import Any
 
 from agenttrace.model import Event
 from agenttrace.record.acts import Act
-from agenttrace.record.agents.contract import Content, Source, Unusable
+from agenttrace.record.agents.contract import Content, Source, Traits, Unusable
 from agenttrace.record.agents.kimi_acts import REMEMBERED, meaning
 from agenttrace.record.agents.kimi_lines import (
     LOG_NAME,
@@ -44,6 +44,13 @@ class KimiCli:
 
     name = "kimi-cli"
     title = "Kimi CLI"
+    #: Beside its logs it keeps the messages that it sends, and lists of prompts.
+    traits = Traits(
+        provider="moonshot_ai",
+        integration="kimi-cli",
+        variables=("KIMI_SHARE_DIR",),
+        side_files=re.compile(r"(context(_sub)?(_\d+)?|[0-9a-f]{32})\.jsonl"),
+    )
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """The sessions under ``$KIMI_SHARE_DIR`` or ``~/.kimi``; imported copies are left out."""
@@ -68,6 +75,10 @@ class KimiCli:
             directory=str(path.parent),
             **_session_facts(path.parent),
         )
+
+    def session_name(self, path: Path) -> str:
+        """That of the directory: all logs have one name."""
+        return path.parent.name if path.name == LOG_NAME else path.stem
 
     def decode(self, raw: bytes, source: Source) -> Event | Unusable:
         """The line's type, time and key; a payload stays undecoded until somebody asks."""

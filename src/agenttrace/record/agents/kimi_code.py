@@ -7,6 +7,7 @@ The usage of a step stands in four records; only ``usage.record`` is counted. Me
 from __future__ import annotations
 
 import math
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -16,7 +17,7 @@ from typing import Any
 
 from agenttrace.model import Event
 from agenttrace.record.acts import Act
-from agenttrace.record.agents.contract import Content, Source, Unusable
+from agenttrace.record.agents.contract import Content, Source, Traits, Unusable
 from agenttrace.record.agents.kimi_code_acts import meaning
 from agenttrace.record.agents.kimi_code_lines import (
     Record,
@@ -40,6 +41,12 @@ class KimiCode:
 
     name = "kimi-code"
     title = "Kimi Code"
+    traits = Traits(
+        provider="moonshot_ai",
+        integration="kimi-code",
+        variables=("KIMI_CODE_HOME",),
+        side_files=re.compile(r"session_index\.jsonl"),
+    )
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """The sessions under ``$KIMI_CODE_HOME`` or ``~/.kimi-code``, and the desktop application's."""
@@ -60,6 +67,10 @@ class KimiCode:
         if path.parent.parent.name != "agents":
             return Source(agent=self.name, session_id=path.parent.name, directory=str(path.parent))
         return _agent_source(path)
+
+    def session_name(self, path: Path) -> str:
+        """That of the directory: all logs have one name."""
+        return path.parent.name if path.name == LOG_NAME else path.stem
 
     def decode(self, raw: bytes, source: Source) -> Event | Unusable:
         """The record's type, time and key; long parts stay undecoded until somebody asks."""

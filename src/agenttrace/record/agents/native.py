@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 
 from agenttrace.model import Event, Usage
 from agenttrace.record import acts as a
-from agenttrace.record.agents.contract import Content, Source, Unusable
+from agenttrace.record.agents.contract import Content, Source, Traits, Unusable
 from agenttrace.record.agents.lenient import (
     DECODING_ERRORS,
     Count,
@@ -118,6 +118,8 @@ class Native:
 
     name = "agenttrace"
     title = "AgentTrace JSONL"
+    #: The run half, which writes most of these logs, calls applications of DashScope.
+    traits = Traits(provider="dashscope", mixes_sessions=True)
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """Where programs that are not told otherwise put their logs."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from agenttrace.model import Event
 from agenttrace.record import acts as a
-from agenttrace.record.agents.contract import Content, Find, Source, Unusable
+from agenttrace.record.agents.contract import Content, Find, Source, Traits, Unusable
 from agenttrace.record.agents.otlp_lines import Line, all_of, read_line, salvaged
 from agenttrace.record.agents.otlp_messages import contents_of, prompt_of
 from agenttrace.record.agents.otlp_names import (
@@ -51,6 +51,7 @@ class Otlp:
 
     name = "otlp"
     title = "OpenTelemetry"
+    traits = Traits(mixes_sessions=True)
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """A directory of its own under the data directory."""

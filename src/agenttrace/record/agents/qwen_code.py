@@ -35,7 +35,7 @@ from agenttrace.record.acts import (
     TurnBegin,
     TurnEnd,
 )
-from agenttrace.record.agents.contract import Content, Source, Unusable
+from agenttrace.record.agents.contract import Content, Source, Traits, Unusable
 from agenttrace.record.agents.lenient import count, microseconds, time_at, time_of, value_of
 from agenttrace.record.agents.qwen_lines import (
     ORIGINS,
@@ -79,6 +79,7 @@ class QwenCode:
 
     name = NAME
     title = "Qwen Code"
+    traits = Traits(provider="dashscope", integration="qwen-code", variables=("QWEN_HOME", "QWEN_RUNTIME_DIR"))
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """``projects`` (``tmp`` in old versions) where ``QWEN_RUNTIME_DIR`` or ``QWEN_HOME`` say."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from agenttrace.export.ledger import Ledger
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
@@ -30,10 +27,12 @@ from agenttrace.serve.api.shapes import (
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.store.errors import StoreError
-from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.destinations import DestinationRow, backfill, destination_rows, set_paused
-from agenttrace.views.exports import NOTHING, Ledgers, Listed, entries, exports_fields, keys_hidden_of, ledgers
+from agenttrace.store.errors import STORE_FAILURES
+from agenttrace.store.exports import NOTHING, DestinationRow, Listed
+from agenttrace.store.sqlite.exports import Exports as StoredExports
+from agenttrace.store.sqlite.exports import LedgerReader
+from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.views.exports import exports_fields, keys_hidden_of, span_fields
 from agenttrace.views.times import NotATimeError, iso, parse_when
 
 T = TypeVar("T")
@@ -55,30 +54,12 @@ class Since(BaseModel):
     since: Annotated[str, Field(max_length=100, description="`30d`, `2026-11-01`, an ISO time, or `all`.")]
 
 
-class LedgerReader:
-    """Counts the ledgers once for each commit: of millions of spans that takes a moment."""
-
-    def __init__(self) -> None:
-        #: By connection, each of which has a thread of its own and its own count of commits.
-        self._known: dict[int, tuple[sqlite3.Connection, int, Ledgers]] = {}
-
-    def read(self, connection: sqlite3.Connection) -> Ledgers:
-        """The ledgers as they are."""
-        (version,) = connection.execute("PRAGMA data_version").fetchone()
-        known = self._known.get(id(connection))
-        if known is not None and known[0] is connection and known[1] == version:
-            return known[2]
-        found = ledgers(connection)
-        self._known[id(connection)] = (connection, version, found)
-        return found
-
-
 def kept_exports(context: Context) -> Kept[Exports]:
     """All destinations as they are now, or were a second ago."""
     reader = LedgerReader()
 
     async def make() -> Exports:
-        known = await context.reader.ask(reader.read, empty=lambda: NOTHING)
+        known = await context.reader.query(reader.read, empty=lambda: NOTHING)
         return msgspec.convert(exports_fields(known, context.settings), Exports)
 
     return Kept(make, _SECONDS)
@@ -107,17 +88,17 @@ def exports_router(context: Context) -> APIRouter:
     ) -> Response:
         before = place_of(cursor)
 
-        def read(connection: sqlite3.Connection) -> ExportSpanList:
-            number = _named(connection, name).destination_id
+        def read(store: SqliteStore) -> ExportSpanList:
+            number = _named(store.exports, name).destination_id
             hide = keys_hidden_of(context.settings, name)
-            found = entries(connection, number, state, before=before, limit=limit + 1, hide=hide)
-            page, following = page_of(found, limit, lambda entry: entry.number)
-            return ExportSpanList([msgspec.convert(entry.fields, ExportSpan) for entry in page], following)
+            found = store.exports.ledger.listed(number, state, before=before, limit=limit + 1)
+            page, following = page_of(found, limit, lambda span: span.number)
+            return ExportSpanList([msgspec.convert(span_fields(span, hide), ExportSpan) for span in page], following)
 
         def nothing() -> ExportSpanList:
             raise _missing(name)
 
-        return answer(request, await context.reader.ask(read, empty=nothing))
+        return answer(request, await context.reader.query(read, empty=nothing))
 
     async def changed(request: Request, shape: Shape) -> Response:
         await exports.forget()
@@ -125,7 +106,7 @@ def exports_router(context: Context) -> APIRouter:
 
     async def paused(request: Request, name: str, wish: bool) -> Response:
         async with audited(request, "export.pause" if wish else "export.resume", name):
-            await _change(context, name, lambda connection, row: set_paused(connection, row.name, wish))
+            await _change(context, name, lambda exports, row: exports.destinations.set_paused(row.name, wish))
             await exports.forget()
             found = await exports.get()
             return answer(request, next(each for each in found.destinations if each.name == name))
@@ -147,15 +128,13 @@ def exports_router(context: Context) -> APIRouter:
     async def retry(request: Request, name: Name) -> Response:
         states = (await read_body(request, Retry)).states
         async with audited(request, "export.retry", f"{name}: {', '.join(states)}"):
-            number = await _change(
-                context, name, lambda connection, row: Ledger(connection).retry(row.destination_id, states)
-            )
+            number = await _change(context, name, lambda exports, row: exports.ledger.retry(row.destination_id, states))
             return await changed(request, ExportChange(number))
 
     @router.post("/exports/{name}/accept", summary="What is unknown did arrive", **_changes(ExportChange))
     async def accept(request: Request, name: Name) -> Response:
         async with audited(request, "export.accept", name) as change:
-            number = await _change(context, name, lambda connection, row: Ledger(connection).accept(row.destination_id))
+            number = await _change(context, name, lambda exports, row: exports.ledger.accept(row.destination_id))
             change.target = f"{name}: {number} spans"
             return await changed(request, ExportChange(number))
 
@@ -169,7 +148,7 @@ def exports_router(context: Context) -> APIRouter:
         since = (await read_body(request, Since)).since
         moment = _moment(since, context.settings.usage.timezone)
         async with audited(request, "export.backfill", f"{name}: since {since}"):
-            traces = await _change(context, name, lambda connection, row: backfill(connection, row.name, moment))
+            traces = await _change(context, name, lambda exports, row: exports.destinations.backfill(row.name, moment))
             return await changed(request, Backfill(traces, iso(moment) if moment else None))
 
     return router
@@ -183,7 +162,7 @@ def _changes(shape: type[Shape]) -> dict[str, Any]:
     }
 
 
-async def _change(context: Context, name: str, work: Callable[[sqlite3.Connection, DestinationRow], T]) -> T:
+async def _change(context: Context, name: str, work: Callable[[StoredExports, DestinationRow], T]) -> T:
     """Change the ledger of a destination; whoever sends finds it changed."""
     path = context.reader.path
 
@@ -191,16 +170,16 @@ async def _change(context: Context, name: str, work: Callable[[sqlite3.Connectio
         if not path.exists():
             raise _missing(name)
         try:
-            with closing(connect(path)) as connection:
-                return work(connection, _named(connection, name))
-        except (StoreError, sqlite3.OperationalError) as error:
+            with SqliteStore.open(path, read_only=False) as store:
+                return work(store.exports, _named(store.exports, name))
+        except STORE_FAILURES as error:
             raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error
 
     return await asyncio.to_thread(change)
 
 
-def _named(connection: sqlite3.Connection, name: str) -> DestinationRow:
-    for row in destination_rows(connection):
+def _named(exports: StoredExports, name: str) -> DestinationRow:
+    for row in exports.destinations.rows():
         if row.name == name and row.removed_at is None:
             return row
     raise _missing(name)

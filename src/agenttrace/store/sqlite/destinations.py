@@ -6,9 +6,9 @@ import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from agenttrace.destinations import DestinationSettings
+from agenttrace.store.exports import DestinationRow
 from agenttrace.store.sqlite.database import transaction
 
 _COLUMNS = """destination_id, name, kind, address, added_at, since, paused, removed_at,
@@ -31,58 +31,86 @@ SELECT count(*) FROM (
 )
 """
 
+_PAUSED = "SELECT paused OR removed_at IS NOT NULL FROM export_destinations WHERE destination_id = ?"
+
 _FORGET = """
 DELETE FROM export_spans
 WHERE destination_id = (SELECT destination_id FROM export_destinations WHERE name = ?)
 """
 
 
-class DestinationRow(NamedTuple):
-    """A destination."""
+class Destinations:
+    """All destinations that the settings name or named."""
 
-    destination_id: int
-    name: str
-    kind: str
-    address: str
-    added_at: float
-    #: Microseconds since the epoch: traces that ended earlier are not sent.
-    since: int
-    paused: int
-    removed_at: float | None
-    last_success_at: float | None
-    last_error: str | None
-    last_error_at: float | None
-    retry_at: float | None
-    requests: int
-    sent_bytes: int
-    rejected: int
-    #: Why the exporter that runs, or ran last, cannot use it.
-    unusable: str | None
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
+    def rows(self) -> list[DestinationRow]:
+        """Each of them, in the order in which they were added."""
+        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM export_destinations ORDER BY destination_id")
+        return [DestinationRow._make(row) for row in rows]
 
-def destination_rows(connection: sqlite3.Connection) -> list[DestinationRow]:
-    """All that the settings name or named, in the order in which they were added."""
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM export_destinations ORDER BY destination_id")
-    return [DestinationRow._make(row) for row in rows]
+    def is_paused(self, number: int) -> bool:
+        """Whether nothing is sent to a destination now: paused, removed, or forgotten."""
+        row = self._connection.execute(_PAUSED, (number,)).fetchone()
+        return row is None or bool(row[0])
 
+    def keep(self, wanted: Sequence[DestinationSettings]) -> None:
+        """Make the store know the destinations that the settings name, and no others; the ledger of others is kept."""
+        known = {row.name: row for row in self.rows()}
+        if not _differs(known.values(), wanted):
+            return
+        with transaction(self._connection):
+            for each in wanted:
+                if each.name in known:
+                    self._connection.execute(_AGAIN, (each.type, each.address, each.name))
+                else:
+                    self._add(each)
+            gone = known.keys() - {each.name for each in wanted}
+            for name in gone:
+                self._connection.execute(
+                    "UPDATE export_destinations SET removed_at = coalesce(removed_at, ?) WHERE name = ?",
+                    (time.time(), name),
+                )
 
-def keep_destinations(connection: sqlite3.Connection, wanted: Sequence[DestinationSettings]) -> None:
-    """Make the store know the destinations that the settings name, and no others; the ledger of others is kept."""
-    known = {row.name: row for row in destination_rows(connection)}
-    if not _differs(known.values(), wanted):
-        return
-    with transaction(connection):
-        for each in wanted:
-            if each.name in known:
-                connection.execute(_AGAIN, (each.type, each.address, each.name))
-            else:
-                _add(connection, each)
-        gone = known.keys() - {each.name for each in wanted}
-        for name in gone:
-            connection.execute(
-                "UPDATE export_destinations SET removed_at = coalesce(removed_at, ?) WHERE name = ?",
-                (time.time(), name),
-            )
+    def _add(self, settings: DestinationSettings) -> None:
+        now = time.time()
+        since = start_of(settings.start, now)
+        self._connection.execute(_ADD, (settings.name, settings.type, settings.address, now, since))
+        if since < int(now * 1_000_000):
+            self._connection.execute(_TOUCH_SINCE, (since,))
+
+    def backfill(self, name: str, since: int) -> int:
+        """Also send what ended after ``since``, as far as it was not sent yet; what is sealed is queued soon after.
+
+        How many traces are looked at for it comes back.
+        """
+        with transaction(self._connection):
+            query = "UPDATE export_destinations SET since = min(since, ?) WHERE name = ?"
+            self._connection.execute(query, (since, name))
+            self._connection.execute(_TOUCH_SINCE, (since,))
+            return int(self._connection.execute(_TRACES_SINCE, (since,)).fetchone()[0])
+
+    def set_paused(self, name: str, paused: bool) -> None:
+        """Stop sending to a destination, or go on; what is sealed meanwhile waits."""
+        with transaction(self._connection):
+            self._connection.execute("UPDATE export_destinations SET paused = ? WHERE name = ?", (paused, name))
+
+    def keep_unusable(self, reasons: Mapping[str, str]) -> None:
+        """Store which destinations the exporter cannot use, and why; all others can be used."""
+        with transaction(self._connection):
+            for row in self.rows():
+                self._connection.execute(
+                    "UPDATE export_destinations SET unusable = ? WHERE destination_id = ?",
+                    (reasons.get(row.name), row.destination_id),
+                )
+
+    def forget(self, name: str) -> int:
+        """Forget what was sent to a destination, so that it can be sent anew; how many spans that were."""
+        with transaction(self._connection):
+            forgotten = self._connection.execute(_FORGET, (name,)).rowcount
+            self._connection.execute("DELETE FROM export_destinations WHERE name = ?", (name,))
+        return forgotten
 
 
 def _differs(known: Iterable[DestinationRow], wanted: Sequence[DestinationSettings]) -> bool:
@@ -90,51 +118,8 @@ def _differs(known: Iterable[DestinationRow], wanted: Sequence[DestinationSettin
     return active != {(each.name, each.type, each.address) for each in wanted}
 
 
-def _add(connection: sqlite3.Connection, settings: DestinationSettings) -> None:
-    now = time.time()
-    since = start_of(settings.start, now)
-    connection.execute(_ADD, (settings.name, settings.type, settings.address, now, since))
-    if since < int(now * 1_000_000):
-        connection.execute(_TOUCH_SINCE, (since,))
-
-
 def start_of(start: str, now: float) -> int:
     """``now``, ``all`` or a day, as microseconds since the epoch."""
     if start == "all":
         return 0
     return int((now if start == "now" else datetime.fromisoformat(start).timestamp()) * 1_000_000)
-
-
-def backfill(connection: sqlite3.Connection, name: str, since: int) -> int:
-    """Also send what ended after ``since``, as far as it was not sent yet; what is sealed is queued soon after.
-
-    How many traces are looked at for it comes back.
-    """
-    with transaction(connection):
-        connection.execute("UPDATE export_destinations SET since = min(since, ?) WHERE name = ?", (since, name))
-        connection.execute(_TOUCH_SINCE, (since,))
-        return int(connection.execute(_TRACES_SINCE, (since,)).fetchone()[0])
-
-
-def set_paused(connection: sqlite3.Connection, name: str, paused: bool) -> None:
-    """Stop sending to a destination, or go on; what is sealed meanwhile waits."""
-    with transaction(connection):
-        connection.execute("UPDATE export_destinations SET paused = ? WHERE name = ?", (paused, name))
-
-
-def keep_unusable(connection: sqlite3.Connection, reasons: Mapping[str, str]) -> None:
-    """Remember which destinations cannot be used by whoever sends, and why; all others can be."""
-    with transaction(connection):
-        for row in destination_rows(connection):
-            connection.execute(
-                "UPDATE export_destinations SET unusable = ? WHERE destination_id = ?",
-                (reasons.get(row.name), row.destination_id),
-            )
-
-
-def forget(connection: sqlite3.Connection, name: str) -> int:
-    """Forget what was sent to a destination, so that it can be sent anew; how many spans that were."""
-    with transaction(connection):
-        forgotten = connection.execute(_FORGET, (name,)).rowcount
-        connection.execute("DELETE FROM export_destinations WHERE name = ?", (name,))
-    return forgotten

@@ -41,17 +41,20 @@ from agenttrace.store.sqlite import (
     search,
     sessions,
     span_rows,
+    traces,
     usage,
     writing,
 )
 from agenttrace.store.sqlite.blocks import Blocks
 from agenttrace.store.sqlite.database import BUSY_SECONDS, connect
+from agenttrace.store.sqlite.exports import Exports
 from agenttrace.store.sqlite.files import Files
 from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.search import SearchIndex
 from agenttrace.store.sqlite.span_rows import Subagents
 from agenttrace.store.sqlite.status import StoreStatus
+from agenttrace.store.sqlite.traces import StoredTraces
 
 #: After so many steps SQLite asks whether to go on.
 _STEPS = 20_000
@@ -272,6 +275,14 @@ class SqliteStore:
         """Spans that failed, the latest first."""
         return failed_spans.failed_spans(self.connection, query)
 
+    def traces(self, session: int) -> StoredTraces:
+        """All spans of a session by trace, without attributes and texts."""
+        return traces.session_traces(self.connection, session)
+
+    def spans_with_attributes(self, found: StoredTraces, wanted: Sequence[bytes]) -> dict[bytes, SpanRow]:
+        """Some spans of these traces, whole."""
+        return traces.spans_with_attributes(self.connection, found, wanted)
+
     # -- events, lines and files ------------------------------------------------------------------------------
 
     def newest_events(self, count: int, session: int | None = None) -> list[int]:
@@ -399,3 +410,12 @@ class SqliteStore:
         """Give the space of removed rows back to the disk."""
         self.connection.execute("VACUUM")
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @cached_property
+    def exports(self) -> Exports:
+        """Destinations, and what was sent to them."""
+        return Exports(self.connection)
+
+    def sync_every_commit(self) -> None:
+        """From now on what is committed survives a loss of power, too."""
+        self.connection.execute("PRAGMA synchronous = FULL")
