@@ -81,6 +81,53 @@ def test_while_a_recorder_runs(machine: Program, background: Callable[..., subpr
     stop(recorder)
 
 
+def test_filters(program: Program) -> None:
+    """The same filters as the API and MCP: session, agent, directory and time, alone and together."""
+    for name, project in (("first", "/work/Shop"), ("second", "/work/ÄPFEL")):
+        for second in (1_700_000_000, 1_700_086_400):
+            line: dict[str, object] = {
+                "type": "message",
+                "role": "user",
+                "text": f"needle {name}",
+                "ts": second,
+                "id": str(second),
+            }
+            program.log(name, {"type": "session.begin", "project": project, "ts": 1_700_000_000.0}, line)
+    program.run("record", "--once")
+
+    def found(*filters: str) -> set[tuple[str, str]]:
+        return {(hit["session_id"], hit["at"][:10]) for hit in program.json("search", "needle", *filters)}
+
+    assert len(found()) == 4
+    assert found("--session", "fir") == {("first", "2023-11-14"), ("first", "2023-11-15")}
+    assert found("--project", "äpfel") == {("second", "2023-11-14"), ("second", "2023-11-15")}
+    assert found("--project", "SHOP", "--since", "2023-11-15") == {("first", "2023-11-15")}
+    assert found("--until", "2023-11-15") == {("first", "2023-11-14"), ("second", "2023-11-14")}
+    assert len(found("--agent", "agenttrace")) == 4
+    assert found("--agent", "codex") == set()
+    assert "try fewer filters" in program.run("search", "needle", "--agent", "codex").stdout
+
+
+@pytest.mark.parametrize(
+    ("filters", "problem"),
+    [
+        (("--agent", "cortex"), "no agent named"),
+        (("--since", "someday"), "someday"),
+        (("--until", "someday"), "someday"),
+    ],
+)
+def test_filters_that_mean_nothing(recorded: Program, filters: tuple[str, str], problem: str) -> None:
+    """A wrong filter is a usage error with the reason."""
+    assert problem in recorded.run("search", "parallel", *filters, code=2).stderr
+
+
+def test_more_hits_than_shown(recorded: Program) -> None:
+    """It says that there are more only where there are."""
+    hits = recorded.json("search", "parallel", "--limit", "10000")
+    assert "more with --limit" in recorded.run("search", "parallel", "--limit", str(len(hits) - 1)).stderr
+    assert "more with --limit" not in recorded.run("search", "parallel", "--limit", str(len(hits))).stderr
+
+
 def test_nothing_found(recorded: Program) -> None:
     """It says so, and that is no failure."""
     assert "Nothing recorded contains 'xylophone'" in recorded.run("search", "xylophone").stdout

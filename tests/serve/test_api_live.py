@@ -21,7 +21,7 @@ from agenttrace.ids import session_key, session_number
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.recorder import Recorder
 from agenttrace.serve.api import hub as hub_module
-from agenttrace.serve.api.hub import Hub, Listener
+from agenttrace.serve.api.hub import Hub, Subscriber
 from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Timeline
@@ -253,16 +253,16 @@ class Rig:
 
     async def resumed(self, last: Message) -> list[Message]:
         """What is told to somebody who watches a session and comes back."""
-        listener = await self.hub.join(key_of("s0"), last.id)
-        self.hub.leave(listener)
-        return parsed(await listener.take())
+        subscriber = await self.hub.join(key_of("s0"), last.id)
+        self.hub.leave(subscriber)
+        return parsed(await subscriber.take())
 
-    async def heard(self, listener: Listener, enough: Callable[[View], bool], view: View | None = None) -> View:
-        """What a listener hears until that is enough."""
+    async def heard(self, subscriber: Subscriber, enough: Callable[[View], bool], view: View | None = None) -> View:
+        """What a subscriber hears until that is enough."""
         view = view or View()
         async with asyncio.timeout(30):
             while not enough(view):
-                view.hear_all(parsed(await listener.take()))
+                view.hear_all(parsed(await subscriber.take()))
         return view
 
 
@@ -294,7 +294,7 @@ def test_after_any_message_one_can_go_on(logs: Logs) -> None:
     async def main() -> None:
         async with rig(logs) as made:
             await made.index.refresh()
-            listener = await made.hub.join(key_of("s0"), str(made.index.cursor))
+            subscriber = await made.hub.join(key_of("s0"), str(made.index.cursor))
             steps = iter(range(1000))
             heard: list[Message] = []
 
@@ -306,9 +306,9 @@ def test_after_any_message_one_can_go_on(logs: Logs) -> None:
                 return number < 23
 
             while await act():
-                heard += parsed(await listener.take())
+                heard += parsed(await subscriber.take())
             while heard[-1].cursor < 25:
-                heard += parsed(await listener.take())
+                heard += parsed(await subscriber.take())
             truth = await true_spans(made.reader, made.index, "s0")
             everything = View().hear_all(heard)
             assert everything.spans == truth
@@ -374,7 +374,7 @@ def test_a_slow_reader_is_reset_and_delays_nobody(logs: Logs, monkeypatch: pytes
 
 
 def test_nothing_runs_while_nobody_listens(logs: Logs) -> None:
-    """The task that looks for commits begins with the first listener and ends with the last."""
+    """The task that looks for commits begins with the first subscriber and ends with the last."""
 
     async def main() -> None:
         async with rig(logs) as made:
@@ -420,13 +420,13 @@ def test_what_is_said_in_changed_spans_goes_with_them(logs: Logs, monkeypatch: p
 
     async def main() -> None:
         async with rig(logs) as made:
-            listener = await made.hub.join(key_of("a"))
+            subscriber = await made.hub.join(key_of("a"))
             await made.write("a", "turn.begin", turn=1, prompt="a question")
             await made.write("a", "step.begin", turn=1, step=1)
             await made.write("a", "message", turn=1, step=1, role="assistant", text="long " * 5_000)
             await made.write("a", "tool.begin", turn=1, step=1, id="t1", name="Bash", arguments={"command": "ls"})
             await made.write("a", "tool.end", turn=1, id="t1", status="ok", result="a.txt")
-            heard = await made.heard(listener, has("a", 5))
+            heard = await made.heard(subscriber, has("a", 5))
             assert heard.texts.keys() == heard.spans.keys()
             asked = await made.reader.ask(
                 lambda connection: session_texts(made.reader).contents(
@@ -455,26 +455,26 @@ def test_what_is_said_in_changed_spans_goes_with_them(logs: Logs, monkeypatch: p
             known = dict(heard.texts)
             monkeypatch.setattr(hub_module, "MOST_TEXT_CHARS", 4)
             await made.write("a", "message", turn=1, step=1, role="assistant", text="more")
-            await made.heard(listener, has("a", 6), heard)
+            await made.heard(subscriber, has("a", 6), heard)
             monkeypatch.setattr(hub_module, "MOST_TEXT_CHARS", 64_000)
             monkeypatch.setattr(hub_module, "MOST_SPANS_WITH_TEXTS", 0)
             await made.write("a", "message", turn=1, step=1, role="assistant", text="most")
-            await made.heard(listener, has("a", 7), heard)
+            await made.heard(subscriber, has("a", 7), heard)
             assert heard.texts == known
 
     asyncio.run(main())
 
 
 def test_interruption_is_told_without_an_event(tmp_path: Path) -> None:
-    """A session that falls silent is told as interrupted, to listeners and to those who come back."""
+    """A session that falls silent is told as interrupted, to subscribers and to those who come back."""
     stale = Logs(tmp_path, stale_minutes=1)
     stale.append("quiet", "turn.begin", ts=time.time() - 58.5)
 
     async def main() -> None:
         async with rig(stale) as made:
-            listener = await made.hub.join()
-            mark = parsed(await listener.take())[0].id
-            view = await made.heard(listener, lambda view: "quiet" in view.rows)
+            subscriber = await made.hub.join()
+            mark = parsed(await subscriber.take())[0].id
+            view = await made.heard(subscriber, lambda view: "quiet" in view.rows)
             assert view.rows["quiet"]["state"] == "interrupted"
             assert f"{view.cursors[-1]}" == mark.partition("-")[0]
             back = await made.heard(await made.hub.join(None, mark), lambda view: "quiet" in view.rows)
@@ -490,10 +490,10 @@ def test_sessions_that_vanish_are_a_reset(logs: Logs, monkeypatch: pytest.Monkey
 
     async def main() -> None:
         async with rig(logs) as made:
-            listener = await made.hub.join()
-            mark = parsed(await listener.take())[0].id
+            subscriber = await made.hub.join()
+            mark = parsed(await subscriber.take())[0].id
             await asyncio.to_thread(_prune, logs)
-            assert (await made.heard(listener, lambda view: view.resets == 1)).rows == {}
+            assert (await made.heard(subscriber, lambda view: view.resets == 1)).rows == {}
             assert (await made.heard(await made.hub.join(None, mark), lambda view: view.resets == 1)).rows == {}
 
     asyncio.run(main())
@@ -529,12 +529,12 @@ def test_too_much_at_once_is_a_reset(logs: Logs, monkeypatch: pytest.MonkeyPatch
 
     async def main() -> None:
         async with rig(logs) as made:
-            listener = await made.hub.join()
-            mark = parsed(await listener.take())[0].id
+            subscriber = await made.hub.join()
+            mark = parsed(await subscriber.take())[0].id
             for number in range(5):
                 logs.append(f"n{number}")
             await made.write("last")
-            assert (await made.heard(listener, lambda view: view.resets == 1)).rows == {}
+            assert (await made.heard(subscriber, lambda view: view.resets == 1)).rows == {}
             assert (await made.heard(await made.hub.join(None, mark), lambda view: view.resets == 1)).rows == {}
 
     asyncio.run(main())
@@ -565,15 +565,15 @@ def test_a_round_that_fails_is_said_once_and_made_good(
 
 
 def test_many_pages_hear_the_same(logs: Logs) -> None:
-    """Fifty listeners hear one message each for a change, all the same."""
+    """Fifty subscribers hear one message each for a change, all the same."""
 
     async def main() -> None:
         async with rig(logs) as made:
-            listeners = [await made.hub.join() for _ in range(50)]
-            for listener in listeners:
-                await listener.take()
+            subscribers = [await made.hub.join() for _ in range(50)]
+            for subscriber in subscribers:
+                await subscriber.take()
             await made.write("a")
-            texts = {await listener.take() for listener in listeners}
+            texts = {await subscriber.take() for subscriber in subscribers}
             assert [message.kind for message in parsed(texts.pop())] == ["sessions"]
             assert texts == set()
 

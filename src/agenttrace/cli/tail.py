@@ -111,7 +111,7 @@ class Printer:
 
 @contextmanager
 def recorded(settings: Settings, *, wanted: bool, quiet: bool) -> Iterator[threading.Event]:
-    """Make sure somebody records: whoever does already, or this process. The event ends the waiting."""
+    """Make sure that a recorder runs: another process, or else this one. The event ends the waiting."""
     from agenttrace.cli.record import import_now, rebuilding, recording
     from agenttrace.cli.stopping import stop_event
     from agenttrace.record.lock import AlreadyRecordingError
@@ -124,7 +124,7 @@ def recorded(settings: Settings, *, wanted: bool, quiet: bool) -> Iterator[threa
                     yield stop
                 return
         except AlreadyRecordingError:
-            # Whoever records lets us see it, too.
+            # The other process stores what is shown here.
             pass
     with stop_event() as stop:
         yield stop

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore
 
 
-class Entry(NamedTuple):
+class TranscriptEntry(NamedTuple):
     """A span when its turn has come, or the end of a turn."""
 
     span_id: bytes
     depth: int
     ends: bool
-    #: The place of the turn it belongs to in ``Order.turns``; -1 before the first one.
+    #: The place of the turn it belongs to in ``ReadingOrder.turns``; -1 before the first one.
     turn: int
 
 
-class Turn(NamedTuple):
+class TurnSummary(NamedTuple):
     """A turn of the session itself, and what happened in it."""
 
     span_id: bytes
@@ -33,21 +33,21 @@ class Turn(NamedTuple):
     failed: int
 
 
-class Order:
+class ReadingOrder:
     """All entries of a session in order."""
 
     def __init__(self, rows: Iterable[SpanRow]) -> None:
-        self.turns: list[Turn] = []
-        self.entries: list[Entry] = []
+        self.turns: list[TurnSummary] = []
+        self.entries: list[TranscriptEntry] = []
         known = {row.span_id: (row.kind, row.stream, row.turn_index, row.status, row.parent_id) for row in rows}
-        open_turns: list[Entry] = []
+        open_turns: list[TranscriptEntry] = []
         for span_id, depth in depth_first([(span_id, facts[4]) for span_id, facts in known.items()]):
             kind, stream, index, status, _ = known[span_id]
             while open_turns and open_turns[-1].depth >= depth:
                 self.entries.append(open_turns.pop())
             if kind == "turn" and depth == 0 and stream == MAIN_STREAM:
-                self.turns.append(Turn(span_id, index + 1, 0, 0))
-            entry = Entry(span_id, depth, False, len(self.turns) - 1)
+                self.turns.append(TurnSummary(span_id, index + 1, 0, 0))
+            entry = TranscriptEntry(span_id, depth, False, len(self.turns) - 1)
             self.entries.append(entry)
             if kind == "turn":
                 open_turns.append(entry._replace(ends=True))
@@ -57,23 +57,23 @@ class Order:
         self.entries += reversed(open_turns)
 
     @property
-    def outline(self) -> list[Entry]:
+    def outline(self) -> list[TranscriptEntry]:
         """The beginnings of the turns alone."""
-        return [Entry(turn.span_id, 0, False, place) for place, turn in enumerate(self.turns)]
+        return [TranscriptEntry(turn.span_id, 0, False, place) for place, turn in enumerate(self.turns)]
 
 
-class Orders:
+class ReadingOrders:
     """The order of the session that was read last: its pages are read one after the other."""
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[object, ...], Order] | None = None
+        self._last: tuple[tuple[object, ...], ReadingOrder] | None = None
 
-    def of(self, store: SqliteStore, session: Session) -> Order:
+    def of(self, store: SqliteStore, session: Session) -> ReadingOrder:
         """The order of a session as of now."""
         key = (session.id, session.events, session.last_at, session.state, store.spans_revision(session.id))
         last = self._last
         if last is not None and last[0] == key:
             return last[1]
-        order = Order(store.span_rows(session))
+        order = ReadingOrder(store.span_rows(session))
         self._last = (key, order)
         return order

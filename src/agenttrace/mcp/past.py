@@ -18,7 +18,7 @@ import msgspec
 
 from agenttrace.config import Settings, load_settings
 from agenttrace.costing import Cashier
-from agenttrace.mcp.order import Orders
+from agenttrace.mcp.order import ReadingOrders
 from agenttrace.mcp.shown import Shown
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.redaction import redacted
@@ -49,7 +49,7 @@ class Machine:
         self.settings = settings
         self.shown = Shown(Mask(settings.export.mask).text)
         self.texts = SessionTexts(block_bytes=_BLOCK_BYTES)
-        self.orders = Orders()
+        self.orders = ReadingOrders()
 
     @cached_property
     def prices(self) -> Cashier:
@@ -121,7 +121,7 @@ class Past:
                 raise CorruptStoreError(f"what was recorded cannot be read ({error})") from error
 
     def _known(self) -> Machine:
-        # Settings that cannot be read are told to whoever asks; put right, the next question finds them so.
+        # Read again for the next question where they could not be read: the user may have mended them.
         if self._machine is None:
             self._machine = Machine(load_settings())
         return self._machine

@@ -7,14 +7,14 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from agenttrace.mcp.order import Turn
+from agenttrace.mcp.order import TurnSummary
 from agenttrace.mcp.pages import Passage
 from agenttrace.mcp.shown import Shown
 from agenttrace.record.agents.contract import Content
 from agenttrace.store.questions import MAIN_STREAM
 from agenttrace.views import figures
 from agenttrace.views.markdown import DEEPEST_HEADING, label_of
-from agenttrace.views.transcript import Told
+from agenttrace.views.transcript import TranscriptSpan
 
 Detail = Literal["outline", "conversation", "short", "full"]
 
@@ -38,7 +38,7 @@ class Manner(NamedTuple):
     thinking: bool
 
 
-def turn_line(told: Told, turn: Turn, shown: Shown) -> Passage:
+def turn_line(told: TranscriptSpan, turn: TurnSummary, shown: Shown) -> Passage:
     """A turn on one line."""
     calls = [figures.counted(turn.tools, "tool call")] if turn.tools else []
     failed = [f"{turn.failed} failed"] if turn.failed else []
@@ -47,7 +47,7 @@ def turn_line(told: Told, turn: Turn, shown: Shown) -> Passage:
     return Passage("- " + " · ".join(filter(None, [*parts, shown.line(prompt, _LINE_CHARS)])))
 
 
-def passages(told: Told, manner: Manner, shown: Shown) -> Iterator[Passage]:
+def passages(told: TranscriptSpan, manner: Manner, shown: Shown) -> Iterator[Passage]:
     """A span as its turn has come; those under it follow."""
     line = " · ".join(filter(None, [_title(told, shown), *told.figures, *_reason(told, shown), *_name(told)]))
     if told.row.kind in WORK and manner.detail == "conversation":
@@ -59,7 +59,7 @@ def passages(told: Told, manner: Manner, shown: Shown) -> Iterator[Passage]:
     yield from _texts(told, told.before, manner, shown)
 
 
-def last_passages(told: Told, manner: Manner, shown: Shown) -> Iterator[Passage]:
+def last_passages(told: TranscriptSpan, manner: Manner, shown: Shown) -> Iterator[Passage]:
     """How a turn ended."""
     texts = list(_texts(told, told.after, manner, shown))
     if texts:
@@ -67,28 +67,28 @@ def last_passages(told: Told, manner: Manner, shown: Shown) -> Iterator[Passage]
         yield from texts
 
 
-def _is_worth_a_line(told: Told) -> bool:
+def _is_worth_a_line(told: TranscriptSpan) -> bool:
     """A model call that failed, or whose answer is not that of the turn it stands in: agents may work in a turn."""
     row = told.row
     return row.status in ("error", "cancelled") or (row.stream == MAIN_STREAM and told.depth > 1)
 
 
-def _title(told: Told, shown: Shown) -> str:
+def _title(told: TranscriptSpan, shown: Shown) -> str:
     return shown.line(told.title, _LINE_CHARS)
 
 
-def _reason(told: Told, shown: Shown) -> list[str]:
+def _reason(told: TranscriptSpan, shown: Shown) -> list[str]:
     """Why it failed, as far as the log says so in a word."""
     attributes = _attributes.decode(told.row.attributes) if told.row.attributes else {}
     return [shown.line(str(attributes.get("error") or ""), _LINE_CHARS)]
 
 
-def _name(told: Told) -> list[str]:
+def _name(told: TranscriptSpan) -> list[str]:
     """What ``read_span`` is asked for; turns are told whole."""
     return [] if told.row.kind == "turn" else [f"span {told.row.span_id.hex()}"]
 
 
-def _texts(told: Told, contents: list[Content], manner: Manner, shown: Shown) -> Iterator[Passage]:
+def _texts(told: TranscriptSpan, contents: list[Content], manner: Manner, shown: Shown) -> Iterator[Passage]:
     # Answers stand below whatever happened before them: whose they are must not depend on what that was.
     row = told.row
     named = row.kind in WORK or row.stream == MAIN_STREAM

@@ -10,13 +10,13 @@ import msgspec
 from agenttrace.costing import cost_of
 from agenttrace.mcp.cursors import Hex, Int64, Natural, from_cursor, to_cursor
 from agenttrace.mcp.naming import quoted, session_named
-from agenttrace.mcp.order import Entry, Order, Turn
+from agenttrace.mcp.order import ReadingOrder, TranscriptEntry, TurnSummary
 from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, USUAL_CHARS, Page, Passage
 from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.telling import Detail, Manner, last_passages, passages, turn_line
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, SessionName, Tool, most
 from agenttrace.model import Session
-from agenttrace.views.transcript import Told, facts_of, heading_of
+from agenttrace.views.transcript import TranscriptSpan, facts_of, heading_of
 from agenttrace.views.trouble import TroubleError
 
 #: So many spans are read at once.
@@ -57,7 +57,7 @@ class TranscriptArguments(Arguments, frozen=True, kw_only=True):
     ) = None
 
 
-class Place(NamedTuple):
+class TranscriptPlace(NamedTuple):
     """Where a page begins, and how it is told: all that a cursor holds."""
 
     span_id: Hex
@@ -69,7 +69,7 @@ class Place(NamedTuple):
     #: The last turn, by its place among the turns.
     last: Int64
 
-    def at(self, entry: Entry, passage: int, offset: int) -> Place:
+    def at(self, entry: TranscriptEntry, passage: int, offset: int) -> TranscriptPlace:
         """Another place, told in the same way."""
         return self._replace(span_id=entry.span_id.hex(), ends=int(entry.ends), passage=passage, offset=offset)
 
@@ -78,14 +78,14 @@ def read(look: ToolContext, asked: TranscriptArguments) -> list[str]:
     """A page, between what there is to know first and where the next one begins."""
     session = session_named(look, asked.session)
     order = look.machine.orders.of(look.store, session)
-    place = _first(order, asked) if asked.cursor is None else from_cursor(asked.cursor, Place)
+    place = _first(order, asked) if asked.cursor is None else from_cursor(asked.cursor, TranscriptPlace)
     page = Page(asked.max_chars)
     following = None if place is None else _fill(look, session, order, place, page)
     text = page.text or _NOTHING
     return [_head(look, session, whole=asked.cursor is None), text, _foot(look, session, order, following)]
 
 
-def _first(order: Order, asked: TranscriptArguments) -> Place | None:
+def _first(order: ReadingOrder, asked: TranscriptArguments) -> TranscriptPlace | None:
     """Where reading begins; ``None`` where there is nothing to read."""
     first = _BEFORE_ALL if asked.first_turn is None else _turn_place(order.turns, asked.first_turn)
     last = _TO_THE_END if asked.last_turn is None else _turn_place(order.turns, asked.last_turn, end=True)
@@ -94,10 +94,10 @@ def _first(order: Order, asked: TranscriptArguments) -> Place | None:
     begun = next((entry for entry in _entries(order, asked.detail) if entry.turn >= first), None)
     if begun is None:
         return None
-    return Place("", 0, 0, 0, asked.detail, int(asked.thinking), last).at(begun, 0, 0)
+    return TranscriptPlace("", 0, 0, 0, asked.detail, int(asked.thinking), last).at(begun, 0, 0)
 
 
-def _turn_place(turns: Sequence[Turn], number: int, *, end: bool = False) -> int:
+def _turn_place(turns: Sequence[TurnSummary], number: int, *, end: bool = False) -> int:
     """Where a turn stands among the turns; a log that was begun anew has turns of the same number."""
     if number < 0:
         places = [len(turns) + number] if number >= -len(turns) else []
@@ -109,11 +109,13 @@ def _turn_place(turns: Sequence[Turn], number: int, *, end: bool = False) -> int
     return places[-1 if end else 0]
 
 
-def _entries(order: Order, detail: Detail) -> list[Entry]:
+def _entries(order: ReadingOrder, detail: Detail) -> list[TranscriptEntry]:
     return order.outline if detail == "outline" else order.entries
 
 
-def _fill(look: ToolContext, session: Session, order: Order, place: Place, page: Page) -> Place | None:
+def _fill(
+    look: ToolContext, session: Session, order: ReadingOrder, place: TranscriptPlace, page: Page
+) -> TranscriptPlace | None:
     """Fill the page: where the next one begins, ``None`` where this is the last."""
     entries = _entries(order, place.detail)
     skipped, offset = place.passage, place.offset
@@ -129,7 +131,7 @@ def _fill(look: ToolContext, session: Session, order: Order, place: Place, page:
     return None
 
 
-def _index(entries: Sequence[Entry], place: Place) -> int:
+def _index(entries: Sequence[TranscriptEntry], place: TranscriptPlace) -> int:
     wanted = (bytes.fromhex(place.span_id), bool(place.ends))
     for index, entry in enumerate(entries):
         if (entry.span_id, entry.ends) == wanted:
@@ -137,7 +139,9 @@ def _index(entries: Sequence[Entry], place: Place) -> int:
     raise TroubleError("the session has no such place any more", "Begin without a cursor.", misused=True)
 
 
-def _passages(look: ToolContext, order: Order, entry: Entry, told: Told, place: Place) -> Iterator[Passage]:
+def _passages(
+    look: ToolContext, order: ReadingOrder, entry: TranscriptEntry, told: TranscriptSpan, place: TranscriptPlace
+) -> Iterator[Passage]:
     manner = Manner(place.detail, bool(place.thinking))
     if place.detail == "outline":
         return iter([turn_line(told, order.turns[entry.turn], look.shown)])
@@ -145,8 +149,8 @@ def _passages(look: ToolContext, order: Order, entry: Entry, told: Told, place: 
 
 
 def _walk(
-    look: ToolContext, session: Session, entries: Sequence[Entry], start: int, last: int
-) -> Iterator[tuple[Entry, Told]]:
+    look: ToolContext, session: Session, entries: Sequence[TranscriptEntry], start: int, last: int
+) -> Iterator[tuple[TranscriptEntry, TranscriptSpan]]:
     """The entries from a place to a turn, each with what it is about."""
     subagents = look.store.subagents(session)
     for begin in range(start, len(entries), _PORTION):
@@ -159,7 +163,10 @@ def _walk(
                 return
             row = rows.get(entry.span_id)
             if row is not None:
-                yield entry, Told(row, entry.depth, contents.get(entry.span_id, ()), *cost_of(row, look.prices))
+                yield (
+                    entry,
+                    TranscriptSpan(row, entry.depth, contents.get(entry.span_id, ()), *cost_of(row, look.prices)),
+                )
 
 
 def _head(look: ToolContext, session: Session, *, whole: bool) -> str:
@@ -173,7 +180,7 @@ def _head(look: ToolContext, session: Session, *, whole: bool) -> str:
     return f"# {title}\n\n{rows}\n{DATA_NOTE}\n"
 
 
-def _foot(look: ToolContext, session: Session, order: Order, following: Place | None) -> str:
+def _foot(look: ToolContext, session: Session, order: ReadingOrder, following: TranscriptPlace | None) -> str:
     """Where it goes on."""
     if following is None:
         return "\nEnd: the session is still at work.\n" if session.state == "working" else "\nEnd.\n"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Said(NamedTuple):
+class InterpretedLine(NamedTuple):
     """A recorded line with what it says."""
 
     line: EventLine
@@ -43,7 +43,7 @@ class Interpreter:
         self._store = store
         self._sources: dict[int, tuple[str, Source | None]] = {}
 
-    def said(self, line: EventLine) -> Said | None:
+    def said(self, line: EventLine) -> InterpretedLine | None:
         """What a line says; ``None`` where its file's kind is unknown by now."""
         path, source = self._source(line.file_id)
         if source is None or source.agent not in self._agents:
@@ -57,7 +57,7 @@ class Interpreter:
                 raise
             logger.warning("cannot read line %d of %s: %s", line.event_no, path, error)
             return None
-        return Said(line, event, source, path, contents) if isinstance(event, Event) else None
+        return InterpretedLine(line, event, source, path, contents) if isinstance(event, Event) else None
 
     def _source(self, file_id: int) -> tuple[str, Source | None]:
         if file_id not in self._sources:
@@ -66,7 +66,7 @@ class Interpreter:
         return self._sources[file_id]
 
 
-def attributes_of(store: SqliteStore, session: Session, said: Said) -> dict[str, Any]:
+def attributes_of(store: SqliteStore, session: Session, said: InterpretedLine) -> dict[str, Any]:
     """What a line says of its span beside texts, for agents whose lines are spans."""
 
     def find(trace: str, event_type: str, key: str) -> bytes | None:
@@ -85,7 +85,7 @@ def _decoded(source: bytes | None) -> Source | None:
         return None
 
 
-def session_lines(store: SqliteStore, session: Session) -> Iterator[Said]:
+def session_lines(store: SqliteStore, session: Session) -> Iterator[InterpretedLine]:
     """Everything a session's lines say, in the order of recording."""
     interpreter = Interpreter(store)
     for line in store.lines(session=session.id):
@@ -106,7 +106,7 @@ class Calls:
         self._steps = steps
         self._is_tool = is_tool
 
-    def target(self, said: Said, content: Content) -> bytes | None:
+    def target(self, said: InterpretedLine, content: Content) -> bytes | None:
         """The span of one text of a line."""
         own = said.line.span_id
         if content.call is None or own is None:
@@ -123,7 +123,7 @@ def span_contents(store: SqliteStore, session: Session, spans: Sequence[SpanView
     return contents_by_span(session_lines(store, session), Calls(session, steps, steps.__contains__))
 
 
-def contents_by_span(lines: Iterable[Said], calls: Calls) -> dict[bytes, list[Content]]:
+def contents_by_span(lines: Iterable[InterpretedLine], calls: Calls) -> dict[bytes, list[Content]]:
     """What these lines say, by span."""
     found: dict[bytes, list[Content]] = {}
     for said in lines:

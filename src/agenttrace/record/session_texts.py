@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
-from agenttrace.record.contents import Calls, Interpreter, Said, contents_by_span
+from agenttrace.record.contents import Calls, InterpretedLine, Interpreter, contents_by_span
 from agenttrace.record.line_index import LineIndex
 from agenttrace.store.questions import SpanPlace
 from agenttrace.store.sqlite.blocks import Blocks
@@ -28,7 +28,7 @@ class Gathered(NamedTuple):
 
     contents: dict[bytes, list[Content]]
     #: The lines that they, or texts of theirs, stand in.
-    lines: list[Said]
+    lines: list[InterpretedLine]
     calls: Calls
 
 
@@ -59,10 +59,11 @@ class SessionTexts:
         family = [place for place in places.values() if place.root in roots]
         numbers = {number for place in family for number in index.lines_of(place.span_id)}
         said = list(self.said(store, list(numbers)))
-        calls = Calls(session, {place.span_id: place.root for place in family}, _Tools(store, session.id))
+        is_tool = _Tools(store, session.id, places.values())
+        calls = Calls(session, {place.span_id: place.root for place in family}, is_tool)
         return Gathered(contents_by_span(said, calls), said, calls)
 
-    def said(self, store: SqliteStore, numbers: Sequence[int]) -> Iterator[Said]:
+    def said(self, store: SqliteStore, numbers: Sequence[int]) -> Iterator[InterpretedLine]:
         """What the lines of these events say."""
         interpreter = Interpreter(store)
         for line in store.lines_by_number(numbers, self.blocks):
@@ -74,9 +75,9 @@ class SessionTexts:
 class _Tools:
     """Whether a span is a tool call of the session."""
 
-    def __init__(self, store: SqliteStore, session: int) -> None:
+    def __init__(self, store: SqliteStore, session: int, places: Iterable[SpanPlace]) -> None:
         self._store, self._session = store, session
-        self._known: dict[bytes, bool] = {}
+        self._known = {place.span_id: place.kind == "tool" for place in places}
 
     def __call__(self, span_id: bytes) -> bool:
         if span_id not in self._known:

@@ -9,14 +9,14 @@ from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.model import Session
-    from agenttrace.record.contents import Said
+    from agenttrace.record.contents import InterpretedLine
     from agenttrace.store.sqlite.store import SqliteStore
 
 
 class RecordedEvent(NamedTuple):
     """An event with the session and the span it belongs to."""
 
-    said: Said
+    said: InterpretedLine
     session: Session
     #: The span's name, such as ``execute_tool Bash``.
     span: str | None
@@ -54,7 +54,7 @@ class EventReader:
             self._sessions[number] = found[0]
         return self._sessions[number]
 
-    def _tool_names(self, session: int, said: Said) -> dict[str, str]:
+    def _tool_names(self, session: int, said: InterpretedLine) -> dict[str, str]:
         """The names of the tools that the event calls or answers for, by call."""
         wanted = {content.call for content in said.contents if content.call}
         known = self._tools.setdefault(session, {})

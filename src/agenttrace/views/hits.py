@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.ids import tool_span_id
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agenttrace.views.events import RecordedEvent
 
 _AROUND = 70
-#: Where the time of events matters, so many are read at a time, and for one page no more than these.
+#: So many events are read at a time, and for one page no more than these.
 _PORTION = 200
 MOST_READ = 2_000
 
@@ -35,7 +35,7 @@ class TextMatch(NamedTuple):
 
 
 class SearchPage(NamedTuple):
-    """Hits, the latest recorded first."""
+    """Matches, the latest recorded first."""
 
     matches: list[TextMatch]
     #: ``SearchQuery.before`` of the next page; ``None`` where this is the last one.
@@ -44,33 +44,31 @@ class SearchPage(NamedTuple):
 
 def find(store: SqliteStore, query: SearchQuery, *, most_read: int = MOST_READ) -> SearchPage:
     """A page of matches. It may hold fewer than its limit, even none, where many events had to be read for it."""
+    terms, matches, before = terms_of(query.text), list[TextMatch](), query.before
+    for read, event in enumerate(_candidates(store, query)):
+        if len(matches) == query.limit or read == most_read:
+            return SearchPage(matches, before)
+        before = event.said.line.event_no
+        if is_within(event.said.event.at, query):
+            matches.append(_match(store, event, terms))
+    return SearchPage(matches, None)
+
+
+def _candidates(store: SqliteStore, query: SearchQuery) -> Iterator[RecordedEvent]:
+    """Events whose text matches, newest first, whenever they were written."""
     import msgspec
 
     from agenttrace.views.events import EventReader
 
-    reader, terms = EventReader(store), terms_of(query.text)
+    reader, before = EventReader(store), query.before
     timed = query.since is not None or query.until is not None
-    matches: list[TextMatch] = []
-    before, read = query.before, 0
-    while read < most_read:
-        # One more than is needed, to know whether there is another page.
-        wanted = query.limit - len(matches)
-        portion = msgspec.structs.replace(query, before=before, limit=_PORTION if timed else wanted + 1)
-        numbers = store.search(portion)
-        page = numbers if timed else numbers[:wanted]
-        read += len(page)
-        for event in reversed(list(reader.read(page))):
-            if len(matches) == query.limit:
-                return SearchPage(matches, before)
-            before = event.said.line.event_no
-            if is_within(event.said.event.at, query):
-                matches.append(_match(store, event, terms))
-        if len(numbers) < portion.limit:
-            return SearchPage(matches, None)
-        before = page[-1]
-        if not timed and len(matches) == query.limit:
-            break
-    return SearchPage(matches, before)
+    # One more than is wanted, to know whether there is another page.
+    portion = _PORTION if timed else min(_PORTION, query.limit + 1)
+    while numbers := store.search(msgspec.structs.replace(query, before=before, limit=portion)):
+        yield from reversed(list(reader.read(numbers)))
+        if len(numbers) < portion:
+            return
+        before = numbers[-1]
 
 
 def is_within(at: int | None, query: SearchQuery) -> bool:

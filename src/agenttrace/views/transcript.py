@@ -49,7 +49,7 @@ def _picture(code: int) -> str:
     return "␡" if code == 0x7F else chr(0x2400 + code)
 
 
-class Told(NamedTuple):
+class TranscriptSpan(NamedTuple):
     """A span when its turn has come."""
 
     row: SpanRow
@@ -104,14 +104,14 @@ def is_inner_agent(row: SpanRow) -> bool:
     return row.kind == "turn" and row.parent_id is not None and row.stream == MAIN_STREAM
 
 
-class Page(Protocol):
+class DocumentWriter(Protocol):
     """A document in the making."""
 
     def begin(self, session: Session, facts: Mapping[str, str]) -> str:
         """What stands before the first span."""
         ...
 
-    def span(self, told: Told) -> str:
+    def span(self, told: TranscriptSpan) -> str:
         """A span; those under it follow."""
         ...
 
@@ -166,7 +166,7 @@ class Transcript:
         self._order = depth_first([(row.span_id, row.parent_id) for row in store.span_rows(session)])
         self._told = 0
 
-    def more(self, store: SqliteStore) -> list[Told]:
+    def more(self, store: SqliteStore) -> list[TranscriptSpan]:
         """The next few spans; none after the last."""
         part = self._order[self._told : self._told + _PORTION]
         self._told += len(part)
@@ -176,7 +176,7 @@ class Transcript:
         rows = store.spans_by_id(self._session, wanted, attributes=False, subagents=self._subagents)
         contents = self._texts.contents(store, self._session, wanted)
         return [
-            Told(rows[span_id], depth, contents.get(span_id, ()), *cost_of(rows[span_id], self._prices))
+            TranscriptSpan(rows[span_id], depth, contents.get(span_id, ()), *cost_of(rows[span_id], self._prices))
             for span_id, depth in part
             if span_id in rows
         ]

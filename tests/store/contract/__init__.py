@@ -1,0 +1,1 @@
+"""What every engine of the store must answer: properties over generated recordings."""

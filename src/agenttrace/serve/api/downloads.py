@@ -25,7 +25,7 @@ from agenttrace.serve.api.markdown_page import MarkdownPage
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.problems import documented
 from agenttrace.views.money import cashier
-from agenttrace.views.transcript import Page, Told, Transcript, facts_of
+from agenttrace.views.transcript import DocumentWriter, Transcript, TranscriptSpan, facts_of
 
 if TYPE_CHECKING:
     from agenttrace.masking import Mask
@@ -76,7 +76,7 @@ def downloads_router(context: Context) -> APIRouter:
             shown = found if mask is None else redacted_session(found, mask.text)
             if format == "jsonl":
                 return shown, Lines(store, found, own, mask).more
-            page: Page = HtmlPage() if format == "html" else MarkdownPage()
+            page: DocumentWriter = HtmlPage() if format == "html" else MarkdownPage()
             return shown, Document(store, found, page, own, prices, mask).more
 
         async with downloading(request, context.settings, f"session {session}, {format}", full=full) as mask:
@@ -132,7 +132,7 @@ class Document:
         self,
         store: SqliteStore,
         session: Session,
-        page: Page,
+        page: DocumentWriter,
         texts: SessionTexts,
         prices: Cashier,
         mask: Mask | None,
@@ -160,5 +160,5 @@ class Document:
                 self._ended = True
         return "".join(parts).encode("utf-8", "replace")
 
-    def _written(self, told: Told) -> str:
+    def _written(self, told: TranscriptSpan) -> str:
         return self._page.span(told if self._hide is None else redacted(told, self._hide))

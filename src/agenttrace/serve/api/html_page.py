@@ -7,7 +7,7 @@ from html import escape
 
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
-from agenttrace.views.transcript import Told, heading_of, visible
+from agenttrace.views.transcript import TranscriptSpan, heading_of, visible
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2126;--soft:#5b6670;--line:#d9dee3;--back:#fff;--card:#f6f7f9;--bad:#b3261e;
@@ -72,7 +72,7 @@ class HtmlPage:
             f'<header>\n<h1 dir="auto">{title}</h1>\n<dl>\n{rows}</dl>\n</header>\n<main>\n'
         )
 
-    def span(self, told: Told) -> str:
+    def span(self, told: TranscriptSpan) -> str:
         """A span, after what is over was closed."""
         parts = [self._closed(told.depth)]
         state = " error" if told.row.status == "error" else ""

@@ -1,12 +1,12 @@
-"""Tells everybody who listens what changes in the store, soon after it was committed.
+"""Notifies subscribers of what changes in the store, soon after it was committed.
 
-While somebody listens, one task looks for commits; each message is made once for all who hear it, and the spans of a
-session are only read where somebody watches it and it did change. What is said in those spans goes with them: each of
-fifty pages that show a working agent would ask for it ten times a second. Nobody waits for anybody: what a slow reader
-has not taken is dropped beyond a limit, and it is told to load everything again.
+While there is a subscriber, one task looks for commits. Each message is made once for all subscribers, and the spans of
+a session are read only where a subscriber watches it and it did change. The texts of those spans are sent with them:
+fifty pages that show a working agent would each ask for them ten times a second. A slow subscriber delays no other one:
+what it has not taken is dropped beyond a limit, and it is told to load everything again.
 
-A message moves its reader's cursor on only when everything up to there was told, so that a connection may break
-between any two: spans are told first, and keep the cursor; the rows of the sessions follow, and move it.
+A message moves a subscriber's cursor only when everything up to there was sent, so that a connection may break between
+any two: spans are sent first, and keep the cursor; the rows of the sessions follow, and move it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Between two looks for commits: with what the recorder itself takes, far below what anybody notices.
+#: Between two looks for commits: with what the recorder itself takes, far below what a user notices.
 POLL_SECONDS = 0.04
 #: After a look that failed.
 _RETRY_SECONDS = 1.0
@@ -60,7 +60,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Up to where somebody knows everything: an event, and the epoch of the index where that is known."""
+    """Up to where a subscriber knows everything: an event, and the epoch of the index where that is known."""
 
     cursor: int
     epoch: str = ""
@@ -79,8 +79,8 @@ def message(news: News) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (_NAMES[type(news)], _encoder.encode(news))
 
 
-class Listener:
-    """Somebody who listens: what waits for them, never more than a limit."""
+class Subscriber:
+    """One stream: the messages that wait for it, never more than a limit."""
 
     def __init__(self, session: str | None, mark: Mark, told: int, revision: int) -> None:
         #: The key of the session whose spans are wanted.
@@ -125,21 +125,21 @@ class Listener:
 
 
 class Hub:
-    """Everybody who listens, and the task that tells them."""
+    """All subscribers, and the task that notifies them."""
 
     def __init__(self, reader: TraceReader, index: SessionIndex, settings: Settings) -> None:
         self._reader, self._index = reader, index
         self._texts = session_texts(reader)
-        self._listeners: set[Listener] = set()
+        self._subscribers: set[Subscriber] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._epoch, self._revision = "", 0
         self._version = version("agenttrace")
 
-    # -- who listens ------------------------------------------------------------------------------------------
+    # -- subscribers ------------------------------------------------------------------------------------------
 
-    async def join(self, session: str | None = None, after: str | None = None) -> Listener:
-        """Listen from now on, or from after a mark: first what changed since, or that too much did."""
+    async def join(self, session: str | None = None, after: str | None = None) -> Subscriber:
+        """Subscribe from now on, or from after a mark: first what changed since, or that too much did."""
         await self._index.refresh()
         told, revision = self._index.cursor, self._index.revision
         since = None if after is None else Mark.parse(after)
@@ -152,17 +152,17 @@ class Hub:
         missed = rows is None or spans is None
         # Where something is still to be told, hello must not move the reader beyond it.
         start = now if since is None or missed else Mark(since.cursor, now.epoch)
-        listener = Listener(session, start, told, revision)
-        listener.tell(_RETRY + message(LiveHello(start.cursor, self._version)))
+        subscriber = Subscriber(session, start, told, revision)
+        subscriber.tell(_RETRY + message(LiveHello(start.cursor, self._version)))
         if missed:
-            listener.tell(message(LiveReset(now.cursor)))
+            subscriber.tell(message(LiveReset(now.cursor)))
         else:
             for text in spans or ():
-                listener.tell(text)
+                subscriber.tell(text)
             if rows:
-                listener.tell(message(LiveSessions(now.cursor, rows)), now)
-        self._add(listener)
-        return listener
+                subscriber.tell(message(LiveSessions(now.cursor, rows)), now)
+        self._add(subscriber)
+        return subscriber
 
     def _rows_since(self, since: Mark | None, session: str | None) -> list[SessionRow] | None:
         """What changed since a mark; None where that cannot be told."""
@@ -173,38 +173,38 @@ class Hub:
         rows = self._index.changed_since(since.cursor)
         return None if rows is None or len(rows) > MOST_ROWS else rows
 
-    def _add(self, listener: Listener) -> None:
+    def _add(self, subscriber: Subscriber) -> None:
         if self._closed:
-            listener.end()
+            subscriber.end()
             return
-        self._listeners.add(listener)
+        self._subscribers.add(subscriber)
         if self._task is None or self._task.done():
             self._epoch, self._revision = self._index.epoch, self._index.revision
             self._task = asyncio.create_task(self._follow(), name="live")
 
-    def leave(self, listener: Listener) -> None:
-        """Listen no longer."""
-        self._listeners.discard(listener)
+    def leave(self, subscriber: Subscriber) -> None:
+        """Unsubscribe."""
+        self._subscribers.discard(subscriber)
 
     def close(self) -> None:
-        """End all streams; nobody can join any more."""
+        """End all streams; there are no new ones after that."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
-        for listener in self._listeners:
-            listener.end()
-        self._listeners.clear()
+        for subscriber in self._subscribers:
+            subscriber.end()
+        self._subscribers.clear()
 
     # -- what is told -----------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         failing = False
-        while self._listeners:
+        while self._subscribers:
             try:
                 await self._round()
                 failing = False
             except Exception as error:
-                # What was to be told is not known any more; the next round tells everybody to load anew.
+                # What was to be told is not known any more; the next round tells all subscribers to load anew.
                 self._epoch = ""
                 if not failing:
                     logger.warning("live updates wait for the store (%s)", type(error).__name__, exc_info=error)
@@ -212,50 +212,50 @@ class Hub:
             await asyncio.sleep(_RETRY_SECONDS if failing else POLL_SECONDS)
 
     async def _round(self) -> None:
-        """Tell everybody who listens by now what has changed by now."""
+        """Notify all subscribers of what has changed by now."""
         index = self._index
         await index.refresh()
-        listeners, now = list(self._listeners), Mark(index.cursor, index.epoch)
+        subscribers, now = list(self._subscribers), Mark(index.cursor, index.epoch)
         rows = index.revised_since(self._revision)
         is_new, self._epoch, self._revision = self._epoch != index.epoch, index.epoch, index.revision
         if is_new or len(rows) > MOST_ROWS:
-            self._reset(listeners, now)
+            self._reset(subscribers, now)
             return
         news = message(LiveSessions(now.cursor, rows)) if rows else None
-        watching: dict[str, list[Listener]] = {}
-        for listener in listeners:
-            if listener.session is not None and index.revision_of(listener.session) > listener.revision:
-                watching.setdefault(listener.session, []).append(listener)
+        watching: dict[str, list[Subscriber]] = {}
+        for subscriber in subscribers:
+            if subscriber.session is not None and index.revision_of(subscriber.session) > subscriber.revision:
+                watching.setdefault(subscriber.session, []).append(subscriber)
             elif news is not None:
-                self._tell(listener, news, now)
+                self._tell(subscriber, news, now)
         for session, group in watching.items():
             await self._tell_spans(session, group, news, now)
 
-    async def _tell_spans(self, session: str, group: Sequence[Listener], news: bytes | None, now: Mark) -> None:
+    async def _tell_spans(self, session: str, group: Sequence[Subscriber], news: bytes | None, now: Mark) -> None:
         """The spans of a session to those who watch it, then the rows, which move their mark."""
-        after = min(listener.told for listener in group)
-        for listener in group:
-            listener.told, listener.revision = now.cursor, self._revision
+        after = min(subscriber.told for subscriber in group)
+        for subscriber in group:
+            subscriber.told, subscriber.revision = now.cursor, self._revision
         spans = await self._spans(session, after, after)
         if spans is None or self._index.is_rebilled(session, after):
             self._reset(group, now)
             return
-        for listener in group:
+        for subscriber in group:
             for text in spans:
-                self._tell(listener, text)
+                self._tell(subscriber, text)
             if news is not None:
-                self._tell(listener, news, now)
+                self._tell(subscriber, news, now)
 
-    def _tell(self, listener: Listener, text: bytes, mark: Mark | None = None) -> None:
-        if not listener.tell(text, mark):
-            self._reset([listener], Mark(self._index.cursor, self._index.epoch))
+    def _tell(self, subscriber: Subscriber, text: bytes, mark: Mark | None = None) -> None:
+        if not subscriber.tell(text, mark):
+            self._reset([subscriber], Mark(self._index.cursor, self._index.epoch))
 
-    def _reset(self, listeners: Iterable[Listener], now: Mark) -> None:
+    def _reset(self, subscribers: Iterable[Subscriber], now: Mark) -> None:
         text = message(LiveReset(now.cursor))
-        for listener in listeners:
-            listener.forget()
-            listener.told = now.cursor
-            listener.tell(text, now)
+        for subscriber in subscribers:
+            subscriber.forget()
+            subscriber.told = now.cursor
+            subscriber.tell(text, now)
 
     async def _spans(self, session: str, after: int, cursor: int) -> list[bytes] | None:
         """What changed in a session after an event, as messages; None where that is too much to be told."""
@@ -278,7 +278,7 @@ class Hub:
         return await self._reader.query(question, empty=list)
 
     def _said(self, store: SqliteStore, session: Session, timeline: Timeline) -> list[bytes]:
-        """What is said in the spans of a timeline, where they are few: of many, nobody sees all."""
+        """What is said in the spans of a timeline, where they are few: a page shows only some of many."""
         if len(timeline.span_id) > MOST_SPANS_WITH_TEXTS:
             return []
         contents = self._texts.contents(store, session, [bytes.fromhex(each) for each in timeline.span_id])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.serve.api.hub import Hub, Listener
+from agenttrace.serve.api.hub import Hub, Subscriber
 from agenttrace.serve.api.rows import number_of
 from agenttrace.serve.event_stream import MEDIA_TYPE, EventStream
 from agenttrace.serve.problems import ProblemError, documented
@@ -35,26 +35,26 @@ _DOCS: dict[int | str, dict[str, Any]] = {
 
 
 class LiveResponse(EventStream):
-    """The stream of one listener, from joining to leaving."""
+    """The stream of one subscriber, from joining to leaving."""
 
     def __init__(self, hub: Hub, session: str | None, after: str | None, heartbeat: float) -> None:
         super().__init__(heartbeat)
         self._hub, self._session, self._after = hub, session, after
-        self._listener: Listener | None = None
+        self._subscriber: Subscriber | None = None
 
     async def begin(self) -> None:
         """From here on the hub keeps what happens."""
-        self._listener = await self._hub.join(self._session, self._after)
+        self._subscriber = await self._hub.join(self._session, self._after)
 
     async def take(self) -> bytes:
-        """What the hub has for this listener."""
-        assert self._listener is not None
-        return await self._listener.take()
+        """What the hub has for this subscriber."""
+        assert self._subscriber is not None
+        return await self._subscriber.take()
 
     def over(self) -> None:
         """The hub knows nothing of it any more."""
-        if self._listener is not None:
-            self._hub.leave(self._listener)
+        if self._subscriber is not None:
+            self._hub.leave(self._subscriber)
 
 
 def live_router(context: Context) -> APIRouter:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.views.markdown import DEEPEST_HEADING, escaped, fenced, label_of
-from agenttrace.views.transcript import Told, heading_of, visible
+from agenttrace.views.transcript import TranscriptSpan, heading_of, visible
 
 
 class MarkdownPage:
@@ -21,7 +21,7 @@ class MarkdownPage:
         rows = "".join(f"- {name}: {escaped(value)}\n" for name, value in facts.items())
         return f"# {escaped(heading_of(session))}\n\n{rows}"
 
-    def span(self, told: Told) -> str:
+    def span(self, told: TranscriptSpan) -> str:
         """A span: its heading, and what was said."""
         level = "#" * min(told.depth + 2, DEEPEST_HEADING)
         heading = " · ".join([escaped(told.title), *map(escaped, told.figures)])

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from agenttrace.costing import Cashier, cost_of, price_of, terms_of
 from agenttrace.model import Price, Session
 from agenttrace.price_tables import MILLION, SEARCHES
-from agenttrace.record.contents import Said, attributes_of
+from agenttrace.record.contents import InterpretedLine, attributes_of
 from agenttrace.record.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.finding import SessionName, SpanName, find_session, no_session, ref_of, span_of
@@ -175,7 +175,7 @@ def _cut(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
     return [_cut(each, depth + 1) for each in value] if isinstance(value, list) else value
 
 
-def _own_lines(gathered: Gathered, span_id: bytes) -> list[Said]:
+def _own_lines(gathered: Gathered, span_id: bytes) -> list[InterpretedLine]:
     """The lines of a span, and those of its neighbours in which something of it stands."""
     return [
         said
@@ -185,6 +185,6 @@ def _own_lines(gathered: Gathered, span_id: bytes) -> list[Said]:
     ]
 
 
-def _line_ref(said: Said) -> LineRef:
+def _line_ref(said: InterpretedLine) -> LineRef:
     line = said.line
     return LineRef(line.event_no, line.event_type, iso(said.event.at), said.path, line.offset, len(line.raw))

@@ -1,4 +1,4 @@
-"""``/api/v1/sessions/{session}/texts``: what was said in the spans that somebody looks at, cut where it is long."""
+"""``/api/v1/sessions/{session}/texts``: the texts of some spans, cut where they are long."""
 
 from __future__ import annotations
 

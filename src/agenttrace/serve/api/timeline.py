@@ -73,7 +73,7 @@ def timeline_router(context: Context) -> APIRouter:
             if known is not None:
                 return known
             spans = _asked(store, found, prices, after, place)
-            # Made into JSON here, in a reader's thread: megabytes of it would hold up everybody else.
+            # Made into JSON here, in a reader's thread: megabytes of it would block the event loop.
             return tagged(request, msgspec.json.encode(spans), tag, "application/json")
 
         return await context.reader.query(question, empty=no_session)
