@@ -46,7 +46,7 @@ _MOST_SINGLY = 500
 
 @dataclass(slots=True)
 class Entry:
-    """A session in memory with the row that lists show of it; both are replaced and never changed."""
+    """A session in memory, and the row that lists show of it; both are replaced and never changed."""
 
     session: Session
     row: SessionRow
@@ -189,7 +189,7 @@ class SessionIndex:
         key = entry.row.key
         known = self._entries.get(key)
         if known is not None and known.row == entry.row:
-            known.fingerprint = entry.fingerprint
+            known.session, known.fingerprint = entry.session, entry.fingerprint
             return
         if known is not None:
             moved = silent and known.row.bill != entry.row.bill
