@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.record import reader, recovery
-from agenttrace.record.recovery import Recovery, finish_interrupted, recover
+from agenttrace.record import reader
+from agenttrace.record.recovery import Recovery, recover
 from agenttrace.store.errors import CorruptStoreError
 from agenttrace.store.sqlite.database import connect, is_corruption
 from agenttrace.store.sqlite.pruning import prune
+from agenttrace.store.sqlite.replacement import WORKSHOP, finish_interrupted
 from agenttrace.store.sqlite.schema import PAGE_SIZE
 from faults.store_rig import Rows, Writer, differences, record_once, recorder, rows, run, write_logs
 
@@ -124,7 +125,7 @@ def test_with_its_logs_nothing_is_lost(scene: Scene, damage: str) -> None:
     report, found = scene.recover_and_record()
     assert differences(found, scene.expected) == {}
     assert report.damaged.read_bytes() == broken
-    assert not (scene.home / recovery.WORKSHOP).exists()
+    assert not (scene.home / WORKSHOP).exists()
 
 
 @pytest.mark.parametrize("damage", ["corrupt header", "corrupt first page", "version lost"])

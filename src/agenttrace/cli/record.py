@@ -112,8 +112,9 @@ def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
 
     The caller holds the recorder's lock.
     """
-    from agenttrace.record.recovery import finish_interrupted, recover
+    from agenttrace.record.recovery import recover
     from agenttrace.store.errors import STORE_FAILURES, is_corruption
+    from agenttrace.store.sqlite.replacement import finish_interrupted
 
     finish_interrupted(settings.home)
     try:

@@ -5,8 +5,7 @@ agents deleted meanwhile lives on in the raw lines, which are recorded a second 
 cannot be had from the logs is copied: ids and usage of pruned sessions, quarantined lines, counters, and the ledgers
 of exports.
 
-The new store is built beside the damaged one and put in its place when it is complete. Killed at any instant, the
-recovery is begun again or finished by the next start.
+Killed at any instant, the recovery is begun again or finished by the next start: see ``store/sqlite/replacement.py``.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -29,16 +26,11 @@ from agenttrace.record.reader import stored_path
 from agenttrace.record.stored_paths import path_on_disk
 from agenttrace.record.tracked import TrackedFile
 from agenttrace.store.batch import BLOCK_BITS, FileRow
-from agenttrace.store.sqlite import rebuilding, salvage
+from agenttrace.store.sqlite import rebuilding
 from agenttrace.store.sqlite.rebuilding import Kept, Place, QuarantinedLine, Rebuilding
-from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.sqlite.replacement import Replacement
 
 logger = logging.getLogger(__name__)
-
-STORE = "agenttrace.db"
-#: Beside the store: where a new one is built. What is in it is ours to throw away, except a complete new store.
-WORKSHOP = "recovering"
-_SIDE_FILES = ("", "-wal", "-shm")
 
 
 class Recovery(msgspec.Struct, kw_only=True):
@@ -80,65 +72,18 @@ def recover(home: Path, *, timezone: str = "local", logs: Iterable[str] | None =
     files it is going to read, as a listing shows them; ``None``: all that are still there. Lines of any other file
     are taken from the store.
     """
-    finish_interrupted(home)
-    damaged = _free_name(home)
-    logger.warning("the store is damaged: building a new one, the old one goes to %s", damaged)
-    workshop = _clean_workshop(home)
-    report = Recovery(damaged=damaged)
-    with (
-        salvage.opened(home / STORE, workshop) as old,
-        SqliteStore.open(workshop / "building.db", read_only=False) as new,
-    ):
+    replacement = Replacement(home)
+    logger.warning("the store is damaged: building a new one, the old one goes to %s", replacement.damaged)
+    report = Recovery(damaged=replacement.damaged)
+    with replacement.built() as (old, new):
         if old is not None:
             report.read = old.how
             day_of = day_finder(timezone)
             _Salvage(Rebuilding(old, new, day_of), report, day_of, logs).run()
         rebuilding.note_recovery(new, msgspec.json.encode(report, enc_hook=str).decode())
-        new.checkpoint()
-    os.replace(workshop / "building.db", workshop / STORE)
-    _swap(home, damaged)
     for line in report.told():
         logger.warning("%s", line)
     return report
-
-
-def finish_interrupted(home: Path) -> bool:
-    """Put a complete new store in its place if a recovery was killed just before doing so; True if it was."""
-    ready = home / WORKSHOP / STORE
-    if not ready.exists() or (home / STORE).exists():
-        return False
-    moved = sorted(path for path in home.glob(f"{STORE}.damaged-*") if not path.name.endswith(_SIDE_FILES[1:]))
-    _swap(home, moved[-1] if moved else _free_name(home))
-    return True
-
-
-def _free_name(home: Path) -> Path:
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    path, attempt = home / f"{STORE}.damaged-{stamp}", 1
-    while path.exists():
-        attempt += 1
-        path = home / f"{STORE}.damaged-{stamp}-{attempt}"
-    return path
-
-
-def _clean_workshop(home: Path) -> Path:
-    workshop = home / WORKSHOP
-    shutil.rmtree(workshop, ignore_errors=True)
-    workshop.mkdir(mode=0o700)
-    return workshop
-
-
-def _swap(home: Path, damaged: Path) -> None:
-    """The damaged store aside, then its side files, then the new store in: in this order it can be resumed."""
-    for suffix in _SIDE_FILES:
-        if (home / (STORE + suffix)).exists():
-            os.replace(home / (STORE + suffix), damaged.with_name(damaged.name + suffix))
-    os.replace(home / WORKSHOP / STORE, home / STORE)
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
-        os.fsync(descriptor)
-        os.close(descriptor)
-    shutil.rmtree(home / WORKSHOP, ignore_errors=True)
 
 
 # -- what is saved ------------------------------------------------------------------------------------------------
