@@ -72,7 +72,7 @@ def list_results(
             limit=limit or _ALL,
         )
 
-    found = asking.ask(action)
+    found: list[dict[str, Any]] = asking.look(action, list)
     if as_json:
         output.print_json([row_fields(row) for row in found])
     elif not found:
@@ -116,7 +116,7 @@ def show_result(
     async def action(engine: Engine) -> list[dict[str, Any]]:
         return await engine.cache.list(before_id=result_id + 1, limit=1, bodies=True)
 
-    found = asking.ask(action)
+    found: list[dict[str, Any]] = asking.look(action, list)
     if not found or found[0]["id"] != result_id:
         raise CommandError(f"there is no cached result {result_id}", "See which there are: agenttrace cache list")
     row = row_fields(found[0])
@@ -152,7 +152,7 @@ def invalidate_results(
     async def action(engine: Engine) -> int:
         return await engine.cache.invalidate(result_id, cache_type=cache_type, site_id=site, target_id=target)
 
-    count = asking.ask(action)
+    count = asking.look(action, int)
     if result_id is not None and not count:
         raise CommandError(f"there is no valid result {result_id}", "See which there are: agenttrace cache list")
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -80,7 +80,7 @@ def list_jobs(
             limit=limit or _ALL,
         )
 
-    found = asking.ask(action)
+    found: list[Job] = asking.look(action, list)
     if as_json:
         output.print_json([job_fields(job) for job in found])
     elif not found:
@@ -100,7 +100,7 @@ def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
             raise _no_job(job_id)
         return view
 
-    view = asking.ask(action)
+    view = asking.look(action, lambda: _missing(job_id))
     if as_json:
         steps = [row_fields(asdict(step)) for step in view.steps]
         output.print_json({**job_fields(view.job), "steps": steps})
@@ -121,7 +121,7 @@ def cancel_job(job_id: JobArgument, as_json: AsJson = False) -> None:
             raise CommandError(f"job {job_id} is {view.job.status} already", "There is nothing to cancel.")
         return view.job
 
-    job = asking.ask(action)
+    job = asking.look(action, lambda: _missing(job_id))
     if as_json:
         output.print_json(job_fields(job))
     elif job.status == "cancelled":
@@ -145,12 +145,16 @@ def rerun_job(job_id: JobArgument, as_json: AsJson = False) -> None:
             raise _no_job(job_id)
         return accepted
 
-    accepted = asking.ask(action)
+    accepted = asking.look(action, lambda: _missing(job_id))
     if as_json:
         output.print_json({"trigger_job_id": accepted.job_id, "status": accepted.status, "rerun_of": job_id})
     else:
         output.say(f"Job {accepted.job_id} is {accepted.status}: the event of job {job_id} once more.")
         output.note(f"A worker runs it. Next: agenttrace jobs {accepted.job_id}")
+
+
+def _missing(job_id: int) -> NoReturn:
+    raise _no_job(job_id)
 
 
 def _no_job(job_id: int) -> CommandError:

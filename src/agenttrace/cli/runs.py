@@ -81,7 +81,7 @@ def list_runs(
             limit=limit or _ALL,
         )
 
-    found = asking.ask(action)
+    found: list[dict[str, Any]] = asking.look(action, list)
     if as_json:
         output.print_json([row_fields(row) for row in found])
     elif not found:
@@ -156,7 +156,7 @@ def show_run(
     async def action(engine: Engine) -> dict[str, Any] | None:
         return await engine.run_logs.get(run_id)
 
-    row = asking.ask(action)
+    row = asking.look(action, lambda: None)
     if row is None:
         raise CommandError(f"there is no run {run_id}", "See which there are: agenttrace runs")
     if as_json:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from agenttrace.run.engine import Engine
+if TYPE_CHECKING:
+    from agenttrace.run.engine import Engine
 
 logger = logging.getLogger(__name__)
 
