@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 from agenttrace.config import Settings
-from agenttrace.run.postgres_tools import is_made
+from agenttrace.run.postgres.programs import is_made
 
 #: What ``agenttrace[run]`` adds and every process of the run half imports. Not the PostgreSQL of the wheel: a database
 #: elsewhere does without it.

@@ -25,6 +25,7 @@ from agenttrace.run.queue import JobUnfinishedError
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.sql_call import SqlCall
+from agenttrace.run.states import JobStatus
 
 _TARGET_LIMIT = 100
 #: Seconds that a step waits for its turn at a budget that is nearly spent: longer than the calls before it take.
@@ -56,13 +57,13 @@ class Report:
     unauthorised: bool = False
 
     @property
-    def status(self) -> str:
+    def status(self) -> JobStatus:
         """The status that the job ends with."""
         if self.unauthorised:
-            return "failed"
+            return JobStatus.FAILED
         if self.results or not self.failures:
-            return "completed"
-        return "budget_exceeded" if self.over_budget else "failed"
+            return JobStatus.COMPLETED
+        return JobStatus.BUDGET_EXCEEDED if self.over_budget else JobStatus.FAILED
 
     @property
     def message(self) -> str | None:

@@ -25,6 +25,7 @@ from agenttrace.run.jobs import Job, Jobs, JobView, TriggerEvent
 from agenttrace.run.queue import JobUnfinishedError, Queue
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.states import JobStatus
 from agenttrace.run.trace_log import JobFacts, TraceLog
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Accepted(NamedTuple):
 
     job_id: int
     #: ``pending`` or ``skipped_duplicate``.
-    status: str
+    status: JobStatus
     #: The job that does the same already.
     duplicate_of: int | None = None
 
@@ -125,9 +126,9 @@ class AIDispatcher:
         job_id = await self.store.insert(connection, event, chain, now)
         if job_id is None:
             number, first = await self.store.insert_duplicate(connection, event, chain, now)
-            return Accepted(number, "skipped_duplicate", first)
+            return Accepted(number, JobStatus.SKIPPED_DUPLICATE, first)
         await self._queue.defer(connection, job_id)
-        return Accepted(job_id, "pending")
+        return Accepted(job_id, JobStatus.PENDING)
 
     async def _check_dedup(self, event: TriggerEvent) -> bool:
         """Whether the event would be skipped as a duplicate if it came now."""
@@ -191,19 +192,19 @@ class AIDispatcher:
                 await self._cache.free_job(connection, job_id)
             return job
 
-    async def _outcome(self, job: Job, stopping: Callable[[], bool]) -> tuple[str, str | None]:
+    async def _outcome(self, job: Job, stopping: Callable[[], bool]) -> tuple[JobStatus, str | None]:
         try:
             report = await self._execute_chain(job, stopping)
         except JobCancelledError:
-            return "cancelled", "cancelled"
+            return JobStatus.CANCELLED, "cancelled"
         except (StepSupersededError, JobUnfinishedError, *AWAY):
             raise
         except Exception as error:
             logger.exception("job %d failed", job.id)
-            return "failed", f"{type(error).__name__}: {error}"
+            return JobStatus.FAILED, f"{type(error).__name__}: {error}"
         return report.status, report.message
 
-    async def _end(self, job: Job, status: str, error: str | None) -> str:
+    async def _end(self, job: Job, status: JobStatus, error: str | None) -> str:
         if not await self.database.patiently(lambda: self.store.finish(job, status, error)):
             raise StepSupersededError
         self._trace.job_end(job.session_id, status, error)

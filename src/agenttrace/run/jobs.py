@@ -11,8 +11,8 @@ from psycopg import AsyncConnection
 from sqlalchemy import ARRAY, ColumnElement, Text, cast, func, null, or_, select
 
 from agenttrace.run.database import Database
+from agenttrace.run.postgres.tables import rendered, run_logs, trigger_jobs
 from agenttrace.run.storable import storable_json, storable_text
-from agenttrace.run.tables import rendered, run_logs, trigger_jobs
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
     finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule"""

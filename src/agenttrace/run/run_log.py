@@ -22,15 +22,21 @@ from sqlalchemy import select, text
 from agenttrace.run.abandoned import LOST, LostCall, close_lost, close_open_of_job, forget_old
 from agenttrace.run.calls import PROMPT_LIMIT, CallOutcome, CallRequest
 from agenttrace.run.database import Database, patient
+from agenttrace.run.postgres.tables import rendered, run_logs
 from agenttrace.run.sql_call import SqlCall, joined, tell, values_of
+from agenttrace.run.states import RunStatus
 from agenttrace.run.storable import storable_text
-from agenttrace.run.tables import rendered, run_logs
 from agenttrace.run.wire import parse_json_object
 
 #: States in which a row may be created; all but the first are refusals, and final.
-FIRST_STATES = ("pending", "budget_exceeded", "circuit_open", "rate_limited")
+FIRST_STATES = (RunStatus.PENDING, RunStatus.BUDGET_EXCEEDED, RunStatus.CIRCUIT_OPEN, RunStatus.RATE_LIMITED)
 #: Which state leads to which.
-TRANSITIONS = {"running": "pending", "success": "running", "failed": "running", "timeout": "running"}
+TRANSITIONS = {
+    RunStatus.RUNNING: RunStatus.PENDING,
+    RunStatus.SUCCESS: RunStatus.RUNNING,
+    RunStatus.FAILED: RunStatus.RUNNING,
+    RunStatus.TIMEOUT: RunStatus.RUNNING,
+}
 _BODIES = ("request_prompt", "response_text")
 #: Word for word the condition of the index that holds just these rows.
 _OPEN = text("status IN ('pending', 'running')")
@@ -130,7 +136,7 @@ class AIRunLogService:
 
     async def create_log(self, site_id: int, app_type: str, trigger_type: str, **details: Unpack[NewLog]) -> int:
         """A new row: pending, or in the state of a refusal; its id."""
-        status = details.get("status", "pending")
+        status = details.get("status", RunStatus.PENDING)
         if status not in FIRST_STATES:
             raise RunLogTransitionError(None, None, status)
         values = dict.fromkeys(NewLog.__annotations__) | {"tokens_reserved": 0} | details
@@ -142,24 +148,25 @@ class AIRunLogService:
 
     async def update_running(self, log_id: int) -> None:
         """The call is on its way."""
-        await self._move(log_id, "running", {})
+        await self._move(log_id, RunStatus.RUNNING, {})
 
     async def update_success(self, log_id: int, response_text: str, tokens_used: int, latency_ms: int) -> None:
         """The call gave a result."""
         changes = {"response_text": storable_text(response_text), "tokens_used": tokens_used, "latency_ms": latency_ms}
-        await self._move(log_id, "success", changes)
+        await self._move(log_id, RunStatus.SUCCESS, changes)
 
     async def update_failed(self, log_id: int, error_message: str, latency_ms: int) -> None:
         """The call failed."""
-        await self._move(log_id, "failed", {"error_message": storable_text(error_message), "latency_ms": latency_ms})
+        changes = {"error_message": storable_text(error_message), "latency_ms": latency_ms}
+        await self._move(log_id, RunStatus.FAILED, changes)
 
     async def update_timeout(self, log_id: int, latency_ms: int) -> None:
         """The call gave no answer in time."""
-        await self._move(log_id, "timeout", {"latency_ms": latency_ms})
+        await self._move(log_id, RunStatus.TIMEOUT, {"latency_ms": latency_ms})
 
-    async def _move(self, log_id: int, status: str, changes: Mapping[str, object]) -> None:
+    async def _move(self, log_id: int, status: RunStatus, changes: Mapping[str, object]) -> None:
         assignments = [f"{name} = %({name})s" for name in ("status", *changes)]
-        if status != "running":
+        if status != RunStatus.RUNNING:
             assignments.append("finished_at = now()")
         sql = f"UPDATE biz.ai_run_logs SET {', '.join(assignments)} WHERE id = %(id)s AND status = %(from)s"
         moved = await self.database.execute(
@@ -225,7 +232,7 @@ class AIRunLogService:
                 # It was settled, only the acknowledgement was lost.
                 await _tell_again(connection, found_id, writes)
                 return int(found_id)
-            if status != "failed" or not message.startswith(LOST):
+            if status != RunStatus.FAILED or not message.startswith(LOST):
                 raise RunLogTransitionError(found_id, status, outcome.status)
             await connection.execute(b"UPDATE biz.ai_run_logs SET tokens_used = 0 WHERE id = %s", [found_id])
             key = request.late_key

@@ -15,6 +15,7 @@ from agenttrace.run.catalog import UnknownEventError
 from agenttrace.run.dispatch import Accepted, AIDispatcher
 from agenttrace.run.engine import Engine
 from agenttrace.run.jobs import JobView, TriggerEvent
+from agenttrace.run.states import JobStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.audit_log import INTERNAL
 from agenttrace.serve.access.gate import address_of
@@ -27,8 +28,6 @@ from agenttrace.serve.problems import ProblemError, documented
 
 _BIGGEST = 2**63 - 1
 _encoder = msgspec.json.Encoder()
-
-JobStatus = Literal["pending", "running", "completed", "failed", "skipped_duplicate", "budget_exceeded", "cancelled"]
 
 
 class TriggerRequest(BaseModel):

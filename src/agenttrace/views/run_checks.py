@@ -49,7 +49,7 @@ def applications(settings: Settings, config: AIConfig | None = None) -> Iterator
 def database(settings: Settings) -> Check:
     """Whether the database of the run half can be used; one of our own is not started for this."""
     from agenttrace.run.availability import is_installed
-    from agenttrace.run.postgres_tools import is_made
+    from agenttrace.run.postgres.programs import is_made
 
     if not is_installed():
         return Check("database", "ok", _NOT_INSTALLED)

@@ -20,6 +20,7 @@ from psycopg.types.numeric import Int4, Int8
 from agenttrace.run.calls import PROMPT_LIMIT, CallRequest
 from agenttrace.run.database import Database
 from agenttrace.run.errors import BudgetExceededError, CircuitOpenError, RateLimitExceededError
+from agenttrace.run.states import RunStatus
 from agenttrace.run.storable import storable_text
 
 Clock = Callable[[], datetime]
@@ -95,7 +96,7 @@ class Admissions:
             return Admission(log_id=log_id, request=request, reserved=reserved)
         if verdict == "waiting":
             raise TurnWaitError(message)
-        if verdict in ("success", "failed", "timeout"):
+        if verdict in (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.TIMEOUT):
             # Admitted before, and closed as lost while the database was away: this is another call now.
             return await self.admit(replace(request, key=uuid.uuid4()), waits=waits, asked=asked)
         raise _refusal(verdict, message or verdict, retry_after, request)
@@ -161,11 +162,11 @@ def _budget_refusal(message: str) -> BudgetExceededError:
 
 
 def _refusal(verdict: str, message: str, retry_after: float, request: CallRequest) -> Exception:
-    if verdict == "circuit_open":
+    if verdict == RunStatus.CIRCUIT_OPEN:
         return CircuitOpenError(message, retry_after=retry_after)
-    if verdict == "rate_limited":
+    if verdict == RunStatus.RATE_LIMITED:
         return RateLimitExceededError(message, retry_after=retry_after)
-    if verdict == "budget_exceeded":
+    if verdict == RunStatus.BUDGET_EXCEEDED:
         return _budget_refusal(message)
     if verdict == "cancelled":
         return JobCancelledError(f"job {request.job_id} was cancelled")

@@ -6,7 +6,6 @@ functions that change it are in migration 0003; the admission of a call uses the
 
 from __future__ import annotations
 
-import enum
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,6 +14,9 @@ from datetime import datetime
 from agenttrace.run.attempts import CallClosedError, Gate
 from agenttrace.run.database import Database, patient
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
+from agenttrace.run.states import CircuitState
+
+__all__ = ["BreakerView", "CircuitBreaker", "CircuitState"]
 
 Clock = Callable[[], datetime]
 #: Admits another attempt of a call (its key) after one that took so many tokens, or raises why not.
@@ -43,14 +45,6 @@ UPDATE biz.ai_breakers SET state = 'closed', held = false, failure_count = 0, pr
                            changed_at = coalesce(%s, clock_timestamp())
 WHERE app_id = %s
 """
-
-
-class CircuitState(enum.Enum):
-    """Whether calls go through."""
-
-    CLOSED = "closed"
-    OPEN = "open"
-    HALF_OPEN = "half_open"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,11 +9,10 @@ from dataclasses import asdict
 
 from agenttrace.run.catalog import Catalog, Step, UnknownEventError
 from agenttrace.run.jobs import Job, JobView, StepView
+from agenttrace.run.states import OPEN_JOBS, RunStatus
 from agenttrace.serve.api.filters import app_named
 from agenttrace.serve.api.shapes import ChainStep, StepCall
 from agenttrace.views.run import row_fields
-
-_NOT_OVER = ("pending", "running")
 
 
 def chain_steps(view: JobView, catalog: Catalog) -> list[ChainStep]:
@@ -45,7 +44,7 @@ def _step(step: Step, calls: list[StepView], job: Job, catalog: Catalog) -> Chai
         app=step.app,
         title=app.title if app else step.app,
         after=list(step.after),
-        status=calls[-1].status if calls else "waiting" if job.status in _NOT_OVER else "skipped",
+        status=RunStatus(calls[-1].status) if calls else "waiting" if job.status in OPEN_JOBS else "skipped",
         calls=[_call(call) for call in calls],
     )
 
