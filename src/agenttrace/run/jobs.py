@@ -205,11 +205,6 @@ class Jobs:
         assert number is not None
         return number, first
 
-    async def duplicate(self, event: TriggerEvent, now: datetime | None) -> int | None:
-        """The job of the same event of the same day."""
-        row = await self.database.one(_DUPLICATE, self._params(event, "", now))
-        return None if row is None else int(row[0])
-
     async def claim(self, connection: AsyncConnection[Any], job_id: int) -> Job | None:
         """Take the job: whoever had it before is turned away from now on. None if it is over."""
         cursor = await connection.execute(_CLAIM.encode(), [job_id])

@@ -149,7 +149,7 @@ async def _cancelled(dispatcher: AIDispatcher, job_id: int) -> Job:
 
 async def _started(dispatcher: AIDispatcher, body: TriggerRequest, metrics: Metrics) -> Accepted:
     try:
-        accepted = await dispatcher.accept(TriggerEvent(**body.model_dump()))
+        accepted = await dispatcher.handle_trigger(TriggerEvent(**body.model_dump()))
     except UnknownEventError as error:
         raise ProblemError(422, f"event_type: {error}") from None
     metrics.triggers.labels(body.event_type, accepted.status).inc()
