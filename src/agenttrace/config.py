@@ -30,6 +30,7 @@ Texts = Annotated[tuple[Text, ...], msgspec.Meta(description='a list of strings,
 Positive = Annotated[int, msgspec.Meta(ge=1, le=_MOST, description=f"a whole number from 1 to {_MOST}")]
 Natural = Annotated[int, msgspec.Meta(ge=0, le=_MOST, description=f"a whole number from 0 to {_MOST}")]
 Workers = Annotated[int, msgspec.Meta(ge=0, le=256, description="a whole number from 0 to 256")]
+Retries = Annotated[int, msgspec.Meta(ge=0, le=10, description="a whole number from 0 to 10")]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400, description="a number above 0 and up to 86400")]
 HostName = Annotated[str, msgspec.Meta(pattern=r"^[^\s:/\\@\[\]?#%*]+(:[0-9]{1,5})?$")]
 HostNames = Annotated[
@@ -136,6 +137,10 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: Consecutive failures that open an application's breaker, and how long it stays open.
     failure_threshold: Positive = 5
     recovery_seconds: Seconds = 60.0
+    #: Attempts after the first of a call that failed, and the pause before the first of them; each later one is twice
+    #: as long.
+    retries: Retries = 3
+    retry_seconds: Seconds = 1.0
     user_calls_per_minute: Positive = 10
     store_calls_per_hour: Positive = 100
     #: The most that one call may take, all attempts together.

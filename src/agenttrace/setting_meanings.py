@@ -49,6 +49,8 @@ MEANINGS = {
     ),
     "run.failure_threshold": "Consecutive failures that open an application's breaker.",
     "run.recovery_seconds": "How long a breaker stays open before one probe is let through.",
+    "run.retries": "How often a call that failed is tried again, before anything of its answer was passed on.",
+    "run.retry_seconds": "The pause before the first of these attempts; each further one is twice as long.",
     "run.user_calls_per_minute": "Chat messages of one user in any 60 seconds.",
     "run.store_calls_per_hour": "Calls of the other applications for one store in any hour.",
     "run.deadline_seconds": "The most that a call may take, all attempts together.",

@@ -18,12 +18,13 @@ from agenttrace.run.states import (
     ConversationEntry,
     JobStatus,
     RunStatus,
+    StepStatus,
 )
 from agenttrace.serve.api.typescript import typescript
 from agenttrace.serve.chat import ChatRequest
 
 
-@pytest.mark.parametrize("states", [JobStatus, RunStatus, CacheStatus, CircuitState])
+@pytest.mark.parametrize("states", [JobStatus, RunStatus, StepStatus, CacheStatus, CircuitState])
 def test_the_console_has_the_same_states(states: type[StrEnum]) -> None:
     """The generated TypeScript names every state; the tables are compared with PostgreSQL in ``test_migrations``."""
     values = " | ".join(f'"{state}"' for state in states)
@@ -41,3 +42,4 @@ def test_other_lists_of_states_agree() -> None:
     kinds = [each for each in vars(errors).values() if isinstance(each, type) and hasattr(each, "status")]
     assert {each.status for each in kinds} <= set(RunStatus)
     assert BreakersState is CircuitState
+    assert {*StepStatus} == {*RunStatus, "waiting", "skipped"}

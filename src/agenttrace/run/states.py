@@ -30,6 +30,21 @@ class RunStatus(StrEnum):
     RATE_LIMITED = "rate_limited"
 
 
+class StepStatus(StrEnum):
+    """The states of a step of a job: that of its last call, or why there is none."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    CIRCUIT_OPEN = "circuit_open"
+    RATE_LIMITED = "rate_limited"
+    WAITING = "waiting"
+    SKIPPED = "skipped"
+
+
 class CacheStatus(StrEnum):
     """The states of a cached result."""
 

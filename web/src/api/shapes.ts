@@ -12,6 +12,9 @@ export type JobStatus = "pending" | "running" | "completed" | "failed" | "skippe
 /** The states of a call in the run log. */
 export type RunStatus = "pending" | "running" | "success" | "failed" | "timeout" | "budget_exceeded" | "circuit_open" | "rate_limited";
 
+/** The states of a step of a job: that of its last call, or why there is none. */
+export type StepStatus = "pending" | "running" | "success" | "failed" | "timeout" | "budget_exceeded" | "circuit_open" | "rate_limited" | "waiting" | "skipped";
+
 /** Tokens and cost of something, each response counted once. */
 export interface Bill {
   input_tokens: number;
@@ -525,7 +528,7 @@ export interface ChainStep {
   app: string;
   title: string;
   after: string[];
-  status: RunStatus | "waiting" | "skipped";
+  status: StepStatus;
   calls: StepCall[];
 }
 

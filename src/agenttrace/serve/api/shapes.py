@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agenttrace.run.states import CacheStatus, CircuitState, JobStatus, RunStatus
+from agenttrace.run.states import CacheStatus, CircuitState, JobStatus, RunStatus, StepStatus
 
 
 class Shape(msgspec.Struct):
@@ -646,9 +646,6 @@ class StepCall(Shape):
     error: str | None
     created_at: str
     finished_at: str | None
-
-
-StepStatus = RunStatus | Literal["waiting", "skipped"]
 
 
 class ChainStep(Shape):
