@@ -2,13 +2,17 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What running needs is installed; what tests and lint need as well.
 STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url
 PAGE := src/agenttrace/console/dist/index.html
 # Many tests wait for processes: one more at a time than there are cores keeps these busy.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup console up demo test test-peers lint bench screenshots web-types docs-tables lock clean
+.PHONY: help setup setup-dev console up demo test test-peers lint bench screenshots web-types docs-tables lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,12 +26,22 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml requirements.lock
+setup-dev: $(DEV_STAMP)
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or newer is needed, this is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml requirements.lock | $(BIN)/python
+	$(PIP) -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
+
+# Everything of requirements.lock is in this one, too.
+$(DEV_STAMP): pyproject.toml requirements-dev.lock | $(BIN)/python
+	$(PIP) -r requirements-dev.lock
+	$(PIP) --no-deps --no-build-isolation -e .
+	@touch $(STAMP) $(DEV_STAMP)
 
 # The web page of the console, built from web/; Node comes along where the machine has none.
 console: $(PAGE)
@@ -45,15 +59,15 @@ demo: setup
 	@$(MAKE) --no-print-directory console || echo "The console could not be built (see above); everything else works."
 	@$(BIN)/agenttrace demo $(ARGS)
 
-test: setup console
+test: setup-dev console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent test
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
 
 # Against the real programs of others; fetches them, and takes some minutes.
-test-peers: setup
+test-peers: setup-dev
 	$(BIN)/python -m pytest -q -m peers tests/peers $(ARGS)
 
-lint: setup console
+lint: setup-dev console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent check
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent lint
 	$(BIN)/ruff check .
@@ -62,7 +76,7 @@ lint: setup console
 	$(BIN)/lint-imports --no-cache
 
 # The pictures of the README, from the demo; needs Chromium.
-screenshots: setup console
+screenshots: setup-dev console
 	$(BIN)/python web/screenshots.py
 
 # The tables of docs/configuration.md, from the settings.
@@ -73,12 +87,13 @@ docs-tables: setup
 web-types: setup
 	$(BIN)/python -m agenttrace.serve.api.typescript > web/src/api/shapes.ts
 
-bench: setup
+bench: setup-dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
 # Renews the locked versions; needs `uv`.
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements.lock
+	$(COMPILE) --extra run --group build pyproject.toml -o requirements.lock
+	$(COMPILE) --extra run --extra parquet --group dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

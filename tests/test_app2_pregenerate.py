@@ -43,7 +43,7 @@ def test_the_dimensions_are_generated_at_the_same_time(database_url: str) -> Non
     async def check() -> None:
         async with Simulator() as simulator, open_crew(database_url, simulator) as crew:
             simulator.always(APP_IDS["app2"], faults.hang())
-            job_id = await crew.dispatcher.handle_trigger(EVENT)
+            job_id = (await crew.dispatcher.handle_trigger(EVENT)).job_id
             running = asyncio.create_task(crew.dispatcher.execute(job_id))
             while len(simulator.calls) < len(DIMENSIONS):
                 assert not running.done()

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace.compat.run_log import AIRunLogService
 from agenttrace.run.database import Database
 from agenttrace.run.guards.budget import BudgetTracker
-from agenttrace.run.run_log import AIRunLogService
 
 ZONE = ZoneInfo("Asia/Shanghai")
 STATUSES = ("success", "success", "success", "failed", "timeout", "running", "pending", "rate_limited")

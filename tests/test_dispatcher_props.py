@@ -124,7 +124,7 @@ def test_a_failed_step_does_not_stop_its_chain(
 
 
 async def _with_cache(crew: Crew, event: TriggerEvent, cached: set[str]) -> Job:
-    accepted = await crew.dispatcher.accept(event)
+    accepted = await crew.dispatcher.handle_trigger(event)
     job = await crew.job(accepted.job_id)
     for key in sorted(cached):
         app = crew.dispatcher.catalog.apps[key]
@@ -164,8 +164,7 @@ def test_only_the_first_of_equal_events_runs_and_forced_ones_always(
             event = TriggerEvent(event_type=event_type, site_id=site + store, member_id=member, is_forced=forced)
             key = (event_type, member, store, at.astimezone(ZoneInfo("Asia/Shanghai")).date())
             duplicate = not forced and key in first
-            assert await crew.dispatcher._check_dedup(event) == duplicate
-            job_id, status, _ = await crew.dispatcher.accept(event)
+            job_id, status, _ = await crew.dispatcher.handle_trigger(event)
             assert status == ("skipped_duplicate" if duplicate else "pending")
             job = await crew.job(job_id)
             assert (job.status, job.event_date) == (status, key[3])

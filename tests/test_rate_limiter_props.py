@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace.compat.rate_limit import RateLimiter
 from agenttrace.run.database import Database
-from agenttrace.run.guards.rate_limit import RateLimiter
 
 TICK = timedelta(microseconds=1)
 

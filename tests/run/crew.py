@@ -54,7 +54,7 @@ class Crew:
 
     async def run(self, event: TriggerEvent) -> Job:
         """Accept the event and run its job here and now; the job then."""
-        accepted = await self.dispatcher.accept(event)
+        accepted = await self.dispatcher.handle_trigger(event)
         await self.dispatcher.execute(accepted.job_id)
         return await self.job(accepted.job_id)
 

@@ -10,12 +10,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agenttrace.compat.run_log import AIRunLogService
 from agenttrace.run.client import DashScopeClient
 from agenttrace.run.database import Database
 from agenttrace.run.errors import CircuitOpenError, DashScopeApiError
+from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import BreakerView, CircuitBreaker, CircuitState
-from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.guards.rules import BreakerRule, BreakerTable
 from agenttrace.run.simulator import Simulator, faults
+from run.world import call
 
 APP = "app-under-test"
 TICK = timedelta(microseconds=1)
@@ -57,6 +60,31 @@ async def _half_open(breaker: CircuitBreaker, clock: Clock) -> uuid.UUID:
 async def _view(breaker: CircuitBreaker) -> BreakerView:
     (view,) = await breaker.states()
     return view
+
+
+def test_an_application_may_have_a_rule_of_its_own(database_url: str) -> None:
+    """It opens after its own number of failures for its own time, in admission, retry and display; others as ever."""
+    rules = {APP: BreakerTable(failure_threshold=2, recovery_seconds=20).over(BreakerRule())}
+
+    async def run() -> None:
+        clock = Clock()
+        async with Database(database_url) as database:
+            breaker = CircuitBreaker(database, rules=rules, clock=clock)
+            admissions = Admissions(database, process_id=uuid.uuid4(), rules=rules, clock=clock)
+            for _ in range(2):
+                await breaker.record_failure(APP)
+                await breaker.record_failure("another")
+            assert await breaker.ask(APP) == (CircuitState.OPEN, 20)
+            assert await breaker.check("another") is CircuitState.CLOSED
+            with pytest.raises(CircuitOpenError) as refused:
+                await admissions.admit(call(app_id=APP))
+            assert refused.value.retry_after == 20
+            assert {view.app_id: view.retry_after for view in await breaker.states()} == {APP: 20, "another": 0}
+            clock.wait(20)
+            assert {view.app_id: view.state for view in await breaker.states()}[APP] is CircuitState.HALF_OPEN
+            assert (await admissions.admit(call(app_id=APP))).log_id
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("named", [True, False])

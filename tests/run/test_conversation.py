@@ -6,29 +6,24 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.run.conversation import (
     CLOUD_ROUNDS,
-    ENTRIES,
     Conversation,
     ConversationNotFoundError,
     ConversationService,
     cloud_session_after,
-    make_session_id,
-    should_reuse,
 )
 from agenttrace.run.database import Database
 from agenttrace.run.history import Round, StoredMessage, as_messages, rounds_of, split, summarise, tokens_of
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.wire import Answer, AppUsage, estimate_tokens
 
-from .fixtures import execute
 from .world import SUCCESS, call, opened
 
 Body = Callable[[Database, ConversationService], Awaitable[None]]
@@ -64,47 +59,6 @@ async def say(
         sent_tokens = tokens_of(found.history)
         await service.keep_answer(connection, found, log_id, told, sent=found.cloud_session_id, sent_tokens=sent_tokens)
     return found
-
-
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.sampled_from(ENTRIES),
-    st.one_of(
-        st.none(),
-        st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=400)),
-        st.sampled_from([timedelta(days=3, minutes=-1), timedelta(days=3, minutes=1)]),
-    ),
-)
-def test_the_database_follows_the_reuse_rule(module_database_url: str, entry: str, age: timedelta | None) -> None:
-    """Whatever the entry and the age of the latest conversation, it goes on exactly when the rule says so."""
-    execute(module_database_url, "DELETE FROM biz.ai_conversations")
-
-    async def body(database: Database, service: ConversationService) -> None:
-        earlier = None
-        if age is not None:
-            earlier = await service.resolve("u", 1, entry, "t")
-            await database.execute(
-                "UPDATE biz.ai_conversations SET last_message_at = now() - %s WHERE id = %s", [age, earlier.id]
-            )
-        now = await service.resolve("u", 1, entry, "t")
-        goes_on = earlier is not None and now.id == earlier.id
-        assert goes_on == should_reuse(entry, age)
-        assert now.is_new != goes_on
-
-    run(module_database_url, body)
-
-
-def test_session_id_is_made_of_the_row(database_url: str) -> None:
-    """The key that the database makes is the one of ``make_session_id``, and stays."""
-
-    async def body(database: Database, service: ConversationService) -> None:
-        made = await service.resolve("u", 1, "task", "t")
-        row = await database.one("SELECT id, floor(extract(epoch FROM created_at))::bigint FROM biz.ai_conversations")
-        assert row is not None
-        assert made.session_id == make_session_id(*row)
-        assert (await service.resolve("u", 1, "task", "t")).session_id == made.session_id
-
-    run(database_url, body)
 
 
 def test_first_messages_at_the_same_moment_meet_in_one_conversation(database_url: str) -> None:

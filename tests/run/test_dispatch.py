@@ -53,11 +53,11 @@ def test_a_job_and_its_entry_are_written_together_or_not_at_all(database_url: st
     """With the queue broken nothing is accepted; with it, both are there."""
 
     async def check(crew: Crew) -> None:
-        await crew.dispatcher.accept(consumption())
+        await crew.dispatcher.handle_trigger(consumption())
         assert await crew.database.one(ENTRIES) == (1,)
         await crew.database.execute("ALTER TABLE agenttrace_queue.procrastinate_jobs RENAME TO elsewhere")
         with pytest.raises(ConnectorException):
-            await crew.dispatcher.accept(consumption())
+            await crew.dispatcher.handle_trigger(consumption())
         assert await crew.database.one("SELECT count(*) FROM biz.ai_trigger_jobs") == (1,)
 
     with_crew(database_url, check)
@@ -69,7 +69,7 @@ def test_of_equal_triggers_at_the_same_instant_one_runs(database_url: str) -> No
     async def check(crew: Crew) -> None:
         async with open_crew(database_url, crew.simulator) as other:
             event = consumption()
-            twice = [each.dispatcher.accept(event) for _ in range(15) for each in (crew, other)]
+            twice = [each.dispatcher.handle_trigger(event) for _ in range(15) for each in (crew, other)]
             accepted = await asyncio.gather(*twice)
             pending = [job_id for job_id, status, _ in accepted if status == "pending"]
             assert len(pending) == 1
@@ -77,7 +77,7 @@ def test_of_equal_triggers_at_the_same_instant_one_runs(database_url: str) -> No
             assert {job.error_message for job in skipped} == {f"duplicate of job {pending[0]}"}
             assert len(skipped) == 29
             forced = consumption(member_id=event.member_id, is_forced=True)
-            all_forced = await asyncio.gather(*[crew.dispatcher.accept(forced) for _ in range(3)])
+            all_forced = await asyncio.gather(*[crew.dispatcher.handle_trigger(forced) for _ in range(3)])
             assert [each.status for each in all_forced] == ["pending"] * 3
             assert await crew.database.one(ENTRIES) == (4,)
 
@@ -98,7 +98,7 @@ async def main():
         for member in range(60):
             event = TriggerEvent(event_type="note_created", site_id=5, member_id=member)
             forced = TriggerEvent(event_type="note_created", site_id=5, member_id=member, is_forced=True)
-            await asyncio.gather(crew.dispatcher.accept(event), crew.dispatcher.accept(forced))
+            await asyncio.gather(crew.dispatcher.handle_trigger(event), crew.dispatcher.handle_trigger(forced))
 
 asyncio.run(main())
 """
@@ -136,7 +136,7 @@ def test_accepting_outlives_connections_that_were_cut(database_url: str) -> None
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
-        assert (await crew.dispatcher.accept(consumption())).status == "pending"
+        assert (await crew.dispatcher.handle_trigger(consumption())).status == "pending"
         assert await crew.database.one("SELECT count(*) FROM biz.ai_trigger_jobs") == (1,)
 
     with_crew(database_url, check)
@@ -281,7 +281,7 @@ def test_without_the_variables_triggers_are_accepted_and_nothing_is_called(datab
             clues=crew.clues,
             queue=crew.queue,
         )
-        accepted = await bare.accept(consumption())
+        accepted = await bare.handle_trigger(consumption())
         assert accepted.status == "pending"
         assert await bare.execute(accepted.job_id) == "failed"
         assert "not set" in ((await crew.job(accepted.job_id)).error_message or "")
@@ -297,7 +297,7 @@ def test_a_job_is_taken_over_without_calling_finished_steps_again(database_url: 
 
     async def check(crew: Crew) -> None:
         crew.simulator.script(APP_IDS["app8"], faults.slow(1.5))
-        accepted = await crew.dispatcher.accept(consumption())
+        accepted = await crew.dispatcher.handle_trigger(consumption())
         first = asyncio.create_task(crew.dispatcher.execute(accepted.job_id))
         await called(crew, 2)
         assert await crew.dispatcher.execute(accepted.job_id) == "completed"
@@ -320,7 +320,7 @@ def test_a_result_that_comes_late_is_used(database_url: str) -> None:
         crew.simulator.script(APP_IDS["app8"], faults.slow(0.6), faults.slow(1.5))
         numbers = iter(range(9))
         crew.simulator.answer(APP_IDS["app8"], lambda _: {"answer": next(numbers)})
-        accepted = await crew.dispatcher.accept(consumption())
+        accepted = await crew.dispatcher.handle_trigger(consumption())
         first = asyncio.create_task(crew.dispatcher.execute(accepted.job_id))
         await called(crew, 2)
         second = asyncio.create_task(crew.dispatcher.execute(accepted.job_id))
@@ -348,7 +348,7 @@ def test_a_stop_leaves_the_job_for_another_worker(database_url: str) -> None:
     async def check(crew: Crew) -> None:
         stopping = asyncio.Event()
         crew.simulator.script(APP_IDS["app3"], faults.slow(0.3))
-        accepted = await crew.dispatcher.accept(consumption(coach=1))
+        accepted = await crew.dispatcher.handle_trigger(consumption(coach=1))
         first = asyncio.create_task(crew.dispatcher.execute(accepted.job_id, stopping=stopping.is_set))
         await called(crew, 1)
         stopping.set()
@@ -384,12 +384,12 @@ def test_cancelling(database_url: str) -> None:
     """A waiting job ends at once, a running one before its next step, one that is over not at all."""
 
     async def check(crew: Crew) -> None:
-        waiting = await crew.dispatcher.accept(consumption())
+        waiting = await crew.dispatcher.handle_trigger(consumption())
         assert await crew.dispatcher.cancel(waiting.job_id)
         assert await crew.dispatcher.execute(waiting.job_id) == "cancelled"
         assert crew.simulator.calls == []
         crew.simulator.script(APP_IDS["app3"], faults.slow(0.3))
-        accepted = await crew.dispatcher.accept(consumption())
+        accepted = await crew.dispatcher.handle_trigger(consumption())
         running = asyncio.create_task(crew.dispatcher.execute(accepted.job_id))
         await called(crew, 1)
         assert await crew.dispatcher.cancel(accepted.job_id)
@@ -430,7 +430,7 @@ def test_jobs_are_listed_by_what_they_are(database_url: str) -> None:
 
     async def check(crew: Crew) -> None:
         events = [consumption(site_id=site) for site in (1, 2, 1, 2, 1)]
-        accepted = [await crew.dispatcher.accept(event) for event in events]
+        accepted = [await crew.dispatcher.handle_trigger(event) for event in events]
         ids = [each.job_id for each in accepted]
         await crew.dispatcher.execute(ids[0])
         jobs = crew.dispatcher.jobs
@@ -510,7 +510,7 @@ def test_what_an_earlier_worker_did_not_write_to_the_trace_is_written_by_the_nex
     async def check(crew: Crew) -> None:
         stopping = asyncio.Event()
         crew.simulator.script(APP_IDS["app3"], faults.slow(0.2))
-        accepted = await crew.dispatcher.accept(consumption())
+        accepted = await crew.dispatcher.handle_trigger(consumption())
         first = asyncio.create_task(crew.dispatcher.execute(accepted.job_id, stopping=stopping.is_set))
         await called(crew, 1)
         stopping.set()
@@ -553,7 +553,7 @@ def test_a_takeover_frees_what_the_dead_worker_was_generating(database_url: str)
     """Whoever takes the job over finds no row of the dead worker that says somebody is at it."""
 
     async def check(crew: Crew) -> None:
-        accepted = await crew.dispatcher.accept(consumption())
+        accepted = await crew.dispatcher.handle_trigger(consumption())
         job = await crew.dispatcher._claim(accepted.job_id)
         assert job is not None
         where = ("app3_clue", job.site_id, str(job.member_id))

@@ -15,7 +15,10 @@ from agenttrace.run import engine as engine_module
 from agenttrace.run.database import AWAY
 from agenttrace.run.dispatch import fire_event
 from agenttrace.run.engine import Engine, open_engine
-from agenttrace.run.simulator import environment
+from agenttrace.run.errors import DashScopeApiError
+from agenttrace.run.simulator import BUILTIN_APP_IDS, Simulator, environment, faults
+from agenttrace.run.states import CircuitState
+from run.world import call
 
 
 def with_engine(check: Callable[[Engine], Awaitable[None]], environ: dict[str, str], **flags: object) -> None:
@@ -38,6 +41,44 @@ def test_without_variables_everything_but_calls_is_there(home: Path, database_ur
         assert await engine.breaker.states() == []
 
     with_engine(check, {}, **{"database.url": database_url})
+
+
+def test_breakers_and_retries_are_settings(home: Path, database_url: str) -> None:
+    """``[apps.NAME.breaker]`` and ``run.retries`` reach the guards and the client; what is left out is as for all."""
+    (home / "agenttrace.toml").write_text("""
+[run]
+failure_threshold = 4
+retries = 1
+retry_seconds = 0.01
+
+[apps.mine]
+type = "my_app"
+app_id = "mine"
+breaker = { recovery_seconds = 7.5 }
+""")
+
+    async def check(engine: Engine) -> None:
+        for _ in range(4):
+            assert await engine.breaker.check("mine") is CircuitState.CLOSED
+            await engine.breaker.record_failure("mine")
+        state, seconds = await engine.breaker.ask("mine")
+        assert state is CircuitState.OPEN
+        assert 6 < seconds <= 7.5
+        assert engine.calls is not None
+        with pytest.raises(DashScopeApiError):
+            await engine.calls.call(call(app_id=BUILTIN_APP_IDS["app3_clue"]))
+        assert len(simulator.calls) == 2
+
+    simulator = Simulator()
+
+    async def main() -> None:
+        async with simulator:
+            simulator.always(BUILTIN_APP_IDS["app3_clue"], faults.status("InternalError", http=500))
+            settings = load_settings(flags={"database.url": database_url})
+            async with open_engine(settings, "test", environ=environment(simulator.base_url)) as engine:
+                await check(engine)
+
+    asyncio.run(main())
 
 
 def test_events_can_be_fired_only_while_an_engine_is_open(home: Path, database_url: str) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ from sqlalchemy import Engine, NullPool, create_engine
 
 from agenttrace.run import database as run_database
 from agenttrace.run.database import HEAD, migrate
-from agenttrace.run.tables import SCHEMA, metadata
+from agenttrace.run.postgres.tables import SCHEMA, metadata
 from run.fixtures import execute
 
 Columns = dict[str, tuple[str, bool, str | None]]
@@ -304,6 +305,24 @@ def test_tables_made_from_the_code_are_those_of_the_migrations(module_database_u
     del migrated["triggers"]
     for part, wanted in migrated.items():
         assert made[part] == wanted
+
+
+def definitions(url: str) -> dict[str, str]:
+    """The functions and triggers of ours, as PostgreSQL has them, but the one that is made at run time."""
+    functions = "SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid) FROM pg_proc AS p WHERE pronamespace = %s"
+    found = dict(execute(url, functions + "::regnamespace AND proname <> 'ai_business_day'", SCHEMA))
+    return found | dict(execute(url, TRIGGERS))
+
+
+def test_the_sql_files_are_what_the_migrations_leave(module_database_url: str, empty_url: str) -> None:
+    """``postgres/sql`` is what a database of today has: whoever changes a function there has to write a revision."""
+    execute(empty_url, f"CREATE SCHEMA {SCHEMA}")
+    engine = engine_of(empty_url)
+    metadata.create_all(engine)
+    engine.dispose()
+    for path in sorted((Path(run_database.__file__).parent / "postgres" / "sql").glob("*.sql")):
+        execute(empty_url, path.read_text(encoding="utf-8"))
+    assert definitions(empty_url) == definitions(module_database_url)
 
 
 # -- older databases ----------------------------------------------------------------------------------------------

@@ -21,8 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenttrace.run import postgres_tools
-from agenttrace.run.postgres import EmbeddedPostgres, PostgresError, embedded
+from agenttrace.run.postgres import EmbeddedPostgres, PostgresError, embedded, programs
 from run.fixtures import execute
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows uses the wheel's own server")
@@ -328,7 +327,7 @@ def test_a_socket_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeyp
     home = tmp_path / ("x" * 120)
     with tempfile.TemporaryDirectory() as short:
         monkeypatch.setattr(tempfile, "tempdir", short)
-        trap = Path(short, f"agenttrace-{postgres_tools.digest(home / 'postgres')}")
+        trap = Path(short, f"agenttrace-{programs.digest(home / 'postgres')}")
         trap.mkdir()
         trap.chmod(0o777)
         with pytest.raises(PostgresError, match="not a private directory"):

@@ -9,8 +9,9 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+from agenttrace.compat.rate_limit import RateLimiter
 from agenttrace.run.database import Database
-from agenttrace.run.guards.rate_limit import RateLimiter, RateView
+from agenttrace.run.guards.rate_limit import RateView
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace.compat.run_log import AIRunLogService
 from agenttrace.run.calls import CallOutcome
 from agenttrace.run.presence import Presence
 from agenttrace.run.retention import RetentionClues
-from agenttrace.run.run_log import AIRunLogService, RunLogTransitionError, StepDoneError
+from agenttrace.run.run_log import RunLogTransitionError, StepDoneError
 from agenttrace.run.sql_call import SqlCall
 from run.world import FAILURE, SUCCESS, World, books, call, open_world, opened, settled
 

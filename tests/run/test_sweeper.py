@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from agenttrace.compat.rate_limit import RateLimiter
 from agenttrace.run.cache import AICacheService
-from agenttrace.run.guards.rate_limit import RateLimiter
 from agenttrace.run.presence import Presence
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.sweeper import Sweeper, SweepReport

@@ -45,7 +45,7 @@ async def at_work(*workers: Worker) -> AsyncIterator[asyncio.Event]:
 
 async def accept(crew: Crew, number: int = 1) -> list[int]:
     events = [TriggerEvent(event_type="consumption", site_id=1, member_id=new_member()) for _ in range(number)]
-    return [(await crew.dispatcher.accept(event)).job_id for event in events]
+    return [(await crew.dispatcher.handle_trigger(event)).job_id for event in events]
 
 
 async def called(crew: Crew, number: int) -> None:

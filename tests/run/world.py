@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from agenttrace.compat import run_log as compat
 from agenttrace.run.calls import CallOutcome, CallRequest, RateRule
 from agenttrace.run.database import Database
 from agenttrace.run.run_log import AIRunLogService
@@ -84,7 +85,8 @@ async def opened(
     logs: AIRunLogService, request: CallRequest, *, process: uuid.UUID | None = None, at: datetime | None = None
 ) -> int:
     """A row for a call that is on its way, as an admission leaves it."""
-    log_id = await logs.create_log(
+    steps = compat.AIRunLogService(logs.database)
+    log_id = await steps.create_log(
         request.site_id,
         request.app_type,
         request.trigger_type,
@@ -97,7 +99,7 @@ async def opened(
     )
     if at is not None:
         await logs.database.execute("UPDATE biz.ai_run_logs SET created_at = %s WHERE id = %s", [at, log_id])
-    await logs.update_running(log_id)
+    await steps.update_running(log_id)
     return log_id
 
 

@@ -61,7 +61,7 @@ async def pages(stack: Stack, path: str, query: Mapping[str, Any], limit: int) -
 async def trigger(stack: Stack, event_type: str = "consumption", **fields: Any) -> int:
     """A job that waits; its number."""
     event = TriggerEvent(event_type=event_type, **{"site_id": 1, **fields})
-    return await stack.engine.dispatcher.handle_trigger(event)
+    return (await stack.engine.dispatcher.handle_trigger(event)).job_id
 
 
 async def finished(stack: Stack, event_type: str = "consumption", **fields: Any) -> int:

@@ -26,6 +26,7 @@ from agenttrace.serve.api.run_state import run_state
 from agenttrace.serve.api.runs import runs_router
 from agenttrace.serve.api.trying import chat_router
 from agenttrace.serve.app import create_app
+from agenttrace.serve.context import RunHalf
 from agenttrace.serve.server import serve
 
 from .harness import CHAT_APP, Heard, Running, Stack, run_with
@@ -214,7 +215,7 @@ def test_without_a_run_half_there_is_a_reason(home: Path, database_url: str) -> 
     reason = "PostgreSQL does not start: there is no room on the disk."
 
     async def body(stack: Stack) -> None:
-        state = await run_state(replace(stack.app.state.context, engine=None, problem=reason))
+        state = await run_state(replace(stack.app.state.context, run_half=RunHalf(problem=reason)))
         assert (state.available, state.reason, state.budget, state.breakers) == (False, reason, None, [])
         without = create_app(None, stack.app.state.context.settings, problem=reason)
         listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()

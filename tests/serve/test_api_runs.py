@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agenttrace.compat.run_log import AIRunLogService
 from agenttrace.config import load_settings
 from agenttrace.record.recorder import Recorder
 
@@ -262,7 +263,7 @@ def test_a_call_that_the_catalog_no_longer_has_is_shown(home: Path, database_url
 
     async def body(stack: Stack) -> None:
         job_id = await trigger(stack, "note_created", member_id=5)
-        logs = stack.engine.run_logs
+        logs = AIRunLogService(stack.engine.database)
         await logs.create_log(1, "app99_gone", "event", trigger_job_id=job_id, step="app99", request_prompt="问")
         lost = await logs.create_log(1, "app3_clue", "event", trigger_job_id=job_id, step="app3:old")
         await logs.update_running(lost)
@@ -348,7 +349,7 @@ def test_the_keys_are_those_of_the_recorded_sessions(home: Path, database_url: s
         await stack.chat()
         for row in [*await pages(stack, "/jobs", {}, 9), *await pages(stack, "/runs", {}, 9)]:
             keys[row["session_id"]] = row["session_key"]
-        assert await stack.engine.run_logs.create_log(1, "app3_clue", "event")
+        assert await AIRunLogService(stack.engine.database).create_log(1, "app3_clue", "event")
         assert (await get(stack, "/runs", limit=1))["items"][0]["session_key"] is None
 
     run_with(home, database_url, body)

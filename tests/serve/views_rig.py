@@ -24,7 +24,7 @@ from agenttrace.serve.api.hub import Hub
 from agenttrace.serve.api.overview import overview_router
 from agenttrace.serve.api.settings import settings_router
 from agenttrace.serve.api.usage import usage_router
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import Context, RunHalf
 from agenttrace.serve.health import Life
 from agenttrace.serve.intake.span_log import SpanLog, log_directory
 from agenttrace.serve.intake.writer import SpanWriter
@@ -90,8 +90,7 @@ async def serving(settings: Settings) -> AsyncIterator[Client]:
             reader=reader,
             index=index,
             hub=Hub(reader, index, settings),
-            engine=None,
-            problem="The run half is away.",
+            run_half=RunHalf(problem="The run half is away."),
             life=Life(),
             metrics=Metrics(),
             access=access,

@@ -61,6 +61,7 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
 
 
 def _loaded() -> tuple[Catalog, Sequence[str], str]:
+    asking.require_run_half()
     from agenttrace.run.catalog import CatalogError
 
     try:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from agenttrace.cli import opening
+from agenttrace.cli import opening, output
 from agenttrace.cli.errors import USAGE, CommandError
 from agenttrace.views import figures
 from agenttrace.views.times import micros_of
@@ -44,14 +44,39 @@ def ask(action: Callable[[Engine], Awaitable[T]]) -> T:
     """What ``action`` gives, done with everything opened for it and closed again."""
     import asyncio
 
+    require_run_half()
     settings = opening.settings()
     with database_errors(settings.database.url):
         return asyncio.run(_asked(settings, action))
 
 
+def look(action: Callable[[Engine], Awaitable[T]], nothing: Callable[[], T]) -> T:
+    """The same for commands that only show something: where there is no database yet, none is made for it."""
+    from agenttrace.run.availability import has_database
+
+    require_run_half()
+    if has_database(opening.settings()):
+        return ask(action)
+    output.note("Nothing was run on this machine yet: there is no database.")
+    return nothing()
+
+
+def require_run_half() -> None:
+    """Raise CommandError where the packages of the run half are not installed."""
+    from agenttrace.run.availability import INSTALL, NOT_INSTALLED, is_installed
+
+    if not is_installed():
+        raise CommandError(NOT_INSTALLED, INSTALL)
+
+
 @contextmanager
 def database_errors(url: str | None) -> Iterator[None]:
     """What may go wrong with the database inside the block, as errors of a command."""
+    from agenttrace.run.availability import is_installed
+
+    if not is_installed():
+        yield
+        return
     from psycopg import Error
     from psycopg_pool import PoolTimeout
     from sqlalchemy.exc import DBAPIError

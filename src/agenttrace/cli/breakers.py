@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import asking, output
+from agenttrace.cli import asking, opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.grouping import ListFirst
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
-from agenttrace.views.run import Breaker, app_id_of, breaker_fields, breaker_of, breakers_of
+from agenttrace.views.run import Breaker, app_id_of, breaker_fields, breaker_of, breakers_in, breakers_of, load_catalog
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
@@ -41,13 +41,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command("list")
 def list_breakers(as_json: AsJson = False) -> None:
     """Show the breaker of every application."""
-    lines = asking.ask(breakers_of)
+    lines = asking.look(breakers_of, _untouched)
     if as_json:
         output.print_json([breaker_fields(line) for line in lines])
     elif not lines:
         output.say("No application has an id yet. See what is missing: agenttrace apps")
     else:
         _show(lines)
+
+
+def _untouched() -> list[Breaker]:
+    return breakers_in(load_catalog(opening.settings())[0], ())
 
 
 @app.command("open")

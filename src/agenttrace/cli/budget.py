@@ -41,7 +41,7 @@ _AT_MOST = "calls under way may take at most"
 def budget(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show what of today's and this month's tokens is used, reserved and left."""
     zone = opening.settings().run.timezone
-    found = budget_fields(asking.ask(_status), datetime.now(ZoneInfo(zone)))
+    found = budget_fields(asking.look(_status, _untouched), datetime.now(ZoneInfo(zone)))
     if as_json:
         output.print_json(found)
         return
@@ -56,6 +56,13 @@ def budget(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 async def _status(engine: Engine) -> BudgetStatus:
     return await engine.budget.check_budget()
+
+
+def _untouched() -> BudgetStatus:
+    from agenttrace.run.guards.budget import BudgetStatus
+
+    run = opening.settings().run
+    return BudgetStatus(True, 0, 0, daily_limit=run.daily_tokens, monthly_limit=run.monthly_tokens)
 
 
 def _show(period: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ from agenttrace.cli import asking, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.grouping import ListFirst
+from agenttrace.run.states import CacheStatus
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 from agenttrace.views.run import row_fields
@@ -43,21 +43,12 @@ TargetOption = Annotated[
 ]
 
 
-class Status(StrEnum):
-    """The states of a cached result."""
-
-    valid = "valid"
-    expired = "expired"
-    invalidated = "invalidated"
-    generating = "generating"
-
-
 @app.command("list")
 def list_results(
     cache_type: TypeOption = None,
     site: SiteOption = None,
     target: TargetOption = None,
-    status: Annotated[Status | None, typer.Option(help="Only those in this state.")] = None,
+    status: Annotated[CacheStatus | None, typer.Option(help="Only those in this state.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="How many at most; 0: all.")] = _LATEST,
     as_json: AsJson = False,
 ) -> None:
@@ -68,11 +59,11 @@ def list_results(
             cache_type=cache_type,
             site_id=site,
             target_id=target,
-            status=status and status.value,
+            status=status,
             limit=limit or _ALL,
         )
 
-    found = asking.ask(action)
+    found: list[dict[str, Any]] = asking.look(action, list)
     if as_json:
         output.print_json([row_fields(row) for row in found])
     elif not found:
@@ -116,7 +107,7 @@ def show_result(
     async def action(engine: Engine) -> list[dict[str, Any]]:
         return await engine.cache.list(before_id=result_id + 1, limit=1, bodies=True)
 
-    found = asking.ask(action)
+    found: list[dict[str, Any]] = asking.look(action, list)
     if not found or found[0]["id"] != result_id:
         raise CommandError(f"there is no cached result {result_id}", "See which there are: agenttrace cache list")
     row = row_fields(found[0])
@@ -152,7 +143,7 @@ def invalidate_results(
     async def action(engine: Engine) -> int:
         return await engine.cache.invalidate(result_id, cache_type=cache_type, site_id=site, target_id=target)
 
-    count = asking.ask(action)
+    count = asking.look(action, int)
     if result_id is not None and not count:
         raise CommandError(f"there is no valid result {result_id}", "See which there are: agenttrace cache list")
     if as_json:

@@ -97,9 +97,13 @@ def _run(
     return facts
 
 
-def _apps(*, quiet: bool) -> Facts:
+def _apps(*, quiet: bool) -> Facts | None:
     from agenttrace.cli.demo_apps import play, settings_for_apps
+    from agenttrace.run.availability import INSTALL, is_installed
 
+    if not is_installed():
+        output.note(f"Applications are not shown: the run half is not installed. {INSTALL}")
+        return None
     return asyncio.run(play(settings_for_apps(), quiet=quiet))
 
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -91,11 +91,11 @@ class Stage:
 async def stage(settings: Settings) -> AsyncIterator[Stage]:
     """Everything that the act needs, until the block is left."""
     from agenttrace.client import AsyncTriggerClient
-    from agenttrace.run.simulator import INTERNAL_TOKEN, Simulator
+    from agenttrace.run.simulator import INTERNAL_TOKEN, Simulator, environment
 
     async with (
         Simulator(latency=0.05, chunk_delay=0.02) as simulator,
-        _process(settings, simulator) as ready,
+        process(settings, environment(simulator.base_url)) as ready,
         _Chat(url := ready.url or "", settings) as chat,
         AsyncTriggerClient(url, INTERNAL_TOKEN) as triggers,
     ):
@@ -133,9 +133,8 @@ async def rehearse(on: Stage) -> None:
 
 
 @asynccontextmanager
-async def _process(settings: Settings, simulator: Simulator) -> AsyncIterator[Ready]:
-    """Server and worker of the demo, as ``agenttrace up`` would run them."""
-    from agenttrace.run.simulator import environment
+async def process(settings: Settings, variables: Mapping[str, str]) -> AsyncIterator[Ready]:
+    """Server and worker of the demo, as ``agenttrace up`` would run them; ``variables`` name the applications."""
     from agenttrace.serve.process import run_process
 
     stop = asyncio.Event()
@@ -148,7 +147,7 @@ async def _process(settings: Settings, simulator: Simulator) -> AsyncIterator[Re
             worker=True,
             stop=stop,
             on_ready=ready.set_result,
-            environ={**os.environ, **environment(simulator.base_url)},
+            environ={**os.environ, **variables},
         )
     )
     try:

@@ -9,7 +9,9 @@ import threading
 from pathlib import Path
 
 from agenttrace.cli import errors, output
-from agenttrace.cli.demo_apps import Stage, rehearse, settings_for_apps, stage
+from agenttrace.cli.demo_apps import process, rehearse, settings_for_apps, stage
+from agenttrace.cli.serve import shown_link
+from agenttrace.run.availability import INSTALL, is_installed
 
 #: Enough that the budget is not spent by the demo itself.
 _DAILY_TOKENS = 60_000
@@ -26,8 +28,13 @@ def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool
     failures: list[BaseException] = []
 
     async def applications(stop: asyncio.Event) -> None:
+        if not is_installed():
+            async with process(settings, {}) as ready:
+                _announce(ready.url or "", shown_link(ready), home, as_json=as_json)
+                await stop.wait()
+            return
         async with stage(settings) as on:
-            _announce(on, home, as_json=as_json)
+            _announce(on.url, on.shown, home, as_json=as_json)
             await rehearse(on)
             await stop.wait()
 
@@ -66,16 +73,20 @@ def free_port(wanted: int | None) -> int:
     return port
 
 
-def _announce(on: Stage, home: Path, *, as_json: bool) -> None:
+def _announce(url: str, shown: str, home: Path, *, as_json: bool) -> None:
     if as_json:
-        output.print_json({"url": on.url, "home": str(home)}, one_line=True)
+        output.print_json({"url": url, "home": str(home)}, one_line=True)
         return
-    output.say(f"The console with made-up sessions: {on.shown}", "bold")
-    if on.shown == on.url:
+    output.say(f"The console with made-up sessions: {shown}", "bold")
+    if shown == url:
         output.say(f"The link that lets a browser in: AGENTTRACE_HOME={home / '.agenttrace'} agenttrace open")
-    output.say(
-        "Six agents are at work, and applications behind guards (a simulated DashScope answers). Ctrl-C ends it."
-    )
+    if is_installed():
+        output.say(
+            "Six agents are at work, and applications behind guards (a simulated DashScope answers). Ctrl-C ends it."
+        )
+    else:
+        output.say("Six agents are at work. Ctrl-C ends it.")
+        output.note(f"Applications are not shown: the run half is not installed. {INSTALL}")
 
 
 def _explained(error: BaseException, port: int) -> errors.CommandError:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -13,6 +12,7 @@ from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError
 from agenttrace.cli.grouping import ListFirst
 from agenttrace.cli.times import parse_since
+from agenttrace.run.states import JobStatus
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
 from agenttrace.views.run import job_fields, row_fields
@@ -43,21 +43,9 @@ JobArgument = Annotated[int, typer.Argument(metavar="ID", help="A number from th
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-class Status(StrEnum):
-    """The states of a job."""
-
-    pending = "pending"
-    running = "running"
-    completed = "completed"
-    failed = "failed"
-    skipped_duplicate = "skipped_duplicate"
-    budget_exceeded = "budget_exceeded"
-    cancelled = "cancelled"
-
-
 @app.command("list")
 def list_jobs(
-    status: Annotated[Status | None, typer.Option(help="Only those in this state.")] = None,
+    status: Annotated[JobStatus | None, typer.Option(help="Only those in this state.")] = None,
     event: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of this kind of event.")] = None,
     site: Annotated[int | None, typer.Option(metavar="ID", help="Only for this store.")] = None,
     member: Annotated[int | None, typer.Option(metavar="ID", help="Only about this member.")] = None,
@@ -72,7 +60,7 @@ def list_jobs(
 
     async def action(engine: Engine) -> list[Job]:
         return await engine.dispatcher.jobs(
-            status=status and status.value,
+            status=status,
             event_type=event,
             site_id=site,
             member_id=member,
@@ -80,7 +68,7 @@ def list_jobs(
             limit=limit or _ALL,
         )
 
-    found = asking.ask(action)
+    found: list[Job] = asking.look(action, list)
     if as_json:
         output.print_json([job_fields(job) for job in found])
     elif not found:
@@ -100,7 +88,7 @@ def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
             raise _no_job(job_id)
         return view
 
-    view = asking.ask(action)
+    view = asking.look(action, lambda: _missing(job_id))
     if as_json:
         steps = [row_fields(asdict(step)) for step in view.steps]
         output.print_json({**job_fields(view.job), "steps": steps})
@@ -121,10 +109,10 @@ def cancel_job(job_id: JobArgument, as_json: AsJson = False) -> None:
             raise CommandError(f"job {job_id} is {view.job.status} already", "There is nothing to cancel.")
         return view.job
 
-    job = asking.ask(action)
+    job = asking.look(action, lambda: _missing(job_id))
     if as_json:
         output.print_json(job_fields(job))
-    elif job.status == "cancelled":
+    elif job.status == JobStatus.CANCELLED:
         output.say(f"Job {job_id} is cancelled; nothing of it was run.")
     else:
         output.say(f"Job {job_id} ends after the calls that are under way.")
@@ -145,12 +133,16 @@ def rerun_job(job_id: JobArgument, as_json: AsJson = False) -> None:
             raise _no_job(job_id)
         return accepted
 
-    accepted = asking.ask(action)
+    accepted = asking.look(action, lambda: _missing(job_id))
     if as_json:
         output.print_json({"trigger_job_id": accepted.job_id, "status": accepted.status, "rerun_of": job_id})
     else:
         output.say(f"Job {accepted.job_id} is {accepted.status}: the event of job {job_id} once more.")
         output.note(f"A worker runs it. Next: agenttrace jobs {accepted.job_id}")
+
+
+def _missing(job_id: int) -> NoReturn:
+    raise _no_job(job_id)
 
 
 def _no_job(job_id: int) -> CommandError:

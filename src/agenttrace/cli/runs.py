@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import CommandError
 from agenttrace.cli.grouping import ListFirst
 from agenttrace.cli.times import parse_since
+from agenttrace.run.states import OPEN_RUNS, RunStatus
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 from agenttrace.views.run import row_fields
@@ -39,22 +39,9 @@ _LATEST, _ALL = 20, 2**31
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-class Status(StrEnum):
-    """What the run log can say of a call."""
-
-    pending = "pending"
-    running = "running"
-    success = "success"
-    failed = "failed"
-    timeout = "timeout"
-    budget_exceeded = "budget_exceeded"
-    circuit_open = "circuit_open"
-    rate_limited = "rate_limited"
-
-
 @app.command("list")
 def list_runs(
-    status: Annotated[Status | None, typer.Option(help="Only those in this state.")] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only those in this state.")] = None,
     app_type: Annotated[
         str | None, typer.Option("--app", metavar="NAME", help="Only this application's: app3 or app3_clue.")
     ] = None,
@@ -72,7 +59,7 @@ def list_runs(
 
     async def action(engine: Engine) -> list[dict[str, Any]]:
         return await engine.run_logs.list(
-            status=status and status.value,
+            status=status,
             app=app_type and _type_of(engine, app_type),
             site=site,
             member=member,
@@ -81,7 +68,7 @@ def list_runs(
             limit=limit or _ALL,
         )
 
-    found = asking.ask(action)
+    found: list[dict[str, Any]] = asking.look(action, list)
     if as_json:
         output.print_json([row_fields(row) for row in found])
     elif not found:
@@ -137,7 +124,7 @@ def _or_dash(value: int | None) -> str:
 
 def tokens_text(row: dict[str, Any]) -> str:
     """What a call used; ``~`` before an estimate, and before what an open call has reserved."""
-    if row["status"] in ("pending", "running"):
+    if row["status"] in OPEN_RUNS:
         return f"~{figures.count(row['tokens_reserved'])}"
     return ("~" if row["tokens_estimated"] else "") + figures.count(row["tokens_used"] or 0)
 
@@ -156,7 +143,7 @@ def show_run(
     async def action(engine: Engine) -> dict[str, Any] | None:
         return await engine.run_logs.get(run_id)
 
-    row = asking.ask(action)
+    row = asking.look(action, lambda: None)
     if row is None:
         raise CommandError(f"there is no run {run_id}", "See which there are: agenttrace runs")
     if as_json:

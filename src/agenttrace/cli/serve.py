@@ -55,9 +55,11 @@ def worker(
     as_json: Annotated[bool, typer.Option("--json", help="Say what runs as a line of JSON.")] = False,
 ) -> None:
     """Carry out the jobs that triggers have queued."""
+    from agenttrace.cli.asking import require_run_half
     from agenttrace.config import load_settings
     from agenttrace.run.config import AIConfig, MissingVariablesError
 
+    require_run_half()
     try:
         AIConfig.from_env()
     except MissingVariablesError as error:
@@ -91,7 +93,8 @@ def _run(settings: Settings, *, role: str, as_json: bool) -> None:
 def announce(ready: Ready, *, as_json: bool) -> None:
     """Say what runs, and what is missing."""
     if as_json:
-        told = {"url": ready.url, "worker": ready.worker, "missing": ready.missing, "problem": ready.problem}
+        told = {"url": ready.url, "worker": ready.worker, "missing": ready.missing}
+        told["problem"] = ready.problem if ready.used else None
         output.print_json(told, one_line=True)
         return
     if ready.url is not None:
@@ -106,11 +109,13 @@ def announce(ready: Ready, *, as_json: bool) -> None:
         )
     if ready.locked:
         output.note("Nobody can log in to it yet. Add somebody with: agenttrace user add NAME --role admin", "yellow")
-    if ready.problem is not None:
+    if ready.problem is not None and ready.used:
         output.complain(f"no application can be run, recording goes on: {ready.problem}", "")
     if ready.worker:
         output.say("Carrying out jobs. Ctrl-C drains and stops.", "bold")
-    if ready.missing:
+    if not ready.used:
+        output.note(ready.problem or "")
+    elif ready.missing:
         output.note(
             f"No application can be called yet; {_missing()}. Everything else works; "
             "agenttrace apps shows what belongs where.",

@@ -22,6 +22,7 @@ from agenttrace.config.types import (
     Port,
     Positive,
     Rate,
+    Retries,
     Seconds,
     Secret,
     Switch,
@@ -180,6 +181,12 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     recovery_seconds: Annotated[
         Seconds, about("How long a circuit breaker stays open before one probe call is allowed.", "30")
     ] = 60.0
+    retries: Annotated[
+        Retries, about("Retries of a failed call, as long as no part of its answer was passed on.", "1")
+    ] = 3
+    retry_seconds: Annotated[
+        Seconds, about("The delay before the first retry. Each further delay is twice as long.", "0.5")
+    ] = 1.0
     user_calls_per_minute: Annotated[Positive, about("Chat messages per user in any 60 seconds.", "20")] = 10
     store_calls_per_hour: Annotated[
         Positive, about("Calls of the other applications per store in any hour.", "500")

@@ -23,6 +23,7 @@ Patterns = Annotated[tuple[Text, ...], _valid('a list of strings, such as ["one"
 Positive = Annotated[int, _valid(f"a whole number from 1 to {_MOST}", ge=1, le=_MOST)]
 Natural = Annotated[int, _valid(f"a whole number from 0 to {_MOST}", ge=0, le=_MOST)]
 Workers = Annotated[int, _valid("a whole number from 0 to 256", ge=0, le=256)]
+Retries = Annotated[int, _valid("a whole number from 0 to 10", ge=0, le=10)]
 Seconds = Annotated[float, _valid("a number above 0 and up to 86400", gt=0, le=86400)]
 HostName = Annotated[str, msgspec.Meta(pattern=r"^[^\s:/\\@\[\]?#%*]+(:[0-9]{1,5})?$")]
 HostNames = Annotated[

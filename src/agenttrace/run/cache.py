@@ -18,9 +18,9 @@ from psycopg.types.numeric import Int8
 from sqlalchemy import select
 
 from agenttrace.run.database import Database
+from agenttrace.run.postgres.tables import cache, rendered
 from agenttrace.run.sql_call import SqlCall, values_of
 from agenttrace.run.storable import storable_json
-from agenttrace.run.tables import cache, rendered
 
 ROWS_LIMIT = 20_000
 _END_OF_DAY = time(23, 59, 59, fold=1)

@@ -16,6 +16,7 @@ import msgspec
 from agenttrace.run.cache import CacheRule
 from agenttrace.run.calls import RateRule
 from agenttrace.run.config import REQUIRED, AIConfig
+from agenttrace.run.guards.rules import BreakerTable
 from agenttrace.run.schedules import WEEKDAYS, Schedule, Weekday
 from agenttrace.run.wire import estimate_tokens
 
@@ -88,6 +89,8 @@ class App:
     #: Whether its results are written to ``member_retention_clue``.
     clues: bool
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    #: None: its breaker opens and closes as the settings say for all.
+    breaker: BreakerTable | None = None
 
     def tokens_of(self, prompt: str) -> Sizes:
         """What a call with this prompt will take: the prompt, all of it, and at most beside the prompt."""
@@ -172,6 +175,7 @@ class _App(msgspec.Struct, forbid_unknown_fields=True):
     stream: bool = False
     clues: bool = False
     parameters: dict[str, Any] = {}
+    breaker: BreakerTable | None = None
 
 
 class _Event(msgspec.Struct, forbid_unknown_fields=True):
@@ -294,6 +298,7 @@ def _app(
         stream=given.stream,
         clues=given.clues,
         parameters=_plain(given.parameters),
+        breaker=given.breaker,
     )
 
 

@@ -25,6 +25,7 @@ from agenttrace.run.queue import JobUnfinishedError
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.sql_call import SqlCall
+from agenttrace.run.states import JobStatus
 
 _TARGET_LIMIT = 100
 #: Seconds that a step waits for its turn at a budget that is nearly spent: longer than the calls before it take.
@@ -56,13 +57,13 @@ class Report:
     unauthorised: bool = False
 
     @property
-    def status(self) -> str:
+    def status(self) -> JobStatus:
         """The status that the job ends with."""
         if self.unauthorised:
-            return "failed"
+            return JobStatus.FAILED
         if self.results or not self.failures:
-            return "completed"
-        return "budget_exceeded" if self.over_budget else "failed"
+            return JobStatus.COMPLETED
+        return JobStatus.BUDGET_EXCEEDED if self.over_budget else JobStatus.FAILED
 
     @property
     def message(self) -> str | None:
@@ -93,15 +94,15 @@ class ChainRun:
         #: What ends the run before all its steps were tried.
         self._end: Exception | None = None
 
-    async def run(self, step: Callable[[Step], Any]) -> None:
-        """Run all lanes with ``step``; raises what ended the run early, once no call is running any more."""
+    async def run(self) -> None:
+        """Run all lanes; raises what ended the run early, once no call is running any more."""
         async with asyncio.TaskGroup() as group:
             for lane in self.chain.lanes:
-                group.create_task(self._lane(lane, step))
+                group.create_task(self._lane(lane))
         if self._end is not None and not self.report.unauthorised:
             raise self._end
 
-    async def _lane(self, lane: tuple[Step, ...], run_step: Callable[[Step], Any]) -> None:
+    async def _lane(self, lane: tuple[Step, ...]) -> None:
         for step in lane:
             if step.name in self.report.results:
                 continue
@@ -111,12 +112,12 @@ class ChainRun:
                 if self._end is not None:
                     return
                 try:
-                    await run_step(step)
+                    await self._run_step(step)
                 except Exception as error:
                     self._end = self._end or error
                     return
 
-    async def step(self, step: Step) -> None:
+    async def _run_step(self, step: Step) -> None:
         """Ask one application; what it answers, or why it does not, is in the report then."""
         app = self._tools.catalog.apps[step.app]
         target = target_of(app, step, self.job)

@@ -28,6 +28,7 @@ from agenttrace.run.errors import (
 from agenttrace.run.guarded import HUNG_UP, GuardedClient, GuardedStream
 from agenttrace.run.history import SHARE, SUMMARY_TOKENS, Message, as_messages, split, summarise, tokens_of
 from agenttrace.run.sql_call import SqlCall
+from agenttrace.run.states import RunStatus
 from agenttrace.run.wire import Answer, estimate_tokens
 
 logger = logging.getLogger(__name__)
@@ -188,7 +189,7 @@ class ChatTurn:
             await self._stream.aclose(self._stopped_by or HUNG_UP)
         except Exception as error:
             logger.error("the end of a chat turn was not written: %s", type(error).__name__)
-        self._outbox.put_at_once(last or (self._done() if self._stream.status == "success" else _STOPPED))
+        self._outbox.put_at_once(last or (self._done() if self._stream.status == RunStatus.SUCCESS else _STOPPED))
 
     async def _answered(self) -> ChatEvent:
         while True:

@@ -61,6 +61,8 @@ class DashScopeClient:
         stream_deadline: float = 300.0,
         read_timeout: float = 60.0,
         connections: int = 256,
+        retries: int = MAX_RETRIES,
+        interval: float = BASE_INTERVAL,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -68,9 +70,7 @@ class DashScopeClient:
         self._base_url = base_url.rstrip("/")
         self._read_timeout = read_timeout
         self._connections = connections
-        self._policy = RetryPolicy(
-            retries=self.MAX_RETRIES, interval=self.BASE_INTERVAL, deadline=deadline, sleep=sleep, clock=clock
-        )
+        self._policy = RetryPolicy(retries=retries, interval=interval, deadline=deadline, sleep=sleep, clock=clock)
         self._stream_policy = replace(self._policy, deadline=stream_deadline)
         self._teller = Teller()
         self._session: aiohttp.ClientSession | None = None

@@ -9,7 +9,6 @@ history it was opened with; where the tokens of the next answer show that it doe
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,12 +20,12 @@ from psycopg.types.numeric import Int4, Int8
 from agenttrace.run.database import Database
 from agenttrace.run.history import Message, Round, StoredMessage, as_messages, rounds_of
 from agenttrace.run.sql_call import SqlCall, tell, values_of
+from agenttrace.run.states import ConversationEntry
 from agenttrace.run.storable import storable_text
 from agenttrace.run.wire import Answer
 
 logger = logging.getLogger(__name__)
 
-ENTRIES = ("general", "task", "customer", "coach")
 #: How long after its last message a conversation is still taken up again.
 REUSE_WINDOW = timedelta(days=3)
 #: A session of the cloud is left in time: it ends after an hour, or 50 rounds.
@@ -38,7 +37,6 @@ MESSAGES_LIMIT = 2_000
 _JUDGED_TOKENS = 300
 
 _FOR_EVER = timedelta(days=36_500)
-_SESSION_ID = re.compile(r"conv_([1-9]\d*)_\d+", re.ASCII)
 _TITLE_CHARS = 50
 
 _RESOLVE = f"SELECT * FROM biz.ai_conversation_resolve({', '.join(['%s'] * 11)})"
@@ -97,28 +95,14 @@ class Conversation:
         return as_messages(self.summary, self.rounds)
 
 
-def make_session_id(conversation_id: int, created_timestamp: int) -> str:
-    """Our key of a conversation."""
-    return f"conv_{conversation_id}_{created_timestamp}"
-
-
-def parse_session_id(session_id: str) -> int:
-    """The id of the conversation that a key belongs to."""
-    found = _SESSION_ID.fullmatch(session_id)
-    if found is None:
-        raise ValueError(f"not the session id of a conversation: {session_id[:100]!r}")
-    return int(found[1])
-
-
 def reuse_window(entry: str) -> timedelta | None:
     """How old a conversation may be that a message from this entry continues; None: it always begins a new one."""
-    return {"general": None, "task": _FOR_EVER, "customer": REUSE_WINDOW, "coach": REUSE_WINDOW}[entry]
-
-
-def should_reuse(entry: str, age: timedelta | None) -> bool:
-    """Whether the latest conversation of an entry and target goes on; ``age`` None: there is none."""
-    window = reuse_window(entry)
-    return window is not None and age is not None and age <= window
+    return {
+        ConversationEntry.GENERAL: None,
+        ConversationEntry.TASK: _FOR_EVER,
+        ConversationEntry.CUSTOMER: REUSE_WINDOW,
+        ConversationEntry.COACH: REUSE_WINDOW,
+    }[ConversationEntry(entry)]
 
 
 def cloud_session_after(sent: str | None, answer: Answer) -> str | None:

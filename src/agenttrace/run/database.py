@@ -20,14 +20,14 @@ from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from agenttrace.run.postgres.tables import QUEUE_SCHEMA
 from agenttrace.run.storable import stored_json
-from agenttrace.run.tables import QUEUE_SCHEMA
 
 logger = logging.getLogger(__name__)
 
 #: The newest revision; ``migrate`` looks no further when the database has it.
 HEAD = "0006"
-_MIGRATIONS = Path(__file__).parent / "migrations"
+_MIGRATIONS = Path(__file__).parent / "postgres" / "migrations"
 _LOCK = 0x61674D69  # any number that is ours: who migrates holds it
 #: Seconds that a transaction waits for its process. One that is frozen, or whose machine is gone, would keep its locks
 #: for ever, and whoever takes its jobs over would wait for them.

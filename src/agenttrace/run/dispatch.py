@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection
 
 from agenttrace.run.cache import AICacheService
-from agenttrace.run.catalog import Catalog, Step
+from agenttrace.run.catalog import Catalog
 from agenttrace.run.chain import ChainRun, Report, Tools
 from agenttrace.run.database import AWAY, Database
 from agenttrace.run.guarded import GuardedClient
@@ -25,6 +25,7 @@ from agenttrace.run.jobs import Job, Jobs, JobView, TriggerEvent
 from agenttrace.run.queue import JobUnfinishedError, Queue
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.states import JobStatus
 from agenttrace.run.trace_log import JobFacts, TraceLog
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Accepted(NamedTuple):
 
     job_id: int
     #: ``pending`` or ``skipped_duplicate``.
-    status: str
+    status: JobStatus
     #: The job that does the same already.
     duplicate_of: int | None = None
 
@@ -89,12 +90,8 @@ class AIDispatcher:
 
     # ── triggers ──
 
-    async def handle_trigger(self, event: TriggerEvent) -> int:
-        """Accept an event; the number of its job, which runs later, in a worker."""
-        return (await self.accept(event)).job_id
-
-    async def accept(self, event: TriggerEvent) -> Accepted:
-        """Write the job and queue it, or write that it is a duplicate. Raises UnknownEventError."""
+    async def handle_trigger(self, event: TriggerEvent) -> Accepted:
+        """Write the job and queue it for a worker, or write that it is a duplicate. Raises UnknownEventError."""
         chain = self.catalog.chain(event.event_type, event.payload).text
         try:
             return await self.database.patiently(lambda: self._accept_once(event, chain), ACCEPT_PATIENCE)
@@ -125,14 +122,9 @@ class AIDispatcher:
         job_id = await self.store.insert(connection, event, chain, now)
         if job_id is None:
             number, first = await self.store.insert_duplicate(connection, event, chain, now)
-            return Accepted(number, "skipped_duplicate", first)
+            return Accepted(number, JobStatus.SKIPPED_DUPLICATE, first)
         await self._queue.defer(connection, job_id)
-        return Accepted(job_id, "pending")
-
-    async def _check_dedup(self, event: TriggerEvent) -> bool:
-        """Whether the event would be skipped as a duplicate if it came now."""
-        now = self._clock() if self._clock else None
-        return not event.is_forced and await self.store.duplicate(event, now) is not None
+        return Accepted(job_id, JobStatus.PENDING)
 
     async def cancel(self, job_id: int) -> bool:
         """End a job before its next step; False if it is over, or never was."""
@@ -152,7 +144,7 @@ class AIDispatcher:
             is_forced=True,
             rerun_of=job.id,
         )
-        return await self.accept(event)
+        return await self.handle_trigger(event)
 
     async def job(self, job_id: int) -> JobView | None:
         """A job with its steps."""
@@ -191,19 +183,19 @@ class AIDispatcher:
                 await self._cache.free_job(connection, job_id)
             return job
 
-    async def _outcome(self, job: Job, stopping: Callable[[], bool]) -> tuple[str, str | None]:
+    async def _outcome(self, job: Job, stopping: Callable[[], bool]) -> tuple[JobStatus, str | None]:
         try:
             report = await self._execute_chain(job, stopping)
         except JobCancelledError:
-            return "cancelled", "cancelled"
+            return JobStatus.CANCELLED, "cancelled"
         except (StepSupersededError, JobUnfinishedError, *AWAY):
             raise
         except Exception as error:
             logger.exception("job %d failed", job.id)
-            return "failed", f"{type(error).__name__}: {error}"
+            return JobStatus.FAILED, f"{type(error).__name__}: {error}"
         return report.status, report.message
 
-    async def _end(self, job: Job, status: str, error: str | None) -> str:
+    async def _end(self, job: Job, status: JobStatus, error: str | None) -> str:
         if not await self.database.patiently(lambda: self.store.finish(job, status, error)):
             raise StepSupersededError
         self._trace.job_end(job.session_id, status, error)
@@ -224,45 +216,8 @@ class AIDispatcher:
             concurrency=self._step_concurrency,
             stopping=stopping,
         )
-        await self._handler(job.event_type)(run)
+        await run.run()
         return run.report
-
-    def _handler(self, event_type: str) -> Callable[[ChainRun], Awaitable[None]]:
-        handlers = {
-            "consumption": self._handle_consumption,
-            "note_created": self._handle_note,
-            "task_assigned": self._handle_task_assigned,
-            "dws_completed": self._handle_dws_completed,
-        }
-        return handlers.get(event_type, self._handle_other)
-
-    async def _handle_consumption(self, run: ChainRun) -> None:
-        """A member has paid: App3→App8→App7, and App4→App5 beside it where a coach was there."""
-        await self._run_lanes(run)
-
-    async def _handle_note(self, run: ChainRun) -> None:
-        """A coach has written a note: App6→App8."""
-        await self._run_lanes(run)
-
-    async def _handle_task_assigned(self, run: ChainRun) -> None:
-        """A coach was given a task: App4→App5."""
-        await self._run_lanes(run)
-
-    async def _handle_dws_completed(self, run: ChainRun) -> None:
-        """The day's figures are there: App2 for each time dimension."""
-        await self._run_lanes(run)
-
-    async def _handle_other(self, run: ChainRun) -> None:
-        """An event that only the user's catalog knows."""
-        await self._run_lanes(run)
-
-    async def _run_lanes(self, run: ChainRun) -> None:
-        await run.run(lambda step: self._run_step(run, step))
-
-    async def _run_step(self, run: ChainRun, step: Step) -> dict[str, Any] | None:
-        """Admission, call, log, cache: one step; its result, or None if it brought none."""
-        await run.step(step)
-        return run.report.results.get(step.name)
 
     # ── the trace ──
 
@@ -315,4 +270,4 @@ async def fire_event(
         payload=payload,
         is_forced=is_forced,
     )
-    return await _current.accept(event)
+    return await _current.handle_trigger(event)

@@ -27,6 +27,7 @@ from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.guards.budget import BudgetTracker
 from agenttrace.run.guards.rate_limit import RateLimiter
+from agenttrace.run.guards.rules import BreakerRule, breaker_rules
 from agenttrace.run.postgres import EmbeddedPostgres, PostgresError
 from agenttrace.run.presence import BEAT_SECONDS, Presence
 from agenttrace.run.queue import Queue
@@ -122,8 +123,13 @@ async def _assembled(
     )
     # Several signs within the time after which somebody is taken for dead.
     presence = Presence(database, role, every=min(BEAT_SECONDS, run.lost_after_seconds / 4))
+    rules = breaker_rules(
+        catalog.apps.values(),
+        BreakerRule(failure_threshold=run.failure_threshold, recovery_seconds=run.recovery_seconds),
+    )
     breaker = CircuitBreaker(
         database,
+        rules=rules,
         failure_threshold=run.failure_threshold,
         recovery_timeout=run.recovery_seconds,
         probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
@@ -144,6 +150,8 @@ async def _assembled(
             deadline=run.deadline_seconds,
             stream_deadline=run.stream_deadline_seconds,
             connections=_CONNECTIONS,
+            retries=run.retries,
+            interval=run.retry_seconds,
         )
         stack.push_async_callback(client.aclose)
         admissions = Admissions(
@@ -153,6 +161,7 @@ async def _assembled(
             monthly_limit=run.monthly_tokens,
             recovery_timeout=run.recovery_seconds,
             probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
+            rules=rules,
         )
         calls = GuardedClient(client, admissions, breaker, run_logs, trace)
     queue = await stack.enter_async_context(Queue(database))

@@ -20,6 +20,7 @@ from agenttrace.run.guards.admission import Admission, Admissions, TurnWaitError
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.settlement import Data, EffectError, Settlement, Writes, undisturbed
+from agenttrace.run.states import RunStatus
 from agenttrace.run.trace_log import TraceLog
 from agenttrace.run.wire import Answer
 
@@ -155,7 +156,7 @@ class GuardedStream:
         #: The row of the run log; its final one only after the end.
         self.log_id = settlement.log_id
         #: As in the run log: ``running``, then ``success``, ``failed`` or ``timeout``.
-        self.status = "running"
+        self.status: str = RunStatus.RUNNING
 
     @property
     def text(self) -> str:

@@ -11,8 +11,8 @@ from psycopg import AsyncConnection
 from sqlalchemy import ARRAY, ColumnElement, Text, cast, func, null, or_, select
 
 from agenttrace.run.database import Database
+from agenttrace.run.postgres.tables import rendered, run_logs, trigger_jobs
 from agenttrace.run.storable import storable_json, storable_text
-from agenttrace.run.tables import rendered, run_logs, trigger_jobs
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
     finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule"""
@@ -204,11 +204,6 @@ class Jobs:
         number = await _number(connection, _INSERT_DUPLICATE, params)
         assert number is not None
         return number, first
-
-    async def duplicate(self, event: TriggerEvent, now: datetime | None) -> int | None:
-        """The job of the same event of the same day."""
-        row = await self.database.one(_DUPLICATE, self._params(event, "", now))
-        return None if row is None else int(row[0])
 
     async def claim(self, connection: AsyncConnection[Any], job_id: int) -> Job | None:
         """Take the job: whoever had it before is turned away from now on. None if it is over."""

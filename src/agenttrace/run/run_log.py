@@ -10,9 +10,9 @@ Settling is part of every call, so in the usual case it is one UPDATE, which tel
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
@@ -22,15 +22,12 @@ from sqlalchemy import select, text
 from agenttrace.run.abandoned import LOST, LostCall, close_lost, close_open_of_job, forget_old
 from agenttrace.run.calls import PROMPT_LIMIT, CallOutcome, CallRequest
 from agenttrace.run.database import Database, patient
+from agenttrace.run.postgres.tables import rendered, run_logs
 from agenttrace.run.sql_call import SqlCall, joined, tell, values_of
+from agenttrace.run.states import RunStatus
 from agenttrace.run.storable import storable_text
-from agenttrace.run.tables import rendered, run_logs
 from agenttrace.run.wire import parse_json_object
 
-#: States in which a row may be created; all but the first are refusals, and final.
-FIRST_STATES = ("pending", "budget_exceeded", "circuit_open", "rate_limited")
-#: Which state leads to which.
-TRANSITIONS = {"running": "pending", "success": "running", "failed": "running", "timeout": "running"}
 _BODIES = ("request_prompt", "response_text")
 #: Word for word the condition of the index that holds just these rows.
 _OPEN = text("status IN ('pending', 'running')")
@@ -56,34 +53,6 @@ class StepDoneError(Exception):
         super().__init__(f"step {step} of job {job_id} has succeeded already")
         self.job_id, self.step = job_id, step
 
-
-class NewLog(TypedDict, total=False):
-    """What may be said about a call besides its site, application and trigger."""
-
-    status: str
-    error_message: str | None
-    request_prompt: str | None
-    member_id: int | None
-    user_id: str | None
-    session_id: str | None
-    conversation_id: int | None
-    trigger_job_id: int | None
-    step: str | None
-    tokens_reserved: int
-    call_key: uuid.UUID | None
-    process_id: uuid.UUID | None
-
-
-_CREATE = """
-INSERT INTO biz.ai_run_logs (
-    site_id, app_type, trigger_type, status, error_message, request_prompt, member_id, user_id, session_id,
-    conversation_id, trigger_job_id, step, tokens_reserved, call_key, process_id, finished_at)
-VALUES (
-    %(site_id)s, %(app_type)s, %(trigger_type)s, %(status)s, %(error_message)s, %(request_prompt)s, %(member_id)s,
-    %(user_id)s, %(session_id)s, %(conversation_id)s, %(trigger_job_id)s, %(step)s, %(tokens_reserved)s, %(call_key)s,
-    %(process_id)s, CASE WHEN %(status)s::varchar = 'pending' THEN NULL ELSE now() END)
-RETURNING id
-"""
 
 _SETTLE = b"""
 UPDATE biz.ai_run_logs
@@ -111,63 +80,12 @@ ON CONFLICT (call_key) DO NOTHING
 RETURNING id, CASE WHEN %(heals)s THEN biz.ai_breaker_heal(%(app_id)s, %(probe_key)s, %(now)s) END
 """
 
-_USAGE = """
-SELECT coalesce(sum(l.tokens_used), 0)::bigint FROM biz.ai_run_logs AS l, biz.ai_business_zone AS z
-WHERE l.status = 'success'
-    AND l.created_at >= date_trunc(%(unit)s, coalesce(%(at)s, now()) AT TIME ZONE z.zone) AT TIME ZONE z.zone
-    AND l.created_at < (date_trunc(%(unit)s, coalesce(%(at)s, now()) AT TIME ZONE z.zone)
-                        + ('1 ' || %(unit)s)::interval) AT TIME ZONE z.zone
-"""
-
 
 class AIRunLogService:
     """Writes and reads ``biz.ai_run_logs``."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
-
-    # ── one call, step by step ──
-
-    async def create_log(self, site_id: int, app_type: str, trigger_type: str, **details: Unpack[NewLog]) -> int:
-        """A new row: pending, or in the state of a refusal; its id."""
-        status = details.get("status", "pending")
-        if status not in FIRST_STATES:
-            raise RunLogTransitionError(None, None, status)
-        values = dict.fromkeys(NewLog.__annotations__) | {"tokens_reserved": 0} | details
-        values |= {"site_id": site_id, "app_type": app_type, "trigger_type": trigger_type, "status": status}
-        values |= {"request_prompt": cut_prompt(details.get("request_prompt"))}
-        row = await self.database.one(_CREATE, values)
-        assert row is not None
-        return int(row[0])
-
-    async def update_running(self, log_id: int) -> None:
-        """The call is on its way."""
-        await self._move(log_id, "running", {})
-
-    async def update_success(self, log_id: int, response_text: str, tokens_used: int, latency_ms: int) -> None:
-        """The call gave a result."""
-        changes = {"response_text": storable_text(response_text), "tokens_used": tokens_used, "latency_ms": latency_ms}
-        await self._move(log_id, "success", changes)
-
-    async def update_failed(self, log_id: int, error_message: str, latency_ms: int) -> None:
-        """The call failed."""
-        await self._move(log_id, "failed", {"error_message": storable_text(error_message), "latency_ms": latency_ms})
-
-    async def update_timeout(self, log_id: int, latency_ms: int) -> None:
-        """The call gave no answer in time."""
-        await self._move(log_id, "timeout", {"latency_ms": latency_ms})
-
-    async def _move(self, log_id: int, status: str, changes: Mapping[str, object]) -> None:
-        assignments = [f"{name} = %({name})s" for name in ("status", *changes)]
-        if status != "running":
-            assignments.append("finished_at = now()")
-        sql = f"UPDATE biz.ai_run_logs SET {', '.join(assignments)} WHERE id = %(id)s AND status = %(from)s"
-        moved = await self.database.execute(
-            sql, {"id": log_id, "status": status, "from": TRANSITIONS[status], **changes}
-        )
-        if not moved:
-            found = await self.database.one("SELECT status FROM biz.ai_run_logs WHERE id = %s", [log_id])
-            raise RunLogTransitionError(log_id, found[0] if found else None, status)
 
     # ── settling ──
 
@@ -225,7 +143,7 @@ class AIRunLogService:
                 # It was settled, only the acknowledgement was lost.
                 await _tell_again(connection, found_id, writes)
                 return int(found_id)
-            if status != "failed" or not message.startswith(LOST):
+            if status != RunStatus.FAILED or not message.startswith(LOST):
                 raise RunLogTransitionError(found_id, status, outcome.status)
             await connection.execute(b"UPDATE biz.ai_run_logs SET tokens_used = 0 WHERE id = %s", [found_id])
             key = request.late_key
@@ -260,19 +178,6 @@ class AIRunLogService:
         """The results of a job's steps that have succeeded."""
         sql = "SELECT step, response_text FROM biz.ai_run_logs WHERE trigger_job_id = %s AND status = 'success'"
         return {step: parse_json_object(text) for step, text in await self.database.all(sql, [job_id]) if step}
-
-    async def get_daily_token_usage(self, at: datetime | None = None) -> int:
-        """Tokens of the successful calls of the business day: today's, or that of ``at``."""
-        return await self._usage("day", at)
-
-    async def get_monthly_token_usage(self, at: datetime | None = None) -> int:
-        """Tokens of the successful calls of the business month."""
-        return await self._usage("month", at)
-
-    async def _usage(self, unit: str, at: datetime | None) -> int:
-        row = await self.database.one(_USAGE, {"unit": unit, "at": at})
-        assert row is not None
-        return int(row[0])
 
     async def get(self, log_id: int) -> Row | None:
         """One row with everything."""

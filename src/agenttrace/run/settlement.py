@@ -15,6 +15,7 @@ from agenttrace.run.guards.admission import Admission, Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.sql_call import SqlCall
+from agenttrace.run.states import RunStatus
 from agenttrace.run.trace_log import TraceLog
 from agenttrace.run.wire import Answer
 
@@ -66,22 +67,22 @@ class Settlement:
     def succeeded(self, answer: Answer) -> CallOutcome:
         """The call has brought an answer."""
         self._answered = True
-        return self._outcome("success", answer)
+        return self._outcome(RunStatus.SUCCESS, answer)
 
     def failed(self, error: DashScopeError, answer: Answer | None = None) -> CallOutcome:
         """The call has failed, a stream perhaps in the middle of the answer."""
-        status = "timeout" if error.status == "timeout" else "failed"
+        status = RunStatus.TIMEOUT if error.status == RunStatus.TIMEOUT else RunStatus.FAILED
         told = answer if answer is not None and error.tokens_used else None
         return self._outcome(status, told, message=_explain(error), error=error)
 
     def cut_off(self, reason: str, answer: Answer) -> CallOutcome:
         """The caller wanted no more of a stream; what was billed for it is an estimate."""
-        return self._outcome("failed", answer, message=reason)
+        return self._outcome(RunStatus.FAILED, answer, message=reason)
 
     def broken_off(self, reason: str) -> CallOutcome:
         """The caller went away in mid-call: what will be billed is unknown, and what was reserved the best guess."""
         return CallOutcome(
-            status="failed",
+            status=RunStatus.FAILED,
             latency_ms=self._latency(),
             error_message=reason,
             tokens_used=self._reserved,
@@ -90,7 +91,7 @@ class Settlement:
 
     def unbilled(self, reason: str) -> CallOutcome:
         """The caller went away before the application was called."""
-        return CallOutcome(status="failed", latency_ms=self._latency(), error_message=reason, attempts=0)
+        return CallOutcome(status=RunStatus.FAILED, latency_ms=self._latency(), error_message=reason, attempts=0)
 
     async def write(
         self,
@@ -127,7 +128,7 @@ class Settlement:
             return log_id
         except StepDoneError as done:
             # Its tokens are spent all the same.
-            await self._settle(replace(outcome, status="failed", error_message=str(done)))
+            await self._settle(replace(outcome, status=RunStatus.FAILED, error_message=str(done)))
             raise
 
     async def _settle_row(self, outcome: CallOutcome, writes: Sequence[SqlCall]) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 
 from agenttrace.config import Settings
 from agenttrace.console import PAGE
-from agenttrace.run.engine import Engine
 from agenttrace.serve.access.gate import Gate
 from agenttrace.serve.access.headers import SecurityHeaders
 from agenttrace.serve.access.router import access_router
@@ -21,9 +20,8 @@ from agenttrace.serve.api.routers import api_routers
 from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.auth import SECURITY_SCHEMES
-from agenttrace.serve.chat import chat_router
 from agenttrace.serve.console import console_router, load_page
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import Context, RunHalf
 from agenttrace.serve.health import Life, health_router
 from agenttrace.serve.intake.router import intake_router
 from agenttrace.serve.intake.span_log import SpanLog, log_directory
@@ -31,8 +29,10 @@ from agenttrace.serve.intake.writer import SpanWriter
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics, metrics_router
 from agenttrace.serve.problems import Problem, ProblemError, add_handlers
-from agenttrace.serve.triggers import triggers_router
 from agenttrace.views.places import store_path
+
+if TYPE_CHECKING:
+    from agenttrace.run.engine import Engine
 
 _DESCRIPTION = """What AI agents did and what it cost, and LLM applications behind a circuit breaker, rate limits and a
 token budget.
@@ -41,7 +41,9 @@ token budget.
 Errors are `application/problem+json` with `title`, `status` and `detail`."""
 
 
-def create_app(engine: Engine | None, settings: Settings, *, problem: str | None = None) -> FastAPI:
+def create_app(
+    engine: Engine | None, settings: Settings, *, problem: str | None = None, run_half: RunHalf | None = None
+) -> FastAPI:
     """The application; without an engine it shows what was recorded, and ``problem`` says why nothing can be run.
 
     Whoever opened the engine closes it after the application has stopped. What the application opened itself is closed
@@ -50,12 +52,14 @@ def create_app(engine: Engine | None, settings: Settings, *, problem: str | None
     # FastAPI's own pages load their scripts from elsewhere.
     pages: dict[str, Any] = {"docs_url": None, "redoc_url": None}
     app = FastAPI(title="AgentTrace", version=version("agenttrace"), description=_DESCRIPTION, **pages)
-    context = _context(engine, settings, problem)
+    if run_half is None:
+        run_half = RunHalf(engine=engine, problem=problem, missing=() if engine is None else engine.missing)
+    context = _context(run_half, settings)
     app.state.context, app.state.life, app.state.access = context, context.life, context.access
     app.state.metrics, app.state.chat = context.metrics, None if engine is None else engine.chat
     for router in _run_routers(context):
         app.include_router(router)
-    app.include_router(health_router(engine, context.life))
+    app.include_router(health_router(run_half, context.life))
     app.include_router(metrics_router(engine, context.metrics))
     app.include_router(intake_router(context))
     app.include_router(access_router(context.access, settings.serve))
@@ -70,7 +74,7 @@ def create_app(engine: Engine | None, settings: Settings, *, problem: str | None
     return app
 
 
-def _context(engine: Engine | None, settings: Settings, problem: str | None) -> Context:
+def _context(run_half: RunHalf, settings: Settings) -> Context:
     reader = TraceReader(store_path(settings), stale_minutes=settings.record.stale_minutes)
     index = SessionIndex(reader, settings)
     return Context(
@@ -78,8 +82,7 @@ def _context(engine: Engine | None, settings: Settings, problem: str | None) -> 
         reader=reader,
         index=index,
         hub=Hub(reader, index, settings),
-        engine=engine,
-        problem=problem,
+        run_half=run_half,
         life=Life(),
         metrics=Metrics(),
         access=open_access(settings),
@@ -91,7 +94,10 @@ def _context(engine: Engine | None, settings: Settings, problem: str | None) -> 
 def _run_routers(context: Context) -> list[APIRouter]:
     engine, settings = context.engine, context.settings
     if engine is None:
-        return [_away_router(context.problem or "")]
+        return [_away_router(context.run_half.problem or "")]
+    from agenttrace.serve.chat import chat_router
+    from agenttrace.serve.triggers import triggers_router
+
     heartbeat = float(settings.serve.heartbeat_seconds)
     return [
         triggers_router(engine, context.metrics),

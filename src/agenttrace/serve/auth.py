@@ -61,7 +61,7 @@ class ChatUser:
     site_id: int
 
 
-def check_internal_token(request: Request, expected: str) -> None:
+def verify_internal_token(request: Request, expected: str) -> None:
     """Raise the 401 that the request deserves, unless it brings the token; takes the same time for every wrong one."""
     given = _credentials(request, "Internal-Token")
     # As bytes: a header may hold any, and comparing text of other letters would raise.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agenttrace.config import Settings
-from agenttrace.run.engine import Engine
 from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.api.hub import Hub
 from agenttrace.serve.api.session_index import SessionIndex
@@ -13,6 +13,21 @@ from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.health import Life
 from agenttrace.serve.intake.writer import SpanWriter
 from agenttrace.serve.metrics import Metrics
+
+if TYPE_CHECKING:
+    from agenttrace.run.engine import Engine
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunHalf:
+    """The engine of a process, or why it has none."""
+
+    engine: Engine | None = None
+    problem: str | None = None
+    #: Variables without which no application can be called.
+    missing: tuple[str, ...] = ()
+    #: False where nothing is wrong: no application is configured, and none was run before.
+    used: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +38,7 @@ class Context:
     reader: TraceReader
     index: SessionIndex
     hub: Hub
-    #: None where the run half does not run; ``problem`` says why.
-    engine: Engine | None
-    problem: str | None
+    run_half: RunHalf
     life: Life
     metrics: Metrics
     access: AccessStore
@@ -33,6 +46,11 @@ class Context:
     intake: SpanWriter
     #: The host that the server listens on.
     bind: str
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine, where the run half runs."""
+        return self.run_half.engine
 
     def close(self) -> None:
         """Let go of the files, after the last answer."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from agenttrace.run.database import HEAD
-from agenttrace.run.engine import Engine
+if TYPE_CHECKING:
+    from agenttrace.run.engine import Engine
+    from agenttrace.serve.context import RunHalf
 
 _PATIENCE = 3.0
 
@@ -33,6 +35,8 @@ class Readiness(BaseModel):
     stopping: bool
     #: Variables without which no application can be called; everything else works.
     missing: list[str]
+    #: Why no application can be run; null where they can be.
+    reason: str | None
 
 
 @dataclass(slots=True)
@@ -42,7 +46,7 @@ class Life:
     stopping: bool = False
 
 
-def health_router(engine: Engine | None, life: Life) -> APIRouter:
+def health_router(run_half: RunHalf, life: Life) -> APIRouter:
     """The two endpoints."""
     router = APIRouter(tags=["operation"])
 
@@ -57,18 +61,27 @@ def health_router(engine: Engine | None, life: Life) -> APIRouter:
         responses={503: {"model": Readiness, "description": "Not now, and why."}},
     )
     async def readyz() -> Response:
-        revision = None if engine is None else await _revision(engine)
-        is_ready = revision == HEAD and not life.stopping
+        revision = None if run_half.engine is None else await _revision(run_half.engine)
+        migrated = revision is not None and revision == _newest()
+        # Where the run half is not used, the console is all of the work.
+        is_ready = (migrated or not run_half.used) and not life.stopping
         state = Readiness(
             status="ready" if is_ready else "not ready",
             database=revision is not None,
-            migrated=revision == HEAD,
+            migrated=migrated,
             stopping=life.stopping,
-            missing=[] if engine is None else list(engine.missing),
+            missing=list(run_half.missing),
+            reason=run_half.problem,
         )
         return JSONResponse(state.model_dump(), 200 if is_ready else 503)
 
     return router
+
+
+def _newest() -> str:
+    from agenttrace.run.database import HEAD
+
+    return HEAD
 
 
 async def _revision(engine: Engine) -> str | None:

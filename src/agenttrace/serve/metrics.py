@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from agenttrace.run.engine import Engine
+from agenttrace.run.states import OPEN_JOBS, CircuitState
+
+if TYPE_CHECKING:
+    from agenttrace.run.engine import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +80,9 @@ class SharedGauges:
             for kind in ("used", "failed", "reserved", "ceiling", "limit"):
                 self._budget.labels(period, kind).set(getattr(status, f"{period}_{kind}"))
         for breaker in await engine.breaker.states():
-            for state in ("closed", "open", "half_open"):
-                self._breakers.labels(breaker.app_id, state).set(breaker.state.value == state)
-        counts = {"pending": 0, "running": 0} | dict(await engine.database.all(_QUEUE))
+            for state in CircuitState:
+                self._breakers.labels(breaker.app_id, state).set(breaker.state == state)
+        counts = dict.fromkeys(map(str, OPEN_JOBS), 0) | dict(await engine.database.all(_QUEUE))
         for status_name, count in counts.items():
             self._jobs.labels(status_name).set(count)
 

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from psycopg import InterfaceError, OperationalError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+
+from agenttrace.run.availability import is_installed
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +59,11 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ProblemError, _told)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    for away in (OperationalError, InterfaceError):
-        app.add_exception_handler(away, _database_away)
+    if is_installed():
+        from psycopg import InterfaceError, OperationalError
+
+        for away in (OperationalError, InterfaceError):
+            app.add_exception_handler(away, _database_away)
 
 
 async def _told(_: Request, error: Exception) -> Response:

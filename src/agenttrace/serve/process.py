@@ -7,18 +7,23 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
 from agenttrace.config import ServeSettings, Settings
-from agenttrace.run.config import check_token
-from agenttrace.run.engine import Engine, open_engine
-from agenttrace.run.worker import Worker
+from agenttrace.run import availability
+from agenttrace.run.config import AIConfig, MissingVariablesError, check_token
 from agenttrace.serve.access.gate import needs_login
 from agenttrace.serve.access.link import published
 from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.app import create_app
+from agenttrace.serve.context import RunHalf
 from agenttrace.serve.server import serve
+
+if TYPE_CHECKING:
+    from agenttrace.run.engine import Engine
+    from agenttrace.run.worker import Worker
 
 #: What is wrong in a sentence, for an error that can be expected; None for a bug.
 Explain = Callable[[Exception], str | None]
@@ -35,6 +40,8 @@ class Ready:
     missing: tuple[str, ...]
     #: Why no application can be run at all.
     problem: str | None = None
+    #: False where no application is configured, and none was run before: no database is started.
+    used: bool = True
     #: True where the console asks for a login by name, and there is no user yet.
     locked: bool = False
     #: Where the server listens, with the token that lets a browser of this machine in; None where no link does.
@@ -56,20 +63,21 @@ async def run_process(
 ) -> None:
     """Run until ``stop`` is set, then drain: what was accepted is finished, recorded or left to another worker.
 
-    With ``explain`` the server shows what was recorded even where the database of the run half cannot be used.
+    With ``explain`` the server shows what was recorded even where the database of the run half cannot be used. Without
+    an application to call, and without a database from before, none is started.
     """
     async with AsyncExitStack() as stack:
-        engine, problem = await _opened(stack, settings, role, environ, explain)
+        half = await _opened(stack, settings, role, environ, explain)
+        engine = half.engine
         async with asyncio.TaskGroup() as tasks:
             # A worker that cannot call anything would only fail the jobs that wait for one that can.
             working = worker and engine is not None and engine.calls is not None
             if working and engine is not None:
                 tasks.create_task(_worker(engine, settings).run(stop))
-            missing = () if engine is None else engine.missing
-            ready = Ready(url=None, worker=working, missing=missing, problem=problem)
+            ready = Ready(url=None, worker=working, missing=half.missing, problem=half.problem, used=half.used)
             if server:
                 listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-                app = create_app(engine, settings, problem=problem)
+                app = create_app(engine, settings, run_half=half)
                 tasks.create_task(_server(app, settings, stop, listening.set_result))
                 ready = _reachable(ready, await listening, app.state.access, settings.serve)
                 stack.enter_context(published(settings.home, ready.url or "", ready.link))
@@ -102,18 +110,36 @@ def _reachable(ready: Ready, url: str, access: AccessStore, settings: ServeSetti
 
 async def _opened(
     stack: AsyncExitStack, settings: Settings, role: str, environ: Mapping[str, str], explain: Explain | None
-) -> tuple[Engine | None, str | None]:
+) -> RunHalf:
     try:
         check_token(environ)
-        return await stack.enter_async_context(open_engine(settings, role, environ=environ)), None
+        used = availability.is_used(settings, environ)
+        if not availability.is_installed():
+            return RunHalf(problem=str(availability.NotInstalledError()), used=used)
+        if not used:
+            return RunHalf(problem=availability.NOT_USED, missing=_missing(environ), used=False)
+        from agenttrace.run.engine import open_engine
+
+        engine = await stack.enter_async_context(open_engine(settings, role, environ=environ))
+        return RunHalf(engine=engine, missing=engine.missing)
     except Exception as error:
         problem = None if explain is None else explain(error)
         if problem is None:
             raise
-        return None, problem
+        return RunHalf(problem=problem)
+
+
+def _missing(environ: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        AIConfig.from_env(environ)
+    except MissingVariablesError as error:
+        return error.missing
+    return ()
 
 
 def _worker(engine: Engine, settings: Settings) -> Worker:
+    from agenttrace.run.worker import Worker
+
     return Worker(
         engine.queue,
         engine.dispatcher,

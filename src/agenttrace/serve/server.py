@@ -10,13 +10,16 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
 
-from agenttrace.run.chat import ChatService
 from agenttrace.serve.connections import connections
 from agenttrace.serve.context import Context
+
+if TYPE_CHECKING:
+    from agenttrace.run.chat import ChatService
 
 #: For the last bytes of streams that were ended.
 _GRACE = 5.0

@@ -15,11 +15,12 @@ from agenttrace.run.catalog import UnknownEventError
 from agenttrace.run.dispatch import Accepted, AIDispatcher
 from agenttrace.run.engine import Engine
 from agenttrace.run.jobs import JobView, TriggerEvent
+from agenttrace.run.states import JobStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.audit_log import INTERNAL
 from agenttrace.serve.access.gate import address_of
 from agenttrace.serve.access.visitor import Visitor
-from agenttrace.serve.auth import INTERNAL_ONLY, check_internal_token, slowly
+from agenttrace.serve.auth import INTERNAL_ONLY, slowly, verify_internal_token
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.chat import missing
 from agenttrace.serve.metrics import Metrics
@@ -27,8 +28,6 @@ from agenttrace.serve.problems import ProblemError, documented
 
 _BIGGEST = 2**63 - 1
 _encoder = msgspec.json.Encoder()
-
-JobStatus = Literal["pending", "running", "completed", "failed", "skipped_duplicate", "budget_exceeded", "cancelled"]
 
 
 class TriggerRequest(BaseModel):
@@ -198,7 +197,7 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
         if engine.config is None:
             raise missing(engine.missing)
         token = engine.config.internal_api_token
-        await slowly(request, "internal API", lambda: check_internal_token(request, token))
+        await slowly(request, "internal API", lambda: verify_internal_token(request, token))
         who = Visitor(name=INTERNAL, role="admin", address=address_of(request.scope))
         request.scope.setdefault("state", {})["visitor"] = who
 
@@ -218,11 +217,11 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
             {"event_type": "dws_completed", "site_id": 1},
         ),
     )
-    async def trigger(request: Request) -> Response:
+    async def trigger_ai_event(request: Request) -> Response:
         body = await read_body(request, TriggerRequest)
         async with audited(request, "event.trigger", _about(body)) as change:
             try:
-                accepted = await dispatcher.accept(TriggerEvent(**body.model_dump()))
+                accepted = await dispatcher.handle_trigger(TriggerEvent(**body.model_dump()))
             except UnknownEventError as error:
                 raise ProblemError(422, f"event_type: {error}") from None
             change.target += f", job {accepted.job_id}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -108,8 +108,13 @@ class Breaker:
 
 async def breakers_of(engine: Engine) -> list[Breaker]:
     """The breaker of each application that has an id, then those of ids that the catalog does not know."""
-    views = {view.app_id: view for view in await engine.breaker.states()}
-    apps = {app.app_id: app for app in engine.catalog.apps.values() if app.app_id}
+    return breakers_in(engine.catalog, await engine.breaker.states())
+
+
+def breakers_in(catalog: Catalog, states: Iterable[BreakerView]) -> list[Breaker]:
+    """The same from what the database says of them."""
+    views = {view.app_id: view for view in states}
+    apps = {app.app_id: app for app in catalog.apps.values() if app.app_id}
     known = [Breaker(app, app_id, views.pop(app_id, None)) for app_id, app in apps.items()]
     return known + [Breaker(None, app_id, view) for app_id, view in views.items()]
 

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 def applications(settings: Settings, config: AIConfig | None = None) -> Iterator[Check]:
     """Whether applications can be called, and users can chat; ``config``: what a running server has, if it has one."""
+    from agenttrace.run.availability import is_installed
+
+    if not is_installed():
+        yield Check("applications", "ok", _NOT_INSTALLED)
+        return
     from agenttrace.run.catalog import Catalog, CatalogError
     from agenttrace.run.config import REQUIRED, AIConfig, MissingVariablesError, WeakTokenError, check_token
 
@@ -43,6 +48,11 @@ def applications(settings: Settings, config: AIConfig | None = None) -> Iterator
 
 def database(settings: Settings) -> Check:
     """Whether the database of the run half can be used; one of our own is not started for this."""
+    from agenttrace.run.availability import is_installed
+    from agenttrace.run.postgres.programs import is_made
+
+    if not is_installed():
+        return Check("database", "ok", _NOT_INSTALLED)
     import psycopg
 
     from agenttrace.run.database import HEAD, revision_of
@@ -50,7 +60,7 @@ def database(settings: Settings) -> Check:
 
     url = settings.database.url
     if url is None:
-        made = (settings.home / "postgres" / "PG_VERSION").exists()
+        made = is_made(settings.home)
         return Check("database", "ok", "of our own, " + ("made" if made else "made when it is first needed"))
     try:
         with psycopg.connect(url, connect_timeout=5) as connection:
@@ -64,5 +74,6 @@ def database(settings: Settings) -> Check:
     return Check("database", "ok", f"PostgreSQL {version}, {state}")
 
 
+_NOT_INSTALLED = "not installed; only needed to call LLM applications: pip install 'agenttrace[run]'"
 #: For unique indexes in which NULLs are equal.
 _OLDEST = 15

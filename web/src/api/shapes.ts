@@ -1,5 +1,20 @@
 // Made by `make web-types` from src/agenttrace/serve/api/shapes.py; not to be edited.
 
+/** The states of a cached result. */
+export type CacheStatus = "valid" | "expired" | "invalidated" | "generating";
+
+/** Whether a circuit breaker lets calls through. */
+export type CircuitState = "closed" | "open" | "half_open";
+
+/** The states of a job. */
+export type JobStatus = "pending" | "running" | "completed" | "failed" | "skipped_duplicate" | "budget_exceeded" | "cancelled";
+
+/** The states of a call in the run log. */
+export type RunStatus = "pending" | "running" | "success" | "failed" | "timeout" | "budget_exceeded" | "circuit_open" | "rate_limited";
+
+/** The states of a step of a job: that of its last call, or why there is none. */
+export type StepStatus = "pending" | "running" | "success" | "failed" | "timeout" | "budget_exceeded" | "circuit_open" | "rate_limited" | "waiting" | "skipped";
+
 /** Tokens and cost of something, each response counted once. */
 export interface Bill {
   input_tokens: number;
@@ -398,7 +413,7 @@ export interface BreakerRow {
   app_type: string;
   title: string;
   app_id: string | null;
-  state: "closed" | "open" | "half_open";
+  state: CircuitState;
   failure_count: number;
   last_failure_at: string | null;
   changed_at: string | null;
@@ -429,7 +444,7 @@ export interface RunRow {
   input_tokens: number | null;
   output_tokens: number | null;
   latency_ms: number | null;
-  status: string;
+  status: RunStatus;
   error_message: string | null;
   session_id: string | null;
   session_key: string | null;
@@ -471,7 +486,7 @@ export interface JobRow {
   event_type: string;
   connector_type: string | null;
   member_id: number | null;
-  status: string;
+  status: JobStatus;
   is_forced: boolean;
   app_chain: string | null;
   created_at: string;
@@ -495,7 +510,7 @@ export interface JobList {
 /** One call of a step; a step that was called again has several. */
 export interface StepCall {
   run_id: number;
-  status: string;
+  status: RunStatus;
   prompt: string | null;
   response: string | null;
   tokens_used: number;
@@ -513,7 +528,7 @@ export interface ChainStep {
   app: string;
   title: string;
   after: string[];
-  status: string;
+  status: StepStatus;
   calls: StepCall[];
 }
 
@@ -526,7 +541,7 @@ export interface JobDetail extends JobRow {
 /** The job that came of it. */
 export interface JobAccepted {
   job_id: number;
-  status: string;
+  status: JobStatus;
   duplicate_of: number | null;
 }
 
@@ -536,7 +551,7 @@ export interface CacheRow {
   cache_type: string;
   site_id: number;
   target_id: string;
-  status: string;
+  status: CacheStatus;
   created_at: string;
   expires_at: string | null;
   triggered_by: string | null;

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from psycopg.errors import UniqueViolation
@@ -20,6 +21,8 @@ from psycopg.types.numeric import Int4, Int8
 from agenttrace.run.calls import PROMPT_LIMIT, CallRequest
 from agenttrace.run.database import Database
 from agenttrace.run.errors import BudgetExceededError, CircuitOpenError, RateLimitExceededError
+from agenttrace.run.guards.rules import BreakerRule
+from agenttrace.run.states import RunStatus
 from agenttrace.run.storable import storable_text
 
 Clock = Callable[[], datetime]
@@ -65,17 +68,15 @@ class Admissions:
         monthly_limit: int = 2_000_000,
         recovery_timeout: float = 60.0,
         probe_lease: float = 130.0,
+        rules: Mapping[str, BreakerRule] = MappingProxyType({}),
         clock: Clock | None = None,
     ) -> None:
         self.database = database
         #: Whose calls they are; when this process is not seen any more, they are closed as lost.
         self.process_id = process_id
-        self._limits = (
-            f"{recovery_timeout} seconds",
-            f"{probe_lease} seconds",
-            Int8(daily_limit),
-            Int8(monthly_limit),
-        )
+        self._rule, self._rules = BreakerRule(recovery_seconds=recovery_timeout), rules
+        self._lease = f"{probe_lease} seconds"
+        self._budget = (Int8(daily_limit), Int8(monthly_limit))
         #: None: the database's own clock, the one that all processes share.
         self._clock = clock
 
@@ -95,7 +96,7 @@ class Admissions:
             return Admission(log_id=log_id, request=request, reserved=reserved)
         if verdict == "waiting":
             raise TurnWaitError(message)
-        if verdict in ("success", "failed", "timeout"):
+        if verdict in (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.TIMEOUT):
             # Admitted before, and closed as lost while the database was away: this is another call now.
             return await self.admit(replace(request, key=uuid.uuid4()), waits=waits, asked=asked)
         raise _refusal(verdict, message or verdict, retry_after, request)
@@ -103,7 +104,7 @@ class Admissions:
     async def admit_again(self, key: uuid.UUID, billed: int) -> None:
         """Let a call be tried again after an attempt that was billed; raises BudgetExceededError if it does not fit."""
         row = await self.database.one(
-            _ADMIT_AGAIN, (key, _tokens(billed), *self._limits[2:], self._clock() if self._clock else None)
+            _ADMIT_AGAIN, (key, _tokens(billed), *self._budget, self._clock() if self._clock else None)
         )
         if row is not None and row[0] is not None:
             raise _budget_refusal(row[0])
@@ -143,7 +144,9 @@ class Admissions:
             request.rate_key,
             Int4(request.rate.limit),
             f"{request.rate.seconds} seconds",
-            *self._limits,
+            self._rules.get(request.app_id, self._rule).recovery,
+            self._lease,
+            *self._budget,
             self._clock() if self._clock else None,
         )
 
@@ -161,11 +164,11 @@ def _budget_refusal(message: str) -> BudgetExceededError:
 
 
 def _refusal(verdict: str, message: str, retry_after: float, request: CallRequest) -> Exception:
-    if verdict == "circuit_open":
+    if verdict == RunStatus.CIRCUIT_OPEN:
         return CircuitOpenError(message, retry_after=retry_after)
-    if verdict == "rate_limited":
+    if verdict == RunStatus.RATE_LIMITED:
         return RateLimitExceededError(message, retry_after=retry_after)
-    if verdict == "budget_exceeded":
+    if verdict == RunStatus.BUDGET_EXCEEDED:
         return _budget_refusal(message)
     if verdict == "cancelled":
         return JobCancelledError(f"job {request.job_id} was cancelled")

@@ -6,15 +6,19 @@ functions that change it are in migration 0003; the admission of a call uses the
 
 from __future__ import annotations
 
-import enum
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 from agenttrace.run.attempts import CallClosedError, Gate
 from agenttrace.run.database import Database, patient
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
+from agenttrace.run.guards.rules import BreakerRule
+from agenttrace.run.states import CircuitState
+
+__all__ = ["BreakerView", "CircuitBreaker", "CircuitState"]
 
 Clock = Callable[[], datetime]
 #: Admits another attempt of a call (its key) after one that took so many tokens, or raises why not.
@@ -29,7 +33,9 @@ SELECT app_id, CASE WHEN due THEN 'half_open' ELSE state END, failure_count, las
             ELSE 0 END::double precision,
        held
 FROM (SELECT *, state = 'open' AND NOT held AND changed_at + recovery <= at AS due
-      FROM biz.ai_breakers, (SELECT %s::interval AS recovery, coalesce(%s, clock_timestamp()) AS at) AS asked) AS b
+      FROM (SELECT a.*, coalesce(r.recovery, %s::interval) AS recovery, coalesce(%s, clock_timestamp()) AS at
+            FROM biz.ai_breakers AS a
+            LEFT JOIN unnest(%s::text[], %s::interval[]) AS r (app_id, recovery) ON r.app_id = a.app_id) AS asked) AS b
 ORDER BY app_id
 """
 _CLOSED = "SELECT id FROM biz.ai_run_logs WHERE call_key = %s AND status NOT IN ('pending', 'running')"
@@ -43,14 +49,6 @@ UPDATE biz.ai_breakers SET state = 'closed', held = false, failure_count = 0, pr
                            changed_at = coalesce(%s, clock_timestamp())
 WHERE app_id = %s
 """
-
-
-class CircuitState(enum.Enum):
-    """Whether calls go through."""
-
-    CLOSED = "closed"
-    OPEN = "open"
-    HALF_OPEN = "half_open"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,11 +77,13 @@ class CircuitBreaker:
         failure_threshold: int = 5,
         recovery_timeout: float = 60.0,
         probe_lease: float = 130.0,
+        rules: Mapping[str, BreakerRule] = MappingProxyType({}),
         clock: Clock | None = None,
     ) -> None:
         self.database = database
-        self._threshold = failure_threshold
-        self._recovery = f"{recovery_timeout} seconds"
+        self._rule = BreakerRule(failure_threshold=failure_threshold, recovery_seconds=recovery_timeout)
+        #: Of applications that have one of their own, by id.
+        self._rules = rules
         #: A probe that says nothing for so long is dead, and the next one may go.
         self._lease = f"{probe_lease} seconds"
         #: None: the database's own clock, the one that all processes share.
@@ -102,7 +102,7 @@ class CircuitBreaker:
         """The same, and the seconds until it is worth asking again."""
         row = await self.database.one(
             "SELECT state, retry_after FROM biz.ai_breaker_check(%s, %s, %s, %s, %s)",
-            (app_id, key, self._recovery, self._lease, self.now()),
+            (app_id, key, self._rule_of(app_id).recovery, self._lease, self.now()),
         )
         assert row is not None
         return CircuitState(row[0]), row[1]
@@ -119,7 +119,8 @@ class CircuitBreaker:
     async def record_failure(self, app_id: str, key: uuid.UUID | None = None) -> None:
         """The application has failed: the last of so many in a row opens the circuit, a failed probe does so again."""
         await self.database.one(
-            "SELECT biz.ai_breaker_failure(%s, %s, %s, %s)", (app_id, key, self._threshold, self.now())
+            "SELECT biz.ai_breaker_failure(%s, %s, %s, %s)",
+            (app_id, key, self._rule_of(app_id).failure_threshold, self.now()),
         )
 
     @patient
@@ -137,7 +138,8 @@ class CircuitBreaker:
 
     async def states(self) -> list[BreakerView]:
         """All breakers that ever heard of a failure, or were opened by hand."""
-        rows = await self.database.all(_STATES, (self._recovery, self.now()))
+        times = [rule.recovery for rule in self._rules.values()]
+        rows = await self.database.all(_STATES, (self._rule.recovery, self.now(), list(self._rules), times))
         return [
             BreakerView(
                 app_id=app_id,
@@ -154,6 +156,9 @@ class CircuitBreaker:
     def gate(self, key: uuid.UUID, budget: Budget | None = None) -> Gate:
         """What the client asks and tells around each attempt of a call; ``budget`` admits another one after a bill."""
         return _BreakerGate(self, key, budget)
+
+    def _rule_of(self, app_id: str) -> BreakerRule:
+        return self._rules.get(app_id, self._rule)
 
     def now(self) -> datetime | None:
         """The time for what changes it; None: the database's own."""

@@ -1,7 +1,7 @@
 """The rate limits: sliding windows in ``biz.ai_rate_windows``, exact for all processes together.
 
 A window keeps the instants of the calls it allowed, and never more of them than its limit. A call leaves the window
-exactly ``window_seconds`` after it came: then the next one fits.
+exactly ``window_seconds`` after it came: then the next one fits. Calls are counted by the admission (``biz.ai_admit``).
 """
 
 from __future__ import annotations
@@ -28,14 +28,6 @@ WHERE last_at + span <= coalesce(%s, clock_timestamp()) - make_interval(secs => 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RateVerdict:
-    """Whether a call fits into the window, and if not, in how many seconds the next one will."""
-
-    allowed: bool
-    retry_after: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RateView:
     """A window as it is shown: how many calls are in it now."""
 
@@ -46,29 +38,12 @@ class RateView:
 
 
 class RateLimiter:
-    """Sliding windows by scope and key; a call that is refused does not count."""
+    """The sliding windows by scope and key, as they are shown and forgotten."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
         self._database = database
         #: None: the database's own clock, the one that all processes share.
         self._clock = clock
-
-    async def check_user_rate(self, user_id: str, limit: int = 10, window_seconds: float = 60) -> bool:
-        """App1: whether this user's call still fits; if so, it is counted."""
-        return (await self.hit("user", user_id, limit, window_seconds)).allowed
-
-    async def check_store_rate(self, site_id: int, limit: int = 100, window_seconds: float = 3600) -> bool:
-        """App2 to App8: whether this store's call still fits; if so, it is counted."""
-        return (await self.hit("store", str(site_id), limit, window_seconds)).allowed
-
-    async def hit(self, scope: str, key: str, limit: int, window_seconds: float) -> RateVerdict:
-        """Count a call if it fits."""
-        row = await self._database.one(
-            "SELECT allowed, retry_after FROM biz.ai_rate_hit(%s, %s, %s, %s, %s)",
-            (scope, key, limit, f"{window_seconds} seconds", self._now()),
-        )
-        assert row is not None
-        return RateVerdict(allowed=row[0], retry_after=row[1])
 
     async def windows(self, scope: str | None = None, limit: int = 100) -> list[RateView]:
         """The windows with calls in them, the fullest first."""

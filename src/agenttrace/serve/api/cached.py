@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from agenttrace.run.catalog import Catalog
 from agenttrace.run.engine import Engine
+from agenttrace.run.states import CacheStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, shaped
@@ -20,8 +21,6 @@ from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.views.run import row_fields
-
-CacheStatus = Literal["valid", "expired", "invalidated", "generating"]
 
 
 class Outdated(BaseModel):

@@ -9,11 +9,10 @@ from dataclasses import asdict
 
 from agenttrace.run.catalog import Catalog, Step, UnknownEventError
 from agenttrace.run.jobs import Job, JobView, StepView
+from agenttrace.run.states import OPEN_JOBS, StepStatus
 from agenttrace.serve.api.filters import app_named
 from agenttrace.serve.api.shapes import ChainStep, StepCall
 from agenttrace.views.run import row_fields
-
-_NOT_OVER = ("pending", "running")
 
 
 def chain_steps(view: JobView, catalog: Catalog) -> list[ChainStep]:
@@ -45,9 +44,15 @@ def _step(step: Step, calls: list[StepView], job: Job, catalog: Catalog) -> Chai
         app=step.app,
         title=app.title if app else step.app,
         after=list(step.after),
-        status=calls[-1].status if calls else "waiting" if job.status in _NOT_OVER else "skipped",
+        status=_status(job, calls),
         calls=[_call(call) for call in calls],
     )
+
+
+def _status(job: Job, calls: list[StepView]) -> StepStatus:
+    if calls:
+        return StepStatus(calls[-1].status)
+    return StepStatus.WAITING if job.status in OPEN_JOBS else StepStatus.SKIPPED
 
 
 def _call(call: StepView) -> StepCall:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 from fastapi import Path, Query
 
 from agenttrace.config import Settings
-from agenttrace.run.catalog import App, Catalog
 from agenttrace.serve.api.answers import BIGGEST, Natural, from_cursor
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views import cursors
 from agenttrace.views.times import moment, parse_when
+
+if TYPE_CHECKING:
+    from agenttrace.run.catalog import App, Catalog
 
 T = TypeVar("T")
 

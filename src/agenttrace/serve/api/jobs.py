@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from agenttrace.run.catalog import Catalog, UnknownEventError
 from agenttrace.run.dispatch import Accepted, AIDispatcher
 from agenttrace.run.jobs import Job, JobView, TriggerEvent
+from agenttrace.run.states import JobStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
@@ -20,7 +21,7 @@ from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.serve.triggers import JobStatus, TriggerRequest
+from agenttrace.serve.triggers import TriggerRequest
 from agenttrace.views.run import job_fields, session_key_of
 
 
@@ -148,7 +149,7 @@ async def _cancelled(dispatcher: AIDispatcher, job_id: int) -> Job:
 
 async def _started(dispatcher: AIDispatcher, body: TriggerRequest, metrics: Metrics) -> Accepted:
     try:
-        accepted = await dispatcher.accept(TriggerEvent(**body.model_dump()))
+        accepted = await dispatcher.handle_trigger(TriggerEvent(**body.model_dump()))
     except UnknownEventError as error:
         raise ProblemError(422, f"event_type: {error}") from None
     metrics.triggers.labels(body.event_type, accepted.status).inc()

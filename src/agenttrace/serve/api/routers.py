@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from collections.abc import Callable
 
-from agenttrace.serve.api.cached import cache_router
-from agenttrace.serve.api.catalog import catalog_router
+from fastapi import APIRouter, Response
+
+from agenttrace.run.availability import is_installed
 from agenttrace.serve.api.downloads import downloads_router
 from agenttrace.serve.api.events import events_router
 from agenttrace.serve.api.exports import exports_router
 from agenttrace.serve.api.files import files_router
-from agenttrace.serve.api.guards import guards_router
-from agenttrace.serve.api.jobs import jobs_router
 from agenttrace.serve.api.live import live_router
 from agenttrace.serve.api.overview import overview_router
-from agenttrace.serve.api.runs import runs_router
+from agenttrace.serve.api.running import engine_of
 from agenttrace.serve.api.search import search_router
 from agenttrace.serve.api.session import session_router
 from agenttrace.serve.api.sessions import sessions_router
@@ -22,12 +21,13 @@ from agenttrace.serve.api.settings import settings_router
 from agenttrace.serve.api.spans import spans_router
 from agenttrace.serve.api.texts import texts_router
 from agenttrace.serve.api.timeline import timeline_router
-from agenttrace.serve.api.trying import chat_router
 from agenttrace.serve.api.usage import usage_router
 from agenttrace.serve.context import Context
 
+Router = Callable[[Context], APIRouter]
+
 #: In the order of the OpenAPI document; fixed paths come before those with a name in them.
-_ROUTERS = (
+_RECORDED: tuple[Router, ...] = (
     overview_router,
     sessions_router,
     session_router,
@@ -40,17 +40,38 @@ _ROUTERS = (
     live_router,
     usage_router,
     files_router,
-    jobs_router,
-    runs_router,
-    guards_router,
-    cache_router,
-    catalog_router,
-    chat_router,
-    exports_router,
-    settings_router,
 )
+_SETTINGS: tuple[Router, ...] = (exports_router, settings_router)
+_RUN_PATHS = ("jobs", "runs", "guards", "cache", "catalog", "chat")
 
 
 def api_routers(context: Context) -> list[APIRouter]:
     """The routers, each with what it works with."""
-    return [router(context) for router in _ROUTERS]
+    return [router(context) for router in (*_RECORDED, *_run_routers(), *_SETTINGS)]
+
+
+def _run_routers() -> tuple[Router, ...]:
+    if not is_installed():
+        return (_not_installed,)
+    from agenttrace.serve.api.cached import cache_router
+    from agenttrace.serve.api.catalog import catalog_router
+    from agenttrace.serve.api.guards import guards_router
+    from agenttrace.serve.api.jobs import jobs_router
+    from agenttrace.serve.api.runs import runs_router
+    from agenttrace.serve.api.trying import chat_router
+
+    return (jobs_router, runs_router, guards_router, cache_router, catalog_router, chat_router)
+
+
+def _not_installed(context: Context) -> APIRouter:
+    """In place of the endpoints that need ``agenttrace[run]``: 503 with what to install."""
+    router = APIRouter(prefix="/api/v1", include_in_schema=False)
+
+    async def away() -> Response:
+        engine_of(context)
+        raise AssertionError("there is no engine without its packages")
+
+    for path in _RUN_PATHS:
+        for below in (f"/{path}", f"/{path}/{{below:path}}"):
+            router.add_api_route(below, away, methods=["GET", "POST"], response_model=None)
+    return router

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
-from agenttrace.run.database import AWAY
-from agenttrace.run.engine import Engine
-from agenttrace.serve.api.guards import breaker_rows, budget_now
 from agenttrace.serve.api.running import NOT_RUNNING
 from agenttrace.serve.api.shapes import RunState
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import Context, RunHalf
+
+if TYPE_CHECKING:
+    from agenttrace.run.engine import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -22,19 +23,23 @@ _UNREADABLE = "The state of the run half cannot be read; the server's log says m
 async def run_state(context: Context) -> RunState:
     """Whether the run half works and how its guards stand; never an error, and never after more than two seconds."""
     if context.engine is None:
-        return _unavailable(context.problem or NOT_RUNNING)
+        return _unavailable(context.run_half.problem or NOT_RUNNING, context.run_half)
+    from agenttrace.run.database import AWAY
+
     try:
         async with asyncio.timeout(PATIENCE):
             return await _read(context.engine)
     except (TimeoutError, *AWAY) as error:
         logger.warning("the database is away (%s)", type(error).__name__)
-        return _unavailable(_AWAY, context.engine)
+        return _unavailable(_AWAY, context.run_half)
     except Exception as error:
         logger.error("the run half cannot be read: %s", type(error).__name__, exc_info=error)
-        return _unavailable(_UNREADABLE, context.engine)
+        return _unavailable(_UNREADABLE, context.run_half)
 
 
 async def _read(engine: Engine) -> RunState:
+    from agenttrace.serve.api.guards import breaker_rows, budget_now
+
     counts = await engine.dispatcher.store.counts()
     return RunState(
         available=True,
@@ -48,11 +53,11 @@ async def _read(engine: Engine) -> RunState:
     )
 
 
-def _unavailable(reason: str, engine: Engine | None = None) -> RunState:
+def _unavailable(reason: str, run_half: RunHalf) -> RunState:
     return RunState(
         available=False,
         reason=reason,
-        missing=[] if engine is None else list(engine.missing),
+        missing=list(run_half.missing),
         budget=None,
         breakers=[],
         running_jobs=0,

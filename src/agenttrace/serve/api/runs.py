@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from agenttrace.run.catalog import Catalog
+from agenttrace.run.states import RunStatus
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
 from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of
 from agenttrace.serve.api.running import engine_of
@@ -15,10 +16,6 @@ from agenttrace.serve.api.shapes import RunDetail, RunList, RunRow
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.views.run import row_fields, session_key_of
-
-RunStatus = Literal[
-    "pending", "running", "success", "failed", "timeout", "budget_exceeded", "circuit_open", "rate_limited"
-]
 
 
 def runs_router(context: Context) -> APIRouter:

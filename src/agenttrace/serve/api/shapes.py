@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from agenttrace.run.states import CacheStatus, CircuitState, JobStatus, RunStatus, StepStatus
+
 
 class Shape(msgspec.Struct):
     """An object of the API."""
@@ -525,7 +527,7 @@ class BreakerRow(Shape):
     app_type: str
     title: str
     app_id: str | None
-    state: Literal["closed", "open", "half_open"]
+    state: CircuitState
     failure_count: int
     last_failure_at: str | None
     changed_at: str | None
@@ -559,7 +561,7 @@ class RunRow(Shape):
     input_tokens: int | None
     output_tokens: int | None
     latency_ms: int | None
-    status: str
+    status: RunStatus
     error_message: str | None
     session_id: str | None
     #: The session of its trace.
@@ -607,7 +609,7 @@ class JobRow(Shape):
     event_type: str
     connector_type: str | None
     member_id: int | None
-    status: str
+    status: JobStatus
     is_forced: bool
     app_chain: str | None
     created_at: str
@@ -634,7 +636,7 @@ class StepCall(Shape):
     """One call of a step; a step that was called again has several."""
 
     run_id: int
-    status: str
+    status: RunStatus
     prompt: str | None
     response: str | None
     tokens_used: int
@@ -655,7 +657,7 @@ class ChainStep(Shape):
     #: The steps that have to be over before it begins.
     after: list[str]
     #: The status of its last call; ``waiting`` while there is none, ``skipped`` where there will be none.
-    status: str
+    status: StepStatus
     calls: list[StepCall]
 
 
@@ -670,7 +672,7 @@ class JobAccepted(Shape):
     """The job that came of it."""
 
     job_id: int
-    status: str
+    status: JobStatus
     #: The job that does the same already, if one does.
     duplicate_of: int | None
 
@@ -682,7 +684,7 @@ class CacheRow(Shape):
     cache_type: str
     site_id: int
     target_id: str
-    status: str
+    status: CacheStatus
     created_at: str
     expires_at: str | None
     triggered_by: str | None

@@ -9,6 +9,7 @@ import inspect
 import sys
 import types
 import typing
+from enum import StrEnum
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -21,8 +22,15 @@ _PLAIN: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "
 
 def typescript() -> str:
     """All shapes as interfaces, in the order of their names in the module."""
-    structs = [each for each in vars(shapes).values() if _is_shape(each)]
-    return _HEAD + "".join(map(_interface, structs))
+    named = vars(shapes).values()
+    states = [each for each in named if inspect.isclass(each) and issubclass(each, StrEnum)]
+    structs = [each for each in named if _is_shape(each)]
+    return _HEAD + "".join([*map(_states, states), *map(_interface, structs)])
+
+
+def _states(states: type[StrEnum]) -> str:
+    values = " | ".join(f'"{value}"' for value in states)
+    return f"\n/** {states.__doc__} */\nexport type {states.__name__} = {values};\n"
 
 
 def _is_shape(value: object) -> bool:
@@ -57,7 +65,8 @@ def _type(hint: Any) -> str:  # noqa: ANN401 - any annotation
         return f"({inner})[]" if " | " in inner else f"{inner}[]"
     if origin is dict:
         return f"Record<string, {_type(arguments[1])}>"
-    return hint.__name__ if _is_shape(hint) else "unknown"
+    named = _is_shape(hint) or (inspect.isclass(hint) and issubclass(hint, StrEnum))
+    return hint.__name__ if named else "unknown"
 
 
 if __name__ == "__main__":

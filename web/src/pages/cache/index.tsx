@@ -2,7 +2,7 @@
 import { useState } from "react";
 
 import { useIsAdmin, usePages } from "../../api/queries";
-import type { CacheList, CacheRow } from "../../api/shapes";
+import type { CacheList, CacheRow, CacheStatus } from "../../api/shapes";
 import type { Column } from "../../parts";
 import { Bar, Button, Empty, Loaded, Page, SearchInput, Select, StateMark, Table, Text, Time } from "../../parts";
 import { useText } from "../../text";
@@ -12,7 +12,7 @@ import { Invalidate } from "./invalidate";
 import { Result } from "./result";
 import { text } from "./text";
 
-const STATUSES = ["generating", "valid", "expired", "invalidated"] as const;
+const STATUSES = ["generating", "valid", "expired", "invalidated"] as const satisfies readonly CacheStatus[];
 
 export default function Cache() {
   const t = useText(text);

@@ -21,7 +21,7 @@ function call(run_id: number, more: Partial<StepCall> = {}): StepCall {
   };
 }
 
-function step(name: string, status: string, calls: StepCall[] = []): ChainStep {
+function step(name: string, status: ChainStep["status"], calls: StepCall[] = []): ChainStep {
   return { name, app: name, title: name, after: [], status, calls };
 }
 

@@ -1,5 +1,5 @@
 /** What states of jobs, calls and steps look like. */
-import type { ChainStep, JobRow } from "../../api/shapes";
+import type { ChainStep, JobRow, JobStatus, RunStatus } from "../../api/shapes";
 import { StateMark } from "../../parts";
 import { useText } from "../../text";
 import { text } from "./text";
@@ -12,7 +12,7 @@ export const JOB_STATUSES = [
   "cancelled",
   "budget_exceeded",
   "skipped_duplicate",
-] as const;
+] as const satisfies readonly JobStatus[];
 
 export const CALL_STATUSES = [
   "pending",
@@ -23,7 +23,7 @@ export const CALL_STATUSES = [
   "circuit_open",
   "rate_limited",
   "budget_exceeded",
-] as const;
+] as const satisfies readonly RunStatus[];
 
 /** What nothing changes any more. */
 export function isOver(status: string): boolean {

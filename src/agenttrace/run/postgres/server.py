@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from agenttrace.run.postgres_tools import (
+from agenttrace.run.postgres.programs import (
     MAJOR,
     OWN_SERVER,
     SYSTEM_PLACE,

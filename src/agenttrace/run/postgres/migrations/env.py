@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import text
 
-from agenttrace.run.tables import SCHEMA, metadata
+from agenttrace.run.postgres.tables import SCHEMA, metadata
 
 VERSION_TABLE = "agenttrace_revision"
 

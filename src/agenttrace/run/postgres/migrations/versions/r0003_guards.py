@@ -10,8 +10,8 @@ from alembic import op
 from procrastinate.schema import SchemaManager
 from sqlalchemy import text
 
-from agenttrace.run.migrations import writing
-from agenttrace.run.tables import QUEUE_SCHEMA
+from agenttrace.run.postgres.migrations import writing
+from agenttrace.run.postgres.tables import QUEUE_SCHEMA
 
 revision = "0003"
 down_revision = "0002"

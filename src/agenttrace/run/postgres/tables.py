@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import (
@@ -26,6 +27,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, INTERVAL, JSONB
 from sqlalchemy.sql import ClauseElement
+
+from agenttrace.run.states import (
+    CacheStatus,
+    CircuitState,
+    ConversationEntry,
+    JobStatus,
+    MessageRole,
+    RunStatus,
+    TriggerType,
+)
 
 SCHEMA = "biz"
 #: Procrastinate's tables: apart, so that a database shared with others has no clash of names.
@@ -61,6 +72,11 @@ def _count(name: str) -> Column[int]:
     return Column(name, Integer, nullable=False, server_default=text("0"))
 
 
+def _one_of(column: str, states: type[StrEnum], name: str) -> CheckConstraint:
+    values = ", ".join(f"'{state}'" for state in states)
+    return CheckConstraint(f"{column} IN ({values})", name=name)
+
+
 conversations = Table(
     "ai_conversations",
     metadata,
@@ -80,7 +96,7 @@ conversations = Table(
     Column("summary", Text),
     Column("summary_until", BigInteger, nullable=False, server_default=text("0")),
     _count("cloud_tokens"),
-    CheckConstraint("entry IN ('general', 'task', 'customer', 'coach')", name="ai_conversations_entry_check"),
+    _one_of("entry", ConversationEntry, "ai_conversations_entry_check"),
     Index("idx_ai_conversations_reuse", "user_id", "site_id", "entry", "target_id", text("last_message_at DESC")),
     Index("idx_ai_conversations_session", "session_id", unique=True),
 )
@@ -100,7 +116,7 @@ messages = Table(
     Column("tokens_used", Integer, server_default=text("0")),
     _moment("created_at"),
     Column("run_log_id", BigInteger),
-    CheckConstraint("role IN ('user', 'assistant', 'system')", name="ai_messages_role_check"),
+    _one_of("role", MessageRole, "ai_messages_role_check"),
     Index("idx_ai_messages_conversation", "conversation_id", "id"),
 )
 
@@ -116,7 +132,7 @@ cache = Table(
     _moment("created_at"),
     _moment("expires_at", given=False),
     Column("status", String(20), server_default="valid"),
-    CheckConstraint("status IN ('valid', 'expired', 'invalidated', 'generating')", name="ai_cache_status_check"),
+    _one_of("status", CacheStatus, "ai_cache_status_check"),
     CheckConstraint("result_json IS NOT NULL OR status IN ('generating', 'expired')", name="ck_ai_cache_result"),
     Index("idx_ai_cache_target", "cache_type", "site_id", "target_id", text("created_at DESC")),
     Index(
@@ -203,13 +219,9 @@ run_logs = Table(
     _count("attempts"),
     _count("tokens_prompt"),
     _count("tokens_ceiling"),
-    CheckConstraint("trigger_type IN ('user', 'scheduled', 'event', 'forced')", name="ck_ai_run_logs_trigger_type"),
+    _one_of("trigger_type", TriggerType, "ck_ai_run_logs_trigger_type"),
     CheckConstraint("char_length(request_prompt) <= 2000", name="ck_ai_run_logs_prompt"),
-    CheckConstraint(
-        "status IN ('pending', 'running', 'success', 'failed', 'timeout', 'budget_exceeded', 'circuit_open', "
-        "'rate_limited')",
-        name="ck_ai_run_logs_status",
-    ),
+    _one_of("status", RunStatus, "ck_ai_run_logs_status"),
     CheckConstraint(
         "status <> 'success' OR (response_text IS NOT NULL AND tokens_used IS NOT NULL AND latency_ms IS NOT NULL "
         "AND finished_at IS NOT NULL)",
@@ -251,10 +263,7 @@ trigger_jobs = Table(
     Column("rerun_of", BigInteger),
     _flag("cancel_requested"),
     Column("schedule", String(60)),
-    CheckConstraint(
-        "status IN ('pending', 'running', 'completed', 'failed', 'skipped_duplicate', 'budget_exceeded', 'cancelled')",
-        name="ck_ai_trigger_jobs_status",
-    ),
+    _one_of("status", JobStatus, "ck_ai_trigger_jobs_status"),
     Index("idx_ai_trigger_jobs_site", "site_id", "event_type"),
     Index(
         "idx_ai_trigger_jobs_dedup",
@@ -299,7 +308,7 @@ breakers = Table(
     _flag("held"),
     Column("probe_key", Uuid),
     _moment("probe_until", given=False),
-    CheckConstraint("state IN ('closed', 'open', 'half_open')", name="ai_breakers_state_check"),
+    _one_of("state", CircuitState, "ai_breakers_state_check"),
 )
 
 rate_windows = Table(

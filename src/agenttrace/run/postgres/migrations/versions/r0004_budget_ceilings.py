@@ -9,7 +9,7 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import text
 
-from agenttrace.run.migrations.versions import r0003_guards
+from agenttrace.run.postgres.migrations.versions import r0003_guards
 
 revision = "0004"
 down_revision = "0003"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import text
 
-from agenttrace.run.migrations import writing
+from agenttrace.run.postgres.migrations import writing
 
 revision = "0005"
 down_revision = "0004"

@@ -62,6 +62,12 @@ def find_footing(home: Path, system_place: Path, *, namespaces: bool) -> Footing
     return _system_footing(elsewhere)
 
 
+def is_made(home: Path, system_place: Path = SYSTEM_PLACE) -> bool:
+    """Whether the database of a data directory was created before, wherever its files are."""
+    places = (home, system_place / digest(home))
+    return any(os.path.exists(place / "postgres" / "PG_VERSION") for place in places)
+
+
 def _system_footing(place: Path) -> Footing:
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError, OSError):
