@@ -13,7 +13,7 @@ JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
 .PHONY: help setup console up demo test test-peers lint bench screenshots web-types lock clean
-.PHONY: docs release audit
+.PHONY: setup-dev docs release audit
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,8 @@ help:
 	@echo "make release  build the source distribution and the wheel, and try the wheel"
 
 setup: $(STAMP)
+
+setup-dev: setup
 
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or newer is needed, this is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'
