@@ -23,6 +23,8 @@ def _memory() -> Path | None:
     return place if min(free, available) >= _NEEDED_BYTES and os.access(place, os.W_OK) else None
 
 
+#: The usual place for temporary files, on a disk.
+_DISK = tempfile.gettempdir()
 #: A file system in memory, or None where tests use the disk.
 MEMORY = _memory()
 
@@ -30,7 +32,7 @@ MEMORY = _memory()
 @contextmanager
 def on_disk() -> Iterator[Path]:
     """A directory on a real file system, which uses the numbers of deleted files again; memory does not."""
-    with tempfile.TemporaryDirectory(prefix="agenttrace-test-") as name:
+    with tempfile.TemporaryDirectory(prefix="agenttrace-test-", dir=_DISK) as name:
         yield Path(name)
 
 

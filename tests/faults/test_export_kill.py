@@ -18,7 +18,7 @@ from export.fake_otlp import FakeOtlp
 from export.rig import World, target
 
 KILLS = 8
-TURNS = 450
+TURNS = 270
 CLI = (sys.executable, "-m", "agenttrace.cli.main")
 
 
