@@ -1,18 +1,23 @@
 # Every chore of the project. `make up` and `make test` are all a newcomer needs.
 PYTHON ?= python3
 VENV := .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
 BIN := $(VENV)/bin
+endif
 # What running needs is installed; what tests and lint need as well.
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-COMPILE := uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --generate-hashes
 PAGE := src/agenttrace/console/dist/index.html
 # Many tests wait for processes: one more at a time than there are cores keeps these busy.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
 .PHONY: help setup setup-dev console up demo test test-peers lint bench screenshots web-types docs-tables lock clean
+.PHONY: docs release audit
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +28,9 @@ help:
 	@echo "make lint   ruff, mypy, import contracts, the page's types and rules"
 	@echo "make console  build the web page of the console"
 	@echo "make bench  measure, beside peers and the machine's limit"
+	@echo "make docs   build the documentation site into build/site"
+	@echo "make audit  look for known vulnerabilities in what is locked"
+	@echo "make release  build the source distribution and the wheel, and try the wheel"
 
 setup: $(STAMP)
 
@@ -94,6 +102,30 @@ bench: setup-dev
 lock:
 	$(COMPILE) --extra run --group build pyproject.toml -o requirements.lock
 	$(COMPILE) --extra run --extra parquet --group dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
+	$(COMPILE) --group docs --group release -o requirements-tools.lock
+
+# Tools that neither running nor testing needs, in an environment of their own.
+TOOLS := build/tools
+TOOLS_BIN := $(subst $(VENV),$(TOOLS),$(BIN))
+TOOLS_STAMP := $(TOOLS)/.installed
+
+$(TOOLS_STAMP): requirements-tools.lock
+	@test -d $(TOOLS_BIN) || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS_BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-tools.lock
+	@touch $(TOOLS_STAMP)
+
+docs: $(TOOLS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(TOOLS_BIN)/python -m mkdocs build --strict --quiet
+
+# The lists of vulnerabilities are asked for over the network.
+audit: $(TOOLS_STAMP) console
+	for lock in requirements*.lock; do $(TOOLS_BIN)/python -m pip_audit --strict --disable-pip --require-hashes -r $$lock || exit 1; done
+	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web audit
+
+release: $(TOOLS_STAMP)
+	rm -rf dist
+	PATH="$(abspath $(BIN)):$$PATH" $(TOOLS_BIN)/python -m build --outdir dist
+	$(TOOLS_BIN)/python .ci/check_wheel.py dist
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService
+from example_counts import COSTLY
 from run.world import SUCCESS, World, call, open_world, opened
 
 DAY = date(2026, 3, 1)
@@ -73,6 +74,7 @@ runs = st.lists(
 
 
 # Feature: P14-ai-dashscope-migration, Property 13: App8 幂等写入
+@COSTLY
 @given(runs=runs)
 def test_a_member_has_one_row_a_day(world: World, clues: RetentionClues, runs: list[tuple[Any, ...]]) -> None:
     """After any number of runs each member and day that was written has one row, the last one written."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agenttrace.compat.run_log import AIRunLogService
 from agenttrace.run.database import Database
 from agenttrace.run.guards.budget import BudgetTracker
+from example_counts import COSTLY
 
 ZONE = ZoneInfo("Asia/Shanghai")
 STATUSES = ("success", "success", "success", "failed", "timeout", "running", "pending", "rate_limited")
@@ -79,6 +80,7 @@ rows = st.lists(st.tuples(st.sampled_from(STATUSES), amounts, st.integers(0, 60_
 
 
 # Feature: P14-ai-dashscope-migration, Property 8: Token 预算检查正确性
+@COSTLY
 @given(now=nows, entries=rows)
 def test_the_budget_is_the_sum_of_the_run_log(
     world: World, now: datetime, entries: list[tuple[str, int, int, int]]

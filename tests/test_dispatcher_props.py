@@ -16,6 +16,7 @@ from agenttrace.run.catalog import DIMENSIONS, Catalog, UnknownEventError
 from agenttrace.run.chain import target_of
 from agenttrace.run.jobs import Job, TriggerEvent
 from agenttrace.run.simulator import faults
+from example_counts import COSTLY
 from run.crew import APP_IDS, Crew, lasting_crew, new_member
 
 #: What the document says each event starts, lane by lane.
@@ -86,6 +87,7 @@ def test_an_unknown_event_is_refused(name: str) -> None:
 
 
 # Feature: P14-ai-dashscope-migration, Property 10: 调用链容错不中断
+@COSTLY
 @given(
     event_type=EVENTS,
     coach=COACHES,
@@ -149,6 +151,7 @@ TRIGGERS = st.tuples(
 
 
 # Feature: P14-ai-dashscope-migration, Property 12: 事件去重与强制执行
+@COSTLY
 @given(st.lists(TRIGGERS, min_size=2, max_size=12))
 def test_only_the_first_of_equal_events_runs_and_forced_ones_always(
     bench: Bench, triggers: list[tuple[str, int | None, int, datetime, bool]]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agenttrace.compat.rate_limit import RateLimiter
 from agenttrace.run.database import Database
+from example_counts import COSTLY
 
 TICK = timedelta(microseconds=1)
 
@@ -68,6 +69,7 @@ def test_a_user_is_let_through_ten_times_in_any_minute(world: World, waits: list
 
 
 # Feature: P14-ai-dashscope-migration, Property 7: 限流器窗口控制
+@COSTLY
 @given(bursts=st.lists(st.tuples(st.integers(1, 60), st.integers(0, 4000)), min_size=2, max_size=5))
 def test_a_store_is_let_through_a_hundred_times_in_any_hour(world: World, bursts: list[tuple[int, int]]) -> None:
     """Of a store's calls, at once or over hours, exactly those fit that find fewer than a hundred in their hour."""

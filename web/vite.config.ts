@@ -27,6 +27,8 @@ export default defineConfig({
     assetsDir: "assets",
     assetsInlineLimit: 0,
     sourcemap: false,
+    // The licences of everything that is part of the page; the settings page links to it.
+    license: { fileName: "third-party-notices.txt" },
     modulePreload: { polyfill: false },
     target: "es2023",
     // ECharts is one lazy chunk of about this size; everything else is far below.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import subprocess
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+import forked
 from cli.conftest import CLAUDE, CLAUDE_FORK, Program
 
 from .conftest import FAILING, Visit, key_of, running
@@ -203,7 +203,7 @@ def test_settings(visit: Visit, told: Program) -> None:
 
 def doctors_checks(told: Program) -> list[str]:
     """What the doctor looks at; what it thinks of this machine does not matter here."""
-    done = subprocess.run(told.command("doctor", "--json"), env=told.environment, capture_output=True, check=False)
+    done = forked.run(told.command("doctor", "--json"), env=told.environment, capture_output=True, check=False)
     return [check["name"] for check in json.loads(done.stdout)["checks"]]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import APIResponse, Browser, Page, expect
 
+import forked
 from agenttrace.cli.browser import _PAGE
 from agenttrace.serve.access.link import running_consoles
 from cli.conftest import Program
@@ -19,7 +19,7 @@ PASSWORDS = {"anna": "correct horse battery", "ben": "staple of the old harbour"
 
 
 def add_user(program: Program, name: str, role: str) -> None:
-    subprocess.run(
+    forked.run(
         program.command("user", "add", name, "--role", role, "--password-stdin"),
         env=program.environment,
         input=PASSWORDS[name] + "\n",

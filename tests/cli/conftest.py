@@ -1,4 +1,4 @@
-"""The program as users run it: a process of its own, with a home of its own."""
+"""The program as users run it: a process (forked, see ``forked.py``) with a home of its own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import forked
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -53,7 +55,7 @@ class Program:
         self, *arguments: str, code: int = 0, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command and check its exit code."""
-        done = subprocess.run(
+        done = forked.run(
             self.command(*arguments),
             env={**self.environment, **(env or {})},
             capture_output=True,
@@ -73,7 +75,7 @@ class Program:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Run a command in the background."""
-        return subprocess.Popen(
+        return forked.popen(
             self.command(*arguments),
             env=self.environment,
             stdout=subprocess.PIPE,

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+import forked
 from agenttrace.cli import browser, output
 from agenttrace.serve.access.link import StartToken, published
 
@@ -135,7 +136,7 @@ def test_output_that_may_be_kept_has_no_token(
 
 
 def _token(program: Program) -> str:
-    done = subprocess.run(
+    done = forked.run(
         program.command("open", "--json"), env=program.environment, capture_output=True, text=True, check=False
     )
     return str(json.loads(done.stdout)["link"]).rpartition("=")[2] if done.returncode == 0 else ""

@@ -23,6 +23,8 @@ from agenttrace.cli import output, progress
 from agenttrace.config import load_settings
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.lock import ExporterLock
+from agenttrace.store.errors import StoreError
+from agenttrace.store.sqlite.database import connect
 
 from .collector import Collector, collecting
 from .conftest import Program, eventually, stop
@@ -483,6 +485,14 @@ def test_one_exporter_a_data_directory(
     assert _exporter(recorded_here) is None
 
 
+def _is_made(program: Program) -> bool:
+    try:
+        connect(program.home / "agenttrace.db", read_only=True).close()
+    except StoreError:
+        return False
+    return True
+
+
 def _exporter(program: Program) -> int | None:
     found: int | None = program.json("export")["exporter"]["pid"]
     return found
@@ -492,6 +502,7 @@ def test_a_turn_is_sent_once_it_is_over(program: Program, background: Callable[.
     """``record`` sends beside its work what is written after it began, and ends its exporter with itself."""
     configure(program, FILES.replace("all", "now") + "[export]\nquiet_seconds = 0.1\n")
     process = background("record")
+    eventually(lambda: _is_made(program), "the store")
     eventually(lambda: _exporter(program), "the exporter")
     now = time.time()
     program.log(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import forked
 from agenttrace.cli.program import app
 
 from .conftest import Program
@@ -123,6 +125,17 @@ def test_documented_command_lines_work(reader: Program, line: str) -> None:
     program, *arguments = shlex.split(line)
     assert program == "agenttrace"
     assert reader.run(*arguments).stdout
+
+
+@pytest.mark.parametrize("line", ["--version", "sessions", "show abc", "export status", "status", "quarantine list"])
+def test_started_and_forked_programs_say_the_same(reader: Program, line: str) -> None:
+    """These tests fork their programs; what users start says the same, with the same exit code."""
+    command = reader.command(*shlex.split(line))
+    assert forked.can_fork(command, reader.environment)
+    found, expected = (
+        run(command, env=reader.environment, capture_output=True, check=False) for run in (forked.run, subprocess.run)
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (expected.returncode, expected.stdout, expected.stderr)
 
 
 def test_version(program: Program) -> None:

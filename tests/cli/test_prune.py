@@ -15,6 +15,7 @@ from agenttrace.config import load_settings
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import connect
+from example_counts import COSTLY
 
 from .conftest import Program
 
@@ -171,6 +172,7 @@ def test_wrong_span(program: Program) -> None:
 ages = st.lists(st.sampled_from([0.5, 10.0, 50.0, 200.0]), min_size=1, max_size=5)
 
 
+@COSTLY
 @given(ages, st.lists(st.sampled_from([5, 30, 100, 300]), min_size=1, max_size=3))
 def test_any_prunes_in_any_order(session_ages: list[float], spans: list[int]) -> None:
     """After any prunes: usage as before, exactly the young sessions readable, no orphan left, nothing comes back."""

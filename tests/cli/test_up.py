@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+import forked
 from agenttrace.cli import demo_console
 from agenttrace.cli.errors import CommandError
 from agenttrace.record import health
@@ -55,7 +56,7 @@ def _imported(process: subprocess.Popen[str]) -> str:
 def _recorded(program: Program) -> int:
     if not (program.home / "agenttrace.db").exists():
         return 0
-    done = subprocess.run(
+    done = forked.run(
         program.command("sessions", "--json", "--limit", "0"), env=program.environment, capture_output=True, check=False
     )
     return len(json.loads(done.stdout)) if done.returncode == 0 else 0

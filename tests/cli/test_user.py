@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from agenttrace.serve.access import passwords
 from agenttrace.serve.access.store import AccessStore
 
@@ -23,7 +24,7 @@ pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
 
 def with_stdin(program: Program, text: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a command that reads its standard input."""
-    done = subprocess.run(
+    done = forked.run(
         program.command(*arguments),
         env=program.environment,
         input=text,

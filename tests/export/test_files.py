@@ -26,6 +26,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forked
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export import jsonl_files, parquet_files
 from agenttrace.export.destination import Delivery
@@ -298,7 +299,7 @@ def test_whoever_is_killed_while_writing_loses_and_doubles_nothing(kind: str, tm
 def _killed(command: Sequence[str], chance: random.Random) -> int:
     """Run a writer, kill it in the middle of a portion, and say which that was."""
     environment = os.environ | {"PYTHONPATH": str(TESTS)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with forked.popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         wanted, begun = chance.randint(1, 6), 0
         for line in process.stdout:

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from faults.rig import Rig
+from scratch import on_disk
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     """Logs, a store, and a recorder between them."""
-    found = Rig(tmp_path)
-    yield found
-    found.stop()
+    with on_disk() as root:
+        found = Rig(root, home=tmp_path / "home")
+        yield found
+        found.stop()
 
 
 @pytest.fixture(params=["running", "idle", "stopped"])

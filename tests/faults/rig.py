@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import forked
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.store.sqlite.database import connect
@@ -115,11 +116,11 @@ def age(path: Path, seconds: float = 60) -> None:
 class Rig:
     """A directory with logs, a store, and a recorder between them."""
 
-    def __init__(self, root: Path, **flags: int | list[str]) -> None:
+    def __init__(self, root: Path, *, home: Path | None = None, **flags: int | list[str]) -> None:
         self.root = root
         self.logs = root / "logs"
         self.logs.mkdir(parents=True)
-        self.environ = {"HOME": str(root), "AGENTTRACE_HOME": str(root / "home")}
+        self.environ = {"HOME": str(root), "AGENTTRACE_HOME": str(home or root / "home")}
         self.settings: Settings = load_settings(
             self.environ, {f"record.{name}": value for name, value in flags.items()}
         )
@@ -243,7 +244,7 @@ class RecorderProcess:
         self.rig = rig
         command = [sys.executable, "-m", "agenttrace.cli.main", "record", str(rig.logs), "--json", *arguments]
         variables = {"PATH": os.environ.get("PATH", ""), **rig.environ, **(environ or {})}
-        self.process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = forked.popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def wait_for(self, count: int, seconds: float = 60) -> None:
         """Until so many events are stored; fails when the process ends before."""

@@ -320,8 +320,10 @@ def environ_of(home: Path, **more: str) -> dict[str, str]:
 
 def start(home: Path, *arguments: str, command: tuple[str, ...] = CLI, **environ: str) -> subprocess.Popen[bytes]:
     """``agenttrace`` as a process of its own."""
+    import forked  # this file is a program as well, which does not find it
+
     home.mkdir(mode=0o700, exist_ok=True)
-    return subprocess.Popen(
+    return forked.popen(
         [*command, *arguments], env=environ_of(home, **environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
 

@@ -5,30 +5,31 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import forked
 from export.fake_langsmith import KEY, FakeLangSmith
 from export.fake_otlp import FakeOtlp
 from export.rig import World, target
 
 KILLS = 8
-TURNS = 450
+TURNS = 270
 CLI = (sys.executable, "-m", "agenttrace.cli.main")
 
 
 @asynccontextmanager
-async def exporter() -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(*CLI, "export", "run", stderr=asyncio.subprocess.DEVNULL)
+async def exporter() -> AsyncIterator[subprocess.Popen[bytes]]:
+    process = forked.popen([*CLI, "export", "run"], stderr=subprocess.DEVNULL)
     try:
         yield process
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        process.kill()
+        await asyncio.to_thread(process.wait)
 
 
 def written(directory: Path) -> Counter[bytes]:
@@ -78,11 +79,9 @@ def test_killed_exporters_lose_and_repeat_nothing(home: Path, tmp_path: Path) ->
                 async with exporter() as process:
                     if kill < KILLS:
                         before = len(otlp.received)
-                        while len(otlp.received) == before and process.returncode is None:
+                        while len(otlp.received) == before and process.poll() is None:
                             await asyncio.sleep(0.01)
                         await asyncio.sleep(chance.random() * 0.25)
-                        process.kill()
-                        await process.wait()
                         continue
                     for name in ("otlp", "langsmith", "files"):
                         while await asyncio.to_thread(world.left, name) or not world.states(name)["acknowledged"]:

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -172,9 +171,8 @@ SCENES: tuple[Callable[[Scene], None], ...] = (
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[], RecorderProcess]]:
+def start(rig: Rig) -> Iterator[Callable[[], RecorderProcess]]:
     """Starts recorders of one rig; none is left behind."""
-    rig = Rig(tmp_path)
     started: list[RecorderProcess] = []
 
     def begin() -> RecorderProcess:

@@ -96,10 +96,10 @@ def import_with_kills(home: Path, logs: Path, seed: int, command: tuple[str, ...
 
 @pytest.mark.slow
 def test_an_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Tens of megabytes, killed at random moments, search index and all: the rows of an undisturbed import."""
+    """Thousands of lines, killed at random moments, search index and all: the rows of an undisturbed import."""
     logs = tmp_path / "logs"
-    write_logs(logs, turns=60, sessions=20, pad=4000)
-    assert sum(path.stat().st_size for path in logs.rglob("*.jsonl")) > 20_000_000
+    write_logs(logs, turns=60, sessions=20, pad=1000)
+    assert sum(path.stat().st_size for path in logs.rglob("*.jsonl")) > 5_000_000
     with recorder(tmp_path / "undisturbed", logs) as undisturbed:
         undisturbed.run_once()
         index_all(SqliteStore.of(undisturbed.connection))
@@ -126,8 +126,8 @@ def test_a_parallel_import_that_is_killed_again_and_again(tmp_path: Path) -> Non
     Least of all which of two sessions owns what both hold, where nothing tells a copy from its original.
     """
     logs = tmp_path / "logs"
-    write_logs(logs, seed=2, turns=100, sessions=4, pad=4000)
-    write_copies(logs, seed=2, sessions=12, pad=4000)
+    write_logs(logs, seed=2, turns=100, sessions=4, pad=1500)
+    write_copies(logs, seed=2, sessions=12, pad=1500)
     record_once(tmp_path / "undisturbed", logs)
     eager = (sys.executable, "-c", EAGER)
     kills = import_with_kills(tmp_path / "killed", logs, seed=12, command=eager, AGENTTRACE_RECORD_WORKERS="3")

@@ -11,10 +11,10 @@ import os
 import random
 import shutil
 import sqlite3
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -25,6 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from agenttrace.record import reader
 from agenttrace.store.sqlite.database import connect
 from faults.rig import EXACT, RecorderProcess, Rig, append, bare_line, line, replace
+from scratch import on_disk, quick
 
 #: Few names, so that files get in each other's way; the last is outside what is watched.
 WATCHED = ("a.jsonl", "a.jsonl.1", "a.jsonl.2", "b.jsonl")
@@ -56,8 +57,9 @@ class LogFiles(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp(prefix="agenttrace-model-"))
-        self.rig = Rig(self.directory, batch_lines=4)
+        self.places = ExitStack()
+        home = self.places.enter_context(quick()) / "home"
+        self.rig = Rig(self.places.enter_context(on_disk()), home=home, batch_lines=4)
         self.number = 0
         self.written: set[bytes] = set()
         #: Lines that stood complete in a watched file when the recorder looked.
@@ -82,7 +84,7 @@ class LogFiles(RuleBasedStateMachine):
             self.rig.crash()
             for writer in self.writers:
                 writer.close()
-            shutil.rmtree(self.directory)
+            self.places.close()
 
     # -- what programs do -------------------------------------------------------------------------------------
 
@@ -336,8 +338,9 @@ class EqualLines(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp(prefix="agenttrace-model-"))
-        self.rig = Rig(self.directory, batch_lines=4)
+        self.places = ExitStack()
+        home = self.places.enter_context(quick()) / "home"
+        self.rig = Rig(self.places.enter_context(on_disk()), home=home, batch_lines=4)
         self.path = self.rig.path()
         self.path.touch()
         self.chunk_bytes = reader.CHUNK_BYTES
@@ -353,7 +356,7 @@ class EqualLines(RuleBasedStateMachine):
         finally:
             reader.CHUNK_BYTES = self.chunk_bytes
             self.rig.crash()
-            shutil.rmtree(self.directory)
+            self.places.close()
 
     @rule(texts=st.lists(st.sampled_from(["one", "two", "three"]), min_size=1, max_size=6))
     def append(self, texts: list[str]) -> None:
@@ -430,10 +433,9 @@ TestEqualLines = EqualLines.TestCase
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_killed_while_files_change(tmp_path: Path, seed: int) -> None:
+def test_killed_while_files_change(rig: Rig, seed: int) -> None:
     """A recorder that is killed again and again while files grow, rotate and are saved anew ends up exact."""
     chance = random.Random(seed)
-    rig = Rig(tmp_path)
     environ = {"AGENTTRACE_RECORD_POLL_SECONDS": "0.2", "AGENTTRACE_RECORD_BATCH_LINES": "50"}
     written: list[bytes] = []
     number = 0

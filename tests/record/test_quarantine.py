@@ -19,6 +19,7 @@ from agenttrace.record.recorder import Recorder
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.reading import raw_lines
 from agenttrace.store.sqlite.store import SqliteStore
+from example_counts import COSTLY
 
 #: Of the lines below, the long ones are longer.
 LIMIT = 1_200_000
@@ -73,6 +74,7 @@ sessions = st.sampled_from(["one", "two"])
 quiet = st.lists(sessions, max_size=2)
 
 
+@COSTLY
 @given(first=st.lists(st.tuples(sessions, st.booleans()), max_size=2), before=quiet, after=quiet)
 def test_a_second_try_leaves_the_recorder_right(
     first: Sequence[tuple[str, bool]],

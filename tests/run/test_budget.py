@@ -24,6 +24,7 @@ from agenttrace.run.database import Database
 from agenttrace.run.errors import BudgetExceededError
 from agenttrace.run.guards.admission import Admissions, TurnWaitError
 from agenttrace.run.guards.budget import BudgetTracker
+from example_counts import COSTLY
 
 LIMIT = 20_000
 _sites = itertools.count(1)
@@ -131,6 +132,7 @@ async def _take(connection: psycopg.AsyncConnection[Any], step: Step) -> None:
             await connection.execute("UPDATE biz.ai_run_logs SET status = %s WHERE id %% 2 = 0", (step.status,))
 
 
+@COSTLY
 @given(before=steps, after=steps, zones=st.tuples(st.sampled_from(ZONES), st.sampled_from(ZONES)), one=st.booleans())
 def test_the_sums_always_equal_the_run_log(
     world: World, before: list[Step], after: list[Step], zones: tuple[str, str], one: bool

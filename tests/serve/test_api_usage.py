@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Coroutine, Iterable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import forked
 from agenttrace.serve.api.shapes import Bill, UsageAnswer, UsageGroup
 from agenttrace.serve.api.usage_table import usage_table
 from agenttrace.views.usage import day_after, first_day
@@ -114,7 +114,7 @@ def test_the_total_is_the_sum_of_its_rows_and_what_the_command_line_says(server:
 
 
 def _printed(logs: Logs, by: str) -> Any:  # noqa: ANN401 - JSON
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "agenttrace.cli.main", "usage", "--by", by, "--json"],
         env={**os.environ, "AGENTTRACE_HOME": str(logs.settings.home)},
         capture_output=True,

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from agenttrace.config import Settings
 from serve.intake_rig import PROTOBUF, TRACES, record, request, rows, sessions, span, tokens
 
@@ -51,14 +52,14 @@ class Processes:
 
     def start_server(self) -> None:
         command = [sys.executable, str(HERE / "intake_process.py"), str(self.settings.home), str(self._port)]
-        self._server = subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE)
+        self._server = forked.popen(command, env=self.environment, stdout=subprocess.PIPE)
         assert self._server.stdout is not None
         assert self._server.stdout.readline().decode().strip() == self.url
         self.listening.set()
 
     def start_recorder(self) -> None:
         command = [sys.executable, "-m", "agenttrace.cli.main", "record", "--json"]
-        self._recorder = subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL)
+        self._recorder = forked.popen(command, env=self.environment, stdout=subprocess.DEVNULL)
 
     def kill_server(self) -> None:
         self.listening.clear()

@@ -24,6 +24,7 @@ from agenttrace.serve.intake.json_request import read_json
 from agenttrace.serve.intake.lines import MOST_DEPTH, MOST_ELEMENTS, Taken
 from agenttrace.serve.intake.protobuf import read_protobuf
 from agenttrace.serve.intake.refusals import RefusedError
+from example_counts import COSTLY
 from serve.intake_rig import as_json, request, span
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -97,6 +98,7 @@ def lines(taken: Taken) -> list[dict[str, Any]]:
     return [json.loads(line) for line in taken.lines]
 
 
+@COSTLY
 @given(REQUESTS)
 def test_both_encodings_mean_the_same(sent: ExportTraceServiceRequest) -> None:
     """A request gives the same lines and refuses as many spans, in protobuf and in JSON; every line is an event."""
@@ -166,6 +168,7 @@ def test_parts_are_counted_before_they_are_read(kind: str) -> None:
     assert "more than" in (reason(lambda: read_json(b'{"resourceSpans":[%b]}' % empty)) or "")
 
 
+@COSTLY
 @given(REQUESTS)
 def test_counting_parts(sent: ExportTraceServiceRequest) -> None:
     """As many as there are, by another way of counting; cut anywhere, counting ends."""

@@ -6,9 +6,9 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 import aiohttp
 import psycopg
 
+import forked
 from agenttrace.client import AsyncTriggerClient
 from agenttrace.run.simulator import INTERNAL_TOKEN, Simulator, environment
 from serve.harness import SECRET
@@ -48,14 +49,14 @@ _DEFAULTS: Mapping[str, object] = {
 class Member:
     """A process of the product."""
 
-    def __init__(self, role: Role, process: Process, log: Path) -> None:
+    def __init__(self, role: Role, process: subprocess.Popen[bytes], log: Path) -> None:
         self.role, self.process, self.log = role, process, log
         #: Where a server listens.
         self.url = ""
 
     @property
     def is_running(self) -> bool:
-        return self.process.returncode is None
+        return self.process.poll() is None
 
     def said(self) -> str:
         """What it has written to its log."""
@@ -64,7 +65,7 @@ class Member:
     async def announced(self) -> None:
         """Until it says that it is ready."""
         assert self.process.stdout is not None
-        line = await asyncio.wait_for(self.process.stdout.readline(), PATIENCE)
+        line = await asyncio.wait_for(asyncio.to_thread(self.process.stdout.readline), PATIENCE)
         assert line, f"the {self.role} has not started: {self.said()}"
         self.url = json.loads(line)["url"] or ""
 
@@ -72,12 +73,13 @@ class Member:
         """SIGKILL: no handler, no flush, no goodbye."""
         if self.is_running:
             self.process.kill()
-        await self.process.communicate()
+        if self.process.stdout is not None and not self.process.stdout.closed:
+            await asyncio.to_thread(self.process.communicate)
 
     async def stop(self) -> int:
         """SIGTERM; the exit code, once it has left."""
         self.process.terminate()
-        await asyncio.wait_for(self.process.communicate(), PATIENCE)
+        await asyncio.to_thread(self.process.communicate, timeout=PATIENCE)
         assert self.process.returncode is not None
         return self.process.returncode
 
@@ -124,12 +126,8 @@ class Rig:
     async def _launched(self, role: Role) -> Member:
         log = self.home.parent / f"{role}-{len(self.members)}.log"
         with log.open("wb") as errors:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "agenttrace.cli.main", role, "--json"),
-                env=self.environ,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-            )
+            command = [sys.executable, "-m", "agenttrace.cli.main", role, "--json"]
+            process = forked.popen(command, env=self.environ, stdout=subprocess.PIPE, stderr=errors)
         member = Member(role, process, log)
         self.members.append(member)
         return member

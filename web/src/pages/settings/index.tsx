@@ -23,6 +23,11 @@ export default function Settings() {
         {tab === "doctor" && <Findings />}
         {tab === "audit" && <Audit />}
       </div>
+      <p className="soft">
+        <a href="/third-party-notices.txt" target="_blank" rel="noreferrer">
+          {t.notices}
+        </a>
+      </p>
     </Page>
   );
 }
