@@ -13,7 +13,6 @@ from typing import Any
 
 from agenttrace.run.cache import AICacheService
 from agenttrace.run.catalog import Catalog
-from agenttrace.run.client import DashScopeClient
 from agenttrace.run.config import AIConfig
 from agenttrace.run.database import Database
 from agenttrace.run.dispatch import AIDispatcher
@@ -27,6 +26,7 @@ from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Simulator, environment
 from agenttrace.run.trace_log import TraceLog
+from agenttrace.run.upstream.client import DashScopeClient
 from agenttrace.run.worker import Worker
 
 #: "app3" to the simulator's id of it, and back.

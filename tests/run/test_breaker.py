@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agenttrace.run.client import DashScopeClient
 from agenttrace.run.database import Database
 from agenttrace.run.errors import CircuitOpenError, DashScopeApiError
 from agenttrace.run.guards.breaker import BreakerView, CircuitBreaker, CircuitState
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.simulator import Simulator, faults
+from agenttrace.run.upstream.client import DashScopeClient
 
 APP = "app-under-test"
 TICK = timedelta(microseconds=1)

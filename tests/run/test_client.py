@@ -15,8 +15,6 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run import client as client_module
-from agenttrace.run.client import AppStream, DashScopeClient, Gate, counts_as_failure
 from agenttrace.run.errors import (
     CircuitOpenError,
     DashScopeApiError,
@@ -27,7 +25,9 @@ from agenttrace.run.errors import (
 )
 from agenttrace.run.simulator import Fault, Simulator, faults
 from agenttrace.run.simulator.server import AnswerValue
-from agenttrace.run.wire import MAX_BYTES
+from agenttrace.run.upstream import client as client_module
+from agenttrace.run.upstream.client import AppStream, DashScopeClient, Gate, counts_as_failure
+from agenttrace.run.upstream.wire import MAX_BYTES
 
 APP = "some-app"
 TEXT = "欢迎光临,今天想打多久?可以先看看会员活动。"

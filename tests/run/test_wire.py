@@ -18,8 +18,8 @@ from agenttrace.run.errors import (
     DashScopeJsonParseError,
     DashScopeTimeoutError,
 )
-from agenttrace.run.sse import DeltaReader, FrameSplitter
-from agenttrace.run.wire import (
+from agenttrace.run.upstream.sse import DeltaReader, FrameSplitter
+from agenttrace.run.upstream.wire import (
     MAX_BYTES,
     Frame,
     Reply,

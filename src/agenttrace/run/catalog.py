@@ -17,7 +17,7 @@ from agenttrace.run.cache import CacheRule
 from agenttrace.run.calls import RateRule
 from agenttrace.run.config import REQUIRED, AIConfig
 from agenttrace.run.schedules import WEEKDAYS, Schedule, Weekday
-from agenttrace.run.wire import estimate_tokens
+from agenttrace.run.upstream.wire import estimate_tokens
 
 DIMENSIONS = (
     "today",

@@ -28,7 +28,7 @@ from agenttrace.run.errors import (
 from agenttrace.run.guarded import HUNG_UP, GuardedClient, GuardedStream
 from agenttrace.run.history import SHARE, SUMMARY_TOKENS, Message, as_messages, split, summarise, tokens_of
 from agenttrace.run.sql_call import SqlCall
-from agenttrace.run.wire import Answer, estimate_tokens
+from agenttrace.run.upstream.wire import Answer, estimate_tokens
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from agenttrace.run.background import ended
 from agenttrace.run.cache import AICacheService
 from agenttrace.run.catalog import Catalog
 from agenttrace.run.chat import ChatService
-from agenttrace.run.client import DashScopeClient
 from agenttrace.run.config import AIConfig, MissingVariablesError
 from agenttrace.run.conversation import ConversationService
 from agenttrace.run.database import Database, migrate
@@ -35,6 +34,7 @@ from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.schedules import Scheduler
 from agenttrace.run.sweeper import Sweeper
 from agenttrace.run.trace_log import TraceLog
+from agenttrace.run.upstream.client import DashScopeClient
 
 logger = logging.getLogger(__name__)
 

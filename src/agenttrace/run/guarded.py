@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from agenttrace.run.calls import CallRequest
-from agenttrace.run.client import AppStream, DashScopeClient
 from agenttrace.run.errors import DashScopeError
 from agenttrace.run.guards.admission import Admission, Admissions, TurnWaitError
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.settlement import Data, EffectError, Settlement, Writes, undisturbed
 from agenttrace.run.trace_log import TraceLog
-from agenttrace.run.wire import Answer
+from agenttrace.run.upstream.client import AppStream, DashScopeClient
+from agenttrace.run.upstream.wire import Answer
 
 __all__ = ["CANCELLED", "HUNG_UP", "EffectError", "GuardedClient", "GuardedStream"]
 

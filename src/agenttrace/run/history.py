@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from agenttrace.run.wire import estimate_tokens
+from agenttrace.run.upstream.wire import estimate_tokens
 
 #: The most that a summary takes.
 SUMMARY_TOKENS = 2_000

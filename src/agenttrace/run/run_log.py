@@ -25,7 +25,7 @@ from agenttrace.run.database import Database, patient
 from agenttrace.run.sql_call import SqlCall, joined, tell, values_of
 from agenttrace.run.storable import storable_text
 from agenttrace.run.tables import rendered, run_logs
-from agenttrace.run.wire import parse_json_object
+from agenttrace.run.upstream.wire import parse_json_object
 
 #: States in which a row may be created; all but the first are refusals, and final.
 FIRST_STATES = ("pending", "budget_exceeded", "circuit_open", "rate_limited")

@@ -16,7 +16,7 @@ from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.sql_call import SqlCall
 from agenttrace.run.trace_log import TraceLog
-from agenttrace.run.wire import Answer
+from agenttrace.run.upstream.wire import Answer
 
 #: Seconds for which settling is tried while the database is away.
 PATIENCE = 600.0

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from agenttrace.run.attempts import CallClosedError, Gate
 from agenttrace.run.database import Database, patient
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
+from agenttrace.run.upstream.attempts import CallClosedError, Gate
 
 Clock = Callable[[], datetime]
 #: Admits another attempt of a call (its key) after one that took so many tokens, or raises why not.

@@ -19,10 +19,10 @@ from urllib.parse import quote
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
-from agenttrace.run.attempts import Attempt, Call, Gate, Request, RetryPolicy, Teller, counts_as_failure
 from agenttrace.run.errors import DashScopeApiError, DashScopeError, DashScopeJsonParseError, DashScopeTimeoutError
-from agenttrace.run.sse import DeltaReader, FrameSplitter
-from agenttrace.run.wire import (
+from agenttrace.run.upstream.attempts import Attempt, Call, Gate, Request, RetryPolicy, Teller, counts_as_failure
+from agenttrace.run.upstream.sse import DeltaReader, FrameSplitter
+from agenttrace.run.upstream.wire import (
     MAX_BYTES,
     Answer,
     AppUsage,

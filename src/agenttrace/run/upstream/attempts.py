@@ -16,7 +16,7 @@ from agenttrace.run.errors import (
     DashScopeError,
     DashScopeJsonParseError,
 )
-from agenttrace.run.wire import Answer, AppUsage, Reply, encode_request, estimate_tokens
+from agenttrace.run.upstream.wire import Answer, AppUsage, Reply, encode_request, estimate_tokens
 
 #: Below this many characters a key or a prompt is no secret, only a word that messages may hold by chance.
 SHORTEST_SECRET = 8
