@@ -27,6 +27,7 @@ from agenttrace.run.simulator import Fault, Simulator, faults
 from agenttrace.run.simulator.server import AnswerValue
 from agenttrace.run.upstream import client as client_module
 from agenttrace.run.upstream.client import AppStream, DashScopeClient, Gate, counts_as_failure
+from agenttrace.run.upstream.dashscope import DashScope
 from agenttrace.run.upstream.wire import MAX_BYTES
 
 APP = "some-app"
@@ -794,7 +795,7 @@ def test_client_outlives_its_session() -> None:
 
     async def run() -> None:
         async with Simulator() as simulator:
-            client._base_url = simulator.base_url
+            client.provider_of = lambda _: DashScope(KEY, base_url=simulator.base_url)
             simulator.answer(APP, {"a": 1})
             async with client:
                 assert (await client.call_app(APP, "x"))[0] == {"a": 1}

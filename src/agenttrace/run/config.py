@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agenttrace.run.upstream.client import DEFAULT_BASE_URL
+from agenttrace.run.upstream.dashscope import DEFAULT_BASE_URL
 
 #: Which field of ``AIConfig`` a variable sets. All of these are needed.
 REQUIRED = {
