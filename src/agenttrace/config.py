@@ -212,7 +212,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     serve: ServeSettings = ServeSettings()
     export: ExportSettings = ExportSettings()
     destinations: tuple[DestinationSettings, ...] = ()
-    #: Applications, events and schedules of one's own, as the file has them; the catalog reads them.
+    #: What is set for the whole catalog, and applications, events and schedules of one's own, as the file has them.
+    catalog: Mapping[str, Any] = MappingProxyType({})
     apps: Mapping[str, Any] = MappingProxyType({})
     events: Mapping[str, Any] = MappingProxyType({})
     schedules: Mapping[str, Any] = MappingProxyType({})
@@ -260,7 +261,7 @@ SETTING_NAMES = tuple(_TYPES)
 #: Never shown: the URL may hold a password.
 SECRETS = ("database.url", "jwt.secret")
 #: Tables of the file that are not settings with a value of their own.
-_TABLES = ("prices", "apps", "events", "schedules", "destinations")
+_TABLES = ("prices", "catalog", "apps", "events", "schedules", "destinations")
 _LISTS_OF_PATHS = ("record.paths", "record.exclude")
 _LISTS_OF_HOSTS = ("serve.allowed_hosts",)
 _LISTS_OF_PATTERNS = ("export.mask",)
@@ -318,6 +319,7 @@ def _assembled(
         serve=ServeSettings(**parts["serve"]),
         export=ExportSettings(**parts["export"]),
         destinations=destinations,
+        catalog=tables["catalog"],
         apps=tables["apps"],
         events=tables["events"],
         schedules=tables["schedules"],
@@ -539,7 +541,11 @@ def _expanded(path: str, environ: Mapping[str, str]) -> str:
 
 
 def _tables_of_ones_own(table: Mapping[str, Any], file: Path) -> dict[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
+    catalog = table.get("catalog", {})
+    if not isinstance(catalog, dict):
+        fix = "Write [catalog] on a line of its own and its settings below it."
+        raise SettingsError(where=f"file {file}", key="catalog", problem="is not a table", fix=fix)
+    found: dict[str, Mapping[str, Any]] = {"catalog": MappingProxyType(catalog)}
     for name in ("apps", "events", "schedules"):
         entries = table.get(name, {})
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):

@@ -20,7 +20,7 @@ from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.settlement import Data, EffectError, Settlement, Writes, undisturbed
 from agenttrace.run.trace_log import TraceLog
-from agenttrace.run.upstream.client import AppStream, DashScopeClient
+from agenttrace.run.upstream.client import AppStream, UpstreamClient
 from agenttrace.run.upstream.wire import Answer
 
 __all__ = ["CANCELLED", "HUNG_UP", "EffectError", "GuardedClient", "GuardedStream"]
@@ -37,7 +37,7 @@ class GuardedClient:
 
     def __init__(
         self,
-        client: DashScopeClient,
+        client: UpstreamClient,
         admissions: Admissions,
         breaker: CircuitBreaker,
         run_logs: AIRunLogService,
@@ -112,6 +112,8 @@ class GuardedClient:
 
     async def _admit(self, request: CallRequest) -> Settlement:
         try:
+            # Before anything is reserved: what has no provider cannot be called.
+            self._client.provider_of(request.app_id)
             admission, cancelled = await self._turn(request)
         except DashScopeError as refusal:
             self._trace.refused(request, refusal.status, str(refusal))

@@ -168,6 +168,7 @@ class Settlement:
             tokens_estimated=answer.usage.estimated if answer else False,
             input_tokens=answer.usage.input_tokens if answer else 0,
             output_tokens=answer.usage.output_tokens if answer else 0,
+            cached_tokens=answer.usage.cached_tokens if answer else 0,
             model=",".join(answer.usage.models)[:_MODEL_LIMIT] or None if answer else None,
             request_id=request_id or (answer.request_id if answer else ""),
             attempts=attempts,

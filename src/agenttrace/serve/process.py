@@ -31,8 +31,10 @@ class Ready:
     #: Where the server listens; None without one.
     url: str | None
     worker: bool
-    #: Variables without which no application can be called.
+    #: Variables without which some application, or all of them, cannot be called.
     missing: tuple[str, ...]
+    #: How many applications can be called.
+    ready_apps: int = 0
     #: Why no application can be run at all.
     problem: str | None = None
     #: True where the console asks for a login by name, and there is no user yet.
@@ -66,7 +68,9 @@ async def run_process(
             if working and engine is not None:
                 tasks.create_task(_worker(engine, settings).run(stop))
             missing = () if engine is None else engine.missing
-            ready = Ready(url=None, worker=working, missing=missing, problem=problem)
+            apps = () if engine is None else engine.catalog.apps.values()
+            ready_apps = sum(not app.missing for app in apps)
+            ready = Ready(url=None, worker=working, missing=missing, ready_apps=ready_apps, problem=problem)
             if server:
                 listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
                 app = create_app(engine, settings, problem=problem)
