@@ -63,13 +63,14 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
 
 
 def _show_apps(catalog: Catalog) -> None:
+    # Wide enough for the name of a variable, where one has to be set.
+    widest = max((len(name) for app in catalog.apps.values() for name in app.missing[-1:]), default=0)
     columns = (
         Column("app"),
         Column("type", least=10),
         Column("title", least=8, optional=3),
         Column("provider", least=9),
-        Column("id or model", least=10),
-        Column("not set", least=8),
+        Column("id or model", least=max(10, min(widest + len("not set: "), 42))),
         Column("limit", optional=2),
         Column("results kept", least=10),
         Column("gets", optional=1),
@@ -78,18 +79,23 @@ def _show_apps(catalog: Catalog) -> None:
 
 
 def _row(app: App) -> list[Any]:
-    name = app.endpoint.model if app.endpoint else app.app_id
     return [
         output.styled(app.key, "cyan"),
         one_line(app.app_type),
         one_line(app.title),
         app.provider,
-        output.styled(one_line(name), "green") if name else "–",
-        output.styled(", ".join(app.missing), "yellow") if app.missing else "–",
+        _called(app),
         rate_text(app.rate),
         keep_text(app),
         ", ".join(app.inputs) or "–",
     ]
+
+
+def _called(app: App) -> Any:  # noqa: ANN401 - a text with a style
+    """What is called, or what has to be set for that; the variable that only this application needs comes first."""
+    if app.missing:
+        return output.styled(f"not set: {', '.join(reversed(app.missing))}", "yellow")
+    return output.styled(one_line(app.endpoint.model if app.endpoint else app.app_id), "green")
 
 
 def rate_text(rate: RateRule) -> str:
