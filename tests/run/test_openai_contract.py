@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import openai
 import pytest
+from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.run.errors import DashScopeApiError, DashScopeAuthError, DashScopeTimeoutError
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Fault, Simulator, faults
 from agenttrace.run.simulator.openai import SNAPSHOT
+from agenttrace.run.upstream import client as client_module
 from agenttrace.run.upstream.attempts import counts_as_failure
 from agenttrace.run.upstream.client import UpstreamClient
 from agenttrace.run.upstream.openai import OpenAIChat
@@ -299,6 +301,63 @@ def test_separators_are_text(stream: bool) -> None:
         assert "\u2028" in found.text
 
     run(work)
+
+
+def raw_stream(*chunks: bytes, hangs: bool = False) -> tuple[str, Answer]:
+    """What our client makes of these bytes, sent as they are; ``hangs``: the connection stays open after them."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        if hangs:
+            await asyncio.sleep(30)
+        return response
+
+    async def main() -> tuple[str, Answer]:
+        server = web.Server(answer, handler_cancellation=True)
+        listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        provider = OpenAIChat(f"http://127.0.0.1:{port}/v1", MODEL)
+        try:
+            async with UpstreamClient(lambda _: provider, sleep=_at_once) as client:
+                async with client.stream("app", "你好") as deltas:
+                    text = "".join([delta async for delta in deltas])
+                return text, deltas.partial()
+        finally:
+            listener.close()
+            await server.shutdown(0.1)
+
+    return asyncio.run(main())
+
+
+PIECE = b'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}\n\n'
+END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+USAGE = b'data: {"model":"m-2","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'
+DONE = b"data: [DONE]\n\n"
+
+
+def test_usage_that_never_comes_does_not_hold_the_answer_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that ends the text and then says nothing more has answered; its tokens are estimated."""
+    monkeypatch.setattr(client_module, "USAGE_WAIT", 0.05)
+    text, answer = raw_stream(PIECE, END, hangs=True)
+    assert (text, answer.finish_reason, answer.usage.estimated) == ("hi", "stop", True)
+
+
+def test_comments_empty_lines_and_a_late_usage() -> None:
+    """What servers send to keep a connection alive is no text, and the usage after the end is read."""
+    text, answer = raw_stream(b": keep-alive\n\n", PIECE, b"\n\n: wait\n\n", PIECE, END, USAGE, DONE)
+    assert (text, answer.usage.total, answer.usage.models) == ("hihi", 4, ("m-2",))
+
+
+def test_a_chunk_that_is_no_json_breaks_the_stream() -> None:
+    """It is an error of the application, and after the first text it is not tried again."""
+    with pytest.raises(DashScopeApiError, match="cannot be read") as found:
+        raw_stream(PIECE, b'data: {"choices": [oops\n\n')
+    assert counts_as_failure(found.value)
+    assert found.value.attempts == 1
+    assert found.value.tokens_used > 0
 
 
 def test_formats_of_answers() -> None:
