@@ -249,6 +249,8 @@ def test_what_is_not_configured_says_so_and_the_rest_works(home: Path, database_
         assert stack.engine.missing == ("MY_KEY",)
         refused = await said(stack)
         assert (refused.status, refused.json()["missing"]) == (503, ["MY_KEY"])
+        shown = (await stack.request("GET", "/api/v1/catalog")).json()
+        assert (shown["chat_app"], shown["chat_missing"]) == ("talk", ["MY_KEY"])
         event = {"event_type": "talked", "site_id": 1}
         refused = await stack.request("POST", "/api/internal/ai/trigger", json=event, headers=INTERNAL)
         assert (refused.status, refused.json()["missing"]) == (503, ["MY_KEY"])
