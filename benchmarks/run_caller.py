@@ -20,9 +20,9 @@ import uvloop
 
 from agenttrace.config import load_settings
 from agenttrace.run.calls import CallRequest, RateRule
-from agenttrace.run.client import DashScopeClient
 from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.guards.admission import Admissions
+from agenttrace.run.upstream.client import DashScopeClient
 from benchmarks.run_fakes import PLAIN_APP
 from benchmarks.run_load import percentile
 
@@ -106,8 +106,8 @@ async def _spend(turn: Turn, callers: int, seconds: float, numbers: itertools.co
 
 async def _main(mode: str, callers: int, seconds: float) -> None:
     async with open_engine(load_settings(), "worker") as engine:
-        assert engine.config is not None
-        async with DashScopeClient(engine.config.api_key, base_url=engine.config.base_url) as bare:
+        environ = engine.environ
+        async with DashScopeClient(environ["DASHSCOPE_API_KEY"], base_url=environ["DASHSCOPE_BASE_URL"]) as bare:
             turn, numbers = _turn(mode, engine, bare), itertools.count(os.getpid() * 1_000_000)
             await _spend(turn, callers, 1.0, numbers)  # warm
             _say({"ready": True})

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agenttrace.run.client import DashScopeClient
 from agenttrace.run.errors import DashScopeApiError, DashScopeError, DashScopeJsonParseError, DashScopeTimeoutError
 from agenttrace.run.simulator import Fault, Simulator, faults
 from agenttrace.run.simulator.server import AnswerValue
+from agenttrace.run.upstream.client import DashScopeClient
 
 APP = "some-app"
 OBJECT = {"结论": "好", "score": 7}

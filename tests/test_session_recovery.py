@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agenttrace.run.simulator import faults
-from agenttrace.run.wire import estimate_tokens
+from agenttrace.run.upstream.wire import estimate_tokens
 from serve.harness import CHAT_APP, Heard, Stack, run_with
 
 Loss = Callable[[Stack], Awaitable[None]]

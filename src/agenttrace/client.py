@@ -254,7 +254,7 @@ class TriggerClient(_Flows):
         site_id: int,
         member_id: int | None = None,
         payload: Mapping[str, Any] | None = None,
-        connector_type: str = "feiqiu",
+        connector_type: str | None = None,
         is_forced: bool = False,
     ) -> TriggerResult:
         """Report an event; the chain it starts runs on the server."""
@@ -330,7 +330,7 @@ class AsyncTriggerClient(_Flows):
         site_id: int,
         member_id: int | None = None,
         payload: Mapping[str, Any] | None = None,
-        connector_type: str = "feiqiu",
+        connector_type: str | None = None,
         is_forced: bool = False,
     ) -> TriggerResult:
         """Report an event; the chain it starts runs on the server."""
@@ -395,12 +395,14 @@ def _body(
     site_id: int,
     member_id: int | None,
     payload: Mapping[str, Any] | None,
-    connector_type: str,
+    connector_type: str | None,
     is_forced: bool,
 ) -> dict[str, Any]:
+    # Left out, it is what the server's catalog says.
+    connector = {} if connector_type is None else {"connector_type": connector_type}
     return {
         "event_type": event_type,
-        "connector_type": connector_type,
+        **connector,
         "site_id": site_id,
         "member_id": member_id,
         "payload": None if payload is None else dict(payload),

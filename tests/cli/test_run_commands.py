@@ -457,6 +457,17 @@ def test_apps_of_ones_own(program: Program) -> None:
     found = program.json("apps")
     assert next(app["app_id"] for app in found["apps"] if app["app"] == "extra") == "own-id"
     assert next(event["steps"] for event in found["events"] if event["event"] == "mine") == ["extra", "app3"]
+    model = 'type = "talk"\nprovider = "openai"\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m-1"\n'
+    file.write_text(f'[catalog]\nbase = "none"\n[apps.talk]\n{model}api_key_env = "MY_KEY"\n[apps.local]\n{model}')
+    found = program.json("apps")
+    assert [(app["app"], app["provider"], app["model"], app["missing"]) for app in found["apps"]] == [
+        ("talk", "openai", "m-1", ["MY_KEY"]),
+        ("local", "openai", "m-1", []),
+    ]
+    assert found["missing"] == ["MY_KEY", "INTERNAL_API_TOKEN"]
+    shown = program.run("apps").stdout
+    assert "MY_KEY" in shown
+    assert "1 application can be called." in shown
     file.write_text('[events.mine]\nlanes = ["nothing"]\n')
     assert "events.mine" in program.run("apps", code=2).stderr
 

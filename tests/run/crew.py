@@ -13,8 +13,6 @@ from typing import Any
 
 from agenttrace.run.cache import AICacheService
 from agenttrace.run.catalog import Catalog
-from agenttrace.run.client import DashScopeClient
-from agenttrace.run.config import AIConfig
 from agenttrace.run.database import Database
 from agenttrace.run.dispatch import AIDispatcher
 from agenttrace.run.guarded import GuardedClient
@@ -22,11 +20,13 @@ from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.jobs import Job, TriggerEvent
 from agenttrace.run.presence import Presence
+from agenttrace.run.providers import providers_of
 from agenttrace.run.queue import Queue
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Simulator, environment
 from agenttrace.run.trace_log import TraceLog
+from agenttrace.run.upstream.client import UpstreamClient
 from agenttrace.run.worker import Worker
 
 #: "app3" to the simulator's id of it, and back.
@@ -108,14 +108,14 @@ async def open_crew(
     sleep: Callable[[float], Any] | None = None,
 ) -> AsyncIterator[Crew]:
     """A crew whose client does not wait between attempts, and whom nothing limits unless told."""
-    config = AIConfig.from_env(environment(simulator.base_url))
-    catalog = Catalog.load(config, table, store_limit=store_limit)
+    environ = environment(simulator.base_url)
+    catalog = Catalog.load(environ, table, store_limit=store_limit)
     trace = TraceLog(logs)
     async with (
         Database(url, size=12) as database,
         Presence(database, "test") as presence,
         Queue(database) as queue,
-        DashScopeClient(config.api_key, base_url=config.base_url, sleep=sleep or _at_once) as client,
+        UpstreamClient(providers_of(catalog.apps.values(), environ), sleep=sleep or _at_once) as client,
     ):
         breaker = CircuitBreaker(database, failure_threshold=failure_threshold)
         admissions = Admissions(database, process_id=presence.process_id, daily_limit=daily_limit, monthly_limit=PLENTY)

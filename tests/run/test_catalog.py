@@ -14,22 +14,21 @@ import agenttrace.run.catalog
 from agenttrace.run.cache import CacheRule
 from agenttrace.run.calls import RateRule
 from agenttrace.run.catalog import Catalog, CatalogError, Lane
-from agenttrace.run.config import AIConfig
 from agenttrace.run.simulator import BUILTIN_APP_IDS, environment
 
-CONFIG = AIConfig.from_env(environment("http://127.0.0.1:1/api/v1"))
+ENVIRON = environment("http://127.0.0.1:1/api/v1")
 MINE = {"type": "mine", "app_id": "abc"}
 
 
 def test_the_eight_applications_have_the_ids_of_their_variables() -> None:
     """Each application is called by the id that the environment gives it; without one, by none."""
-    assert {app.app_type: app.app_id for app in Catalog.load(CONFIG).apps.values()} == BUILTIN_APP_IDS
+    assert {app.app_type: app.app_id for app in Catalog.load(ENVIRON).apps.values()} == BUILTIN_APP_IDS
     assert {app.app_id for app in Catalog.load(None).apps.values()} == {""}
 
 
 def test_limits_and_cache_times_are_those_of_the_document() -> None:
     """App1 counts by user and minute, the others by store and hour; results are kept as the document's table says."""
-    apps = Catalog.load(CONFIG, user_limit=10, store_limit=100).apps
+    apps = Catalog.load(ENVIRON, user_limit=10, store_limit=100).apps
     assert apps["app1"].rate == RateRule(scope="user", limit=10, seconds=60)
     assert {app.rate for key, app in apps.items() if key != "app1"} == {
         RateRule(scope="store", limit=100, seconds=3600)
@@ -61,7 +60,7 @@ def test_apps_and_events_of_ones_own_join_the_defaults() -> None:
         "apps": {"mine": {**MINE, "parameters": {"temperature": Decimal("0.5"), "list": [Decimal(1)]}}},
         "events": {"birthday": {"lanes": ["app3 -> mine", "app2:*"]}, "note_created": {"lanes": ["mine"]}},
     }
-    catalog = Catalog.load(CONFIG, table, dimensions=("today", "ever"))
+    catalog = Catalog.load(ENVIRON, table, dimensions=("today", "ever"))
     chain = catalog.chain("birthday")
     assert chain.text == "app3→mine+app2×2"
     assert [step.name for step in chain.steps] == ["app3", "mine", "app2:today", "app2:ever"]
@@ -92,14 +91,14 @@ def test_apps_and_events_of_ones_own_join_the_defaults() -> None:
 def test_what_cannot_be_is_refused_with_its_place(table: dict[str, Any], told: str) -> None:
     """A wrong catalog is refused when it is read, and the message says where it is wrong."""
     with pytest.raises(CatalogError, match=told):
-        Catalog.load(CONFIG, table)
+        Catalog.load(ENVIRON, table)
 
 
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=60, unique=True))
 def test_the_text_of_any_chain_fits_its_column(numbers: list[int]) -> None:
     """However long a chain, its text has at most 100 characters, and short ones are told whole."""
     apps = {f"a{number}": {**MINE, "type": f"t{number}"} for number in numbers}
-    catalog = Catalog.load(CONFIG, {"apps": apps, "events": {"e": {"lanes": ["→".join(apps)]}}})
+    catalog = Catalog.load(ENVIRON, {"apps": apps, "events": {"e": {"lanes": ["→".join(apps)]}}})
     text, whole = catalog.chain("e").text, "→".join(apps)
     assert text == whole if len(whole) <= 100 else (len(text) == 100 and whole.startswith(text[:-1]))
 
@@ -110,3 +109,89 @@ def test_a_conditional_lane_runs_where_its_key_is_not_null(payload: dict[str, An
     lane = Lane(apps=("app4",), condition="vip")
     assert lane.applies(payload) == ("vip" in payload and payload["vip"] is not None)
     assert Lane(apps=("app4",)).applies(payload)
+
+
+# ── catalogs of one's own, and other providers ──
+
+MODEL = {"type": "m", "provider": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "some"}
+
+
+def test_a_catalog_without_the_eight() -> None:
+    """``base = "none"`` leaves what the user has, and demands what that needs."""
+    table = {"catalog": {"base": "none"}, "apps": {"mine": {**MODEL, "api_key_env": "MY_KEY"}}}
+    catalog = Catalog.load({}, table)
+    assert (list(catalog.apps), dict(catalog.events), catalog.missing) == (["mine"], {}, ("MY_KEY",))
+    assert Catalog.load({"MY_KEY": "x"}, table).missing == ()
+    assert (catalog.connector, catalog.chat, catalog.texts.language) == (None, None, "en")
+    shipped = Catalog.load({})
+    assert (shipped.connector, shipped.texts.language) == ("feiqiu", "zh")
+    assert shipped.chat is not None
+    assert shipped.chat.key == "app1"
+
+
+def test_a_shipped_application_that_is_changed_keeps_its_variable() -> None:
+    """Who sets, say, the context of app1 need not name the variable of its id again; another provider has none."""
+    table = {"apps": {"app1": {"type": "app1_chat", "context_tokens": 9000}, "app3": {**MODEL, "type": "app3_clue"}}}
+    apps = Catalog.load(ENVIRON, table).apps
+    assert (apps["app1"].app_id, apps["app1"].context_tokens) == (BUILTIN_APP_IDS["app1_chat"], 9000)
+    assert (apps["app3"].app_id, apps["app3"].provider) == ("openai/app3", "openai")
+
+
+@given(st.sets(st.sampled_from(sorted(ENVIRON))))
+def test_each_application_names_what_it_lacks(names: set[str]) -> None:
+    """Whatever is set: an application lacks exactly those of its own variables that are not."""
+    catalog = Catalog.load({name: ENVIRON[name] for name in names})
+    for app in catalog.apps.values():
+        assert set(app.variables) == {"DASHSCOPE_API_KEY", app.id_variable}
+        assert set(app.missing) == set(app.variables) - names
+    chain = catalog.chain("note_created")
+    assert set(catalog.missing_for("note_created")) == {
+        name for step in chain.steps for name in catalog.apps[step.app].missing
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"apps": {"x": {**MODEL, "base_url": "ftp://x"}}}, r"\[apps.x\].*base_url"),
+        ({"apps": {"x": {"type": "m", "provider": "openai", "model": "some"}}}, "needs base_url and model"),
+        ({"apps": {"x": {**MODEL, "provider": "other"}}}, r"\[apps.x\].*other"),
+        ({"apps": {"x": {**MODEL, "schema": "[1]"}}}, "schema is no JSON object"),
+        ({"apps": {"x": {**MODEL, "response_format": "json_schema"}}}, "needs a schema"),
+        ({"apps": {"x": {**MODEL, "app_id_env": "X"}}}, "app_id_env needs provider"),
+        ({"apps": {"x": {**MINE, "system": "x"}}}, 'system needs provider = "openai"'),
+        ({"apps": {"x": {**MODEL, "app_id": "a"}, "y": {**MODEL, "app_id": "a"}}}, "that of another application"),
+        ({"apps": {"x": {**MODEL, "app_id": "a" * 101}}}, "longer than 100"),
+        ({"catalog": {"base": "none", "chat": "app1"}}, "chat names 'app1'"),
+        ({"catalog": {"language": "xx"}}, "'xx' has no texts"),
+        ({"catalog": {"texts": {"en": {"colour": "red"}}}}, "no text 'colour'"),
+        ({"catalog": {"colour": "red"}}, r"\[catalog\].*colour"),
+    ],
+)
+def test_what_no_provider_can_do_is_refused_with_its_place(table: dict[str, Any], told: str) -> None:
+    """A wrong endpoint, schema or text is refused when the catalog is read."""
+    with pytest.raises(CatalogError, match=told):
+        Catalog.load(ENVIRON, table)
+
+
+def test_texts_of_ones_own_in_the_language_of_the_user() -> None:
+    """The header decides, by its weights; what a catalog replaces is replaced, what it does not say is English."""
+    own = {"fr": {"auth": "Mal configuré."}, "en": {"auth": "Broken."}}
+    texts = Catalog.load({}, {"catalog": {"texts": own}}).texts
+    said = {
+        "en-GB,en;q=0.9": "Broken.",
+        "zh-CN,zh;q=0.9,en;q=0.8": "AI 服务配置异常",
+        "de, fr;q=0.5, en;q=0.4": "Mal configuré.",
+        "en;q=0.1, fr;q=0.2": "Mal configuré.",
+        "en;q=0": "AI 服务配置异常",
+        "*": "AI 服务配置异常",
+        "": "AI 服务配置异常",
+    }
+    assert {header: texts.preferred(header)["auth"] for header in said} == said
+    assert texts.preferred("fr")["timeout"] == texts.preferred("en")["timeout"]
+
+
+@given(st.text(max_size=300) | st.none())
+def test_any_header_gives_texts(header: str | None) -> None:
+    """Nothing that a browser sends as its languages leaves the user without words."""
+    assert Catalog.load({}).texts.preferred(header)["failed"]

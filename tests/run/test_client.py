@@ -15,8 +15,6 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run import client as client_module
-from agenttrace.run.client import AppStream, DashScopeClient, Gate, counts_as_failure
 from agenttrace.run.errors import (
     CircuitOpenError,
     DashScopeApiError,
@@ -27,7 +25,10 @@ from agenttrace.run.errors import (
 )
 from agenttrace.run.simulator import Fault, Simulator, faults
 from agenttrace.run.simulator.server import AnswerValue
-from agenttrace.run.wire import MAX_BYTES
+from agenttrace.run.upstream import client as client_module
+from agenttrace.run.upstream.client import AppStream, DashScopeClient, Gate, counts_as_failure
+from agenttrace.run.upstream.dashscope import DashScope
+from agenttrace.run.upstream.wire import MAX_BYTES
 
 APP = "some-app"
 TEXT = "欢迎光临,今天想打多久?可以先看看会员活动。"
@@ -794,7 +795,7 @@ def test_client_outlives_its_session() -> None:
 
     async def run() -> None:
         async with Simulator() as simulator:
-            client._base_url = simulator.base_url
+            client.provider_of = lambda _: DashScope(KEY, base_url=simulator.base_url)
             simulator.answer(APP, {"a": 1})
             async with client:
                 assert (await client.call_app(APP, "x"))[0] == {"a": 1}

@@ -22,7 +22,7 @@ from agenttrace.run.conversation import (
 from agenttrace.run.database import Database
 from agenttrace.run.history import Round, StoredMessage, as_messages, rounds_of, split, summarise, tokens_of
 from agenttrace.run.run_log import AIRunLogService
-from agenttrace.run.wire import Answer, AppUsage, estimate_tokens
+from agenttrace.run.upstream.wire import Answer, AppUsage, estimate_tokens
 
 from .world import SUCCESS, call, opened
 

@@ -35,7 +35,7 @@ def test_without_variables_everything_but_calls_is_there(home: Path, database_ur
 
     async def check(engine: Engine) -> None:
         assert "DASHSCOPE_API_KEY" in engine.missing
-        assert (engine.config, engine.calls, engine.chat) == (None, None, None)
+        assert (engine.internal_token, engine.calls, engine.chat) == ("", None, None)
         assert (await fire_event("dws_completed", 1)).status == "pending"
         assert (await engine.budget.check_budget()).allowed
         assert await engine.breaker.states() == []

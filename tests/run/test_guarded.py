@@ -16,7 +16,6 @@ import psycopg
 import pytest
 
 from agenttrace.run.calls import CallRequest, RateRule
-from agenttrace.run.client import DashScopeClient
 from agenttrace.run.database import Database
 from agenttrace.run.errors import (
     BudgetExceededError,
@@ -36,7 +35,8 @@ from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Fault, Simulator, faults
 from agenttrace.run.sql_call import SqlCall
 from agenttrace.run.trace_log import TraceLog
-from agenttrace.run.wire import Answer
+from agenttrace.run.upstream.client import DashScopeClient
+from agenttrace.run.upstream.wire import Answer
 
 CLUE, CHAT = BUILTIN_APP_IDS["app3_clue"], BUILTIN_APP_IDS["app1_chat"]
 LONG = "一二三四五六七八九十" * 20

@@ -17,9 +17,9 @@ import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.client import DashScopeClient
 from agenttrace.run.errors import DashScopeApiError
 from agenttrace.run.simulator import Fault, Simulator, faults
+from agenttrace.run.upstream.client import DashScopeClient
 
 APP = "some-app"
 KEY = "sk-0123456789abcdef"

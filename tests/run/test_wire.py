@@ -18,17 +18,15 @@ from agenttrace.run.errors import (
     DashScopeJsonParseError,
     DashScopeTimeoutError,
 )
-from agenttrace.run.sse import DeltaReader, FrameSplitter
-from agenttrace.run.wire import (
+from agenttrace.run.upstream.dashscope import encode_request, read_frame, read_reply
+from agenttrace.run.upstream.sse import DeltaReader, FrameSplitter
+from agenttrace.run.upstream.wire import (
     MAX_BYTES,
     Frame,
     Reply,
-    encode_request,
     estimate_tokens,
     parse_json_object,
     parse_retry_after,
-    read_frame,
-    read_reply,
 )
 
 # Texts with everything that some library takes for a line end, and letters that are several bytes long.

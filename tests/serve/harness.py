@@ -124,7 +124,7 @@ def make_settings(home: Path, url: str, **changes: Any) -> Settings:
         jwt=JwtSettings(**changes.get("jwt", {"secret": SECRET})),
         run=RunSettings(**changes.get("run", {})),
         serve=ServeSettings(port=0, **changes.get("serve", {})),
-        **{name: changes[name] for name in ("apps", "events") if name in changes},
+        **{name: changes[name] for name in ("catalog", "apps", "events") if name in changes},
     )
 
 
@@ -134,12 +134,19 @@ async def at_once(_: float) -> None:
 
 @asynccontextmanager
 async def running(
-    home: Path, url: str, *, configured: bool = True, drain: float = 5.0, **changes: Any
+    home: Path,
+    url: str,
+    *,
+    configured: bool = True,
+    drain: float = 5.0,
+    environ: Mapping[str, str] | None = None,
+    tables: Callable[[Simulator], Mapping[str, Any]] | None = None,
+    **changes: Any,
 ) -> AsyncIterator[Stack]:
-    """A server in this loop, with the simulator behind it."""
-    settings = make_settings(home, url, **changes)
+    """A server in this loop, with the simulator behind it; ``tables`` makes a catalog that knows its address."""
     async with Simulator() as sim:
-        variables = environment(sim.base_url) if configured else {}
+        settings = make_settings(home, url, **changes, **(tables(sim) if tables else {}))
+        variables = environment(sim.base_url) if configured and environ is None else environ or {}
         async with open_engine(settings, "server", sweep=False, environ=variables) as engine:
             listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             stop = asyncio.Event()

@@ -12,7 +12,7 @@ from agenttrace.cli import asking, opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
-from agenttrace.views.run import app_fields, event_fields, known_id, load_catalog, schedule_fields
+from agenttrace.views.run import app_fields, event_fields, schedule_fields
 
 if TYPE_CHECKING:
     from agenttrace.run.calls import RateRule
@@ -25,7 +25,7 @@ EPILOG = """
 
   agenttrace apps --json | jq -r '.missing[]'
 
-The ids come from the variables DASHSCOPE_APP_ID_…; more applications, events and chains can be defined in
+Applications, events and chains of your own, at DashScope or at any OpenAI-compatible endpoint, are defined in
 agenttrace.toml under \\[apps.NAME] and \\[events.NAME], times for events under \\[schedules.NAME]. Needs no database
 and no server.
 """
@@ -34,8 +34,8 @@ _HOUR, _MINUTE = 3600, 60
 
 
 def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show all applications and the chains that events start, and which variables are missing."""
-    catalog, missing, advice = _loaded()
+    """Show all applications with their providers, the chains that events start, and which variables are missing."""
+    catalog, missing, advice = asking.described_catalog(opening.settings())
     if as_json:
         output.print_json(
             {
@@ -55,27 +55,22 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
         _show_schedules(catalog)
         output.say()
     if advice:
-        output.say(f"Nothing can be called yet. {advice[:1].upper()}{advice[1:]}.", "yellow")
+        ready = sum(not app.missing for app in catalog.apps.values())
+        can = f"{figures.counted(ready, 'application')} can be called." if ready else "Nothing can be called yet."
+        output.say(f"{can} {advice[:1].upper()}{advice[1:]}.", "yellow")
     else:
         output.say("All variables are set.", "green")
 
 
-def _loaded() -> tuple[Catalog, Sequence[str], str]:
-    asking.require_run_half()
-    from agenttrace.run.catalog import CatalogError
-
-    try:
-        return load_catalog(opening.settings())
-    except CatalogError as error:
-        raise asking.wrong_catalog(error) from error
-
-
 def _show_apps(catalog: Catalog) -> None:
+    # Wide enough for the name of a variable, where one has to be set.
+    widest = max((len(name) for app in catalog.apps.values() for name in app.missing[-1:]), default=0)
     columns = (
         Column("app"),
         Column("type", least=10),
         Column("title", least=8, optional=3),
-        Column("id", least=10),
+        Column("provider", least=9),
+        Column("id or model", least=max(10, min(widest + len("not set: "), 42))),
         Column("limit", optional=2),
         Column("results kept", least=10),
         Column("gets", optional=1),
@@ -84,16 +79,23 @@ def _show_apps(catalog: Catalog) -> None:
 
 
 def _row(app: App) -> list[Any]:
-    app_id = known_id(app)
     return [
         output.styled(app.key, "cyan"),
         one_line(app.app_type),
         one_line(app.title),
-        output.styled(app_id, "green") if app_id else output.styled("not set", "yellow"),
+        app.provider,
+        _called(app),
         rate_text(app.rate),
         keep_text(app),
         ", ".join(app.inputs) or "–",
     ]
+
+
+def _called(app: App) -> Any:  # noqa: ANN401 - a text with a style
+    """What is called, or what has to be set for that; the variable that only this application needs comes first."""
+    if app.missing:
+        return output.styled(f"not set: {', '.join(reversed(app.missing))}", "yellow")
+    return output.styled(one_line(app.endpoint.model if app.endpoint else app.app_id), "green")
 
 
 def rate_text(rate: RateRule) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -14,6 +14,7 @@ from agenttrace.views.times import micros_of
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
+    from agenttrace.run.catalog import Catalog
     from agenttrace.run.engine import Engine
 
 T = TypeVar("T")
@@ -120,6 +121,17 @@ async def _asked(settings: Settings, action: Callable[[Engine], Awaitable[T]]) -
 
     async with open_engine(settings, role="cli", sweep=False) as engine:
         return await action(engine)
+
+
+def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
+    """The catalog, the variables that are missing for it, and what to say about them; without a database."""
+    from agenttrace.run.catalog import CatalogError
+    from agenttrace.views import run
+
+    try:
+        return run.described_catalog(settings)
+    except CatalogError as error:
+        raise wrong_catalog(error) from error
 
 
 def wrong_catalog(error: Exception) -> CommandError:

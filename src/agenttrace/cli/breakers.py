@@ -11,7 +11,15 @@ from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.grouping import ListFirst
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
-from agenttrace.views.run import Breaker, app_id_of, breaker_fields, breaker_of, breakers_in, breakers_of, load_catalog
+from agenttrace.views.run import (
+    Breaker,
+    app_id_of,
+    breaker_fields,
+    breaker_of,
+    breakers_in,
+    breakers_of,
+    described_catalog,
+)
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
@@ -51,7 +59,7 @@ def list_breakers(as_json: AsJson = False) -> None:
 
 
 def _untouched() -> list[Breaker]:
-    return breakers_in(load_catalog(opening.settings())[0], ())
+    return breakers_in(described_catalog(opening.settings())[0], ())
 
 
 @app.command("open")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agenttrace.cli import output
 from agenttrace.cli.errors import UsageError
+from agenttrace.views import figures
 
 if TYPE_CHECKING:
     import asyncio
@@ -55,16 +58,17 @@ def worker(
     as_json: Annotated[bool, typer.Option("--json", help="Say what runs as a line of JSON.")] = False,
 ) -> None:
     """Carry out the jobs that triggers have queued."""
-    from agenttrace.cli.asking import require_run_half
+    from agenttrace.cli.asking import described_catalog, require_run_half
     from agenttrace.config import load_settings
-    from agenttrace.run.config import AIConfig, MissingVariablesError
 
     require_run_half()
-    try:
-        AIConfig.from_env()
-    except MissingVariablesError as error:
-        raise UsageError(str(error), "Set them and start the worker again; see agenttrace apps.") from None
-    _run(load_settings(flags={"run.worker_concurrency": concurrency}), role="worker", as_json=as_json)
+    settings = load_settings(flags={"run.worker_concurrency": concurrency})
+    catalog, _, advice = described_catalog(settings)
+    if all(app.missing for app in catalog.apps.values()):
+        raise UsageError(
+            advice or "the catalog has no applications", "See agenttrace apps; then start the worker again."
+        )
+    _run(settings, role="worker", as_json=as_json)
 
 
 def _run(settings: Settings, *, role: str, as_json: bool) -> None:
@@ -113,11 +117,12 @@ def announce(ready: Ready, *, as_json: bool) -> None:
         output.complain(f"no application can be run, recording goes on: {ready.problem}", "")
     if ready.worker:
         output.say("Carrying out jobs. Ctrl-C drains and stops.", "bold")
+    can = f"{figures.counted(ready.ready_apps, 'application')} can be called" if ready.ready_apps else ""
     if not ready.used:
         output.note(ready.problem or "")
     elif ready.missing:
         output.note(
-            f"No application can be called yet; {_missing()}. Everything else works; "
+            f"{can or 'No application can be called yet'}; {_missing(ready.missing)}. Everything else works; "
             "agenttrace apps shows what belongs where.",
             "yellow",
         )
@@ -128,12 +133,12 @@ def shown_link(ready: Ready) -> str:
     return (ready.link if output.stdout().is_terminal else None) or ready.url or ""
 
 
-def _missing() -> str:
+def _missing(names: Sequence[str]) -> str:
     """What is not set, and what old names are called now."""
-    from agenttrace.run.config import AIConfig, MissingVariablesError
+    from agenttrace.run.config import MissingVariablesError, check_variables
 
     try:
-        AIConfig.from_env()
+        check_variables(names, os.environ)
     except MissingVariablesError as error:
         return str(error)
     return "the variables were set after the start"

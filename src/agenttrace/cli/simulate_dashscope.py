@@ -1,4 +1,4 @@
-"""``agenttrace simulate-dashscope``: a DashScope on this machine, to try things out without a key or a bill."""
+"""``agenttrace simulate-dashscope``: a DashScope and an OpenAI-compatible endpoint on this machine, without a bill."""
 
 from __future__ import annotations
 
@@ -59,8 +59,9 @@ def simulate_dashscope(
 ) -> None:
     """Answer like DashScope's Application API: plain, streamed, with sessions, and with faults on demand.
 
-    Believable answers for the eight built-in apps, any key is accepted, nothing leaves this machine. Set the printed
-    variables where AgentTrace runs and it talks to this server. Ctrl-C stops it.
+    The same server also answers like an OpenAI-compatible endpoint, under /v1. Believable answers for the eight
+    built-in apps, any key is accepted, nothing leaves this machine. Set the printed variables where AgentTrace runs and
+    it talks to this server. Ctrl-C stops it.
     """
     ordered = _ordered(fault, fail_rate)
     from agenttrace.run.simulator import Simulator
@@ -125,12 +126,14 @@ def _show_start(simulator: Simulator, *, as_json: bool) -> None:
 
     variables = environment(simulator.base_url)
     if as_json:
-        output.print_json({"base_url": simulator.base_url, "environment": variables}, one_line=True)
+        told = {"base_url": simulator.base_url, "openai_url": simulator.openai_url, "environment": variables}
+        output.print_json(told, one_line=True)
         return
     output.say(f"DashScope simulator on {simulator.base_url}", "bold")
     output.say("Where AgentTrace is to use it, set:")
     for name, value in variables.items():
         output.say(f"  export {name}={value}")
+    output.say(f"OpenAI-compatible endpoint (any model, any key): {simulator.openai_url}")
     output.say("Ctrl-C stops it.")
     sys.stdout.flush()
 

@@ -41,7 +41,9 @@ def trigger(
     payload: Annotated[
         str | None, typer.Option(metavar="JSON|@FILE", help="What else is known, as a JSON object.")
     ] = None,
-    connector: Annotated[str, typer.Option(metavar="NAME", help="The system it comes from.")] = "feiqiu",
+    connector: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The system it comes from.", show_default="the catalog's")
+    ] = None,
     forced: Annotated[bool, typer.Option("--forced", help="Run it even if it was run today.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the job has ended; exit code 1 if it failed.")

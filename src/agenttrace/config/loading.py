@@ -26,7 +26,7 @@ from agenttrace.price_tables import TABLE_PARTS, BadPriceError, parse_prices
 
 _KEYS = {section: struct.__struct_fields__ for section, struct in SECTIONS.items()}
 #: Tables of the file that are no sections of settings.
-_TABLES = ("prices", "apps", "events", "schedules", "destinations")
+_TABLES = ("prices", "catalog", "apps", "events", "schedules", "destinations")
 _PRICE_EXAMPLE = 'Write [prices."kimi-k2.5"] and below it currency = "CNY", input = 4 and output = 21.'
 
 
@@ -255,7 +255,11 @@ def _expanded(path: str, environ: Mapping[str, str]) -> str:
 
 
 def _tables_of_ones_own(table: Mapping[str, Any], file: Path) -> dict[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
+    catalog = table.get("catalog", {})
+    if not isinstance(catalog, dict):
+        fix = "Write [catalog] on a line of its own and its settings below it."
+        raise SettingsError(where=f"file {file}", key="catalog", problem="is not a table", fix=fix)
+    found: dict[str, Mapping[str, Any]] = {"catalog": MappingProxyType(catalog)}
     for name in ("apps", "events", "schedules"):
         entries = table.get(name, {})
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):

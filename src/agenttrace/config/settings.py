@@ -54,7 +54,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     serve: ServeSettings = ServeSettings()
     export: ExportSettings = ExportSettings()
     destinations: tuple[DestinationSettings, ...] = ()
-    #: The user's own applications, events and schedules, as the file has them; the catalog parses them.
+    #: Settings of the whole catalog, and the user's own applications, events and schedules, as the file has them.
+    catalog: Mapping[str, Any] = MappingProxyType({})
     apps: Mapping[str, Any] = MappingProxyType({})
     events: Mapping[str, Any] = MappingProxyType({})
     schedules: Mapping[str, Any] = MappingProxyType({})

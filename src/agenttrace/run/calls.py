@@ -23,7 +23,7 @@ class RateRule:
 class CallRequest:
     """Everything that is known before the call; its ``key`` makes asking twice harmless."""
 
-    #: DashScope's id of the application.
+    #: What the provider and the breaker know the application by.
     app_id: str
     #: Our name for it, such as ``app3_clue``.
     app_type: str
@@ -77,6 +77,8 @@ class CallOutcome:
     tokens_estimated: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
+    #: The part of the input that the provider had cached; only the trace has it.
+    cached_tokens: int = 0
     model: str | None = None
     request_id: str = ""
     attempts: int = 1

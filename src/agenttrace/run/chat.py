@@ -29,11 +29,11 @@ from agenttrace.run.guarded import HUNG_UP, GuardedClient, GuardedStream
 from agenttrace.run.history import SHARE, SUMMARY_TOKENS, Message, as_messages, split, summarise, tokens_of
 from agenttrace.run.sql_call import SqlCall
 from agenttrace.run.states import RunStatus
-from agenttrace.run.wire import Answer, estimate_tokens
+from agenttrace.run.texts import Texts
+from agenttrace.run.upstream.wire import Answer, estimate_tokens
 
 logger = logging.getLogger(__name__)
 
-CHAT_APP = "app1"
 #: Pieces of an answer that wait for a slow listener before the upstream has to wait, too.
 OUTBOX_SIZE = 64
 #: What arrives within this time is passed on together, after a first piece that never waits: twenty times a second is
@@ -43,16 +43,14 @@ PACE = 0.05
 CHAT_PATIENCE = 30.0
 STOPPING = "the server is stopping"
 SESSION_LOST = "the cloud has lost the session; asked again with the history"
-_BUSY = "AI 服务繁忙，请稍后再试"
-_FRIENDLY = "AI 服务出了点问题，请稍后再试"
-#: What the user is told; the first that fits.
+#: The code and the text that the user gets for an error; the first that fits.
 _TOLD: tuple[tuple[type[Exception], str, str], ...] = (
-    (DashScopeAuthError, "auth", "AI 服务配置异常"),
-    (DashScopeTimeoutError, "timeout", "AI 响应超时"),
-    (CircuitOpenError, "circuit_open", "AI 服务暂时不可用"),
-    (RateLimitExceededError, "rate_limited", "请求过于频繁"),
-    (BudgetExceededError, "budget_exceeded", "AI 额度已用完"),
-    (DashScopeApiError, "upstream", _FRIENDLY),
+    (DashScopeAuthError, "auth", "auth"),
+    (DashScopeTimeoutError, "timeout", "timeout"),
+    (CircuitOpenError, "circuit_open", "circuit_open"),
+    (RateLimitExceededError, "rate_limited", "rate_limited"),
+    (BudgetExceededError, "budget_exceeded", "budget_exceeded"),
+    (DashScopeApiError, "upstream", "failed"),
 )
 
 
@@ -69,17 +67,18 @@ class ChatEvent:
         return self.kind != "message"
 
 
-_STOPPED = ChatEvent(kind="error", data={"code": "stopping", "message": _FRIENDLY})
-
-
-def error_event(error: Exception) -> ChatEvent:
-    """How an error is put to the user: never in its own words."""
+def error_event(error: Exception, texts: Texts) -> ChatEvent:
+    """How an error is put to the user: in the user's language, and never in its own words."""
     if isinstance(error, BudgetExceededError) and error.is_busy:
-        return ChatEvent(kind="error", data={"code": "budget_busy", "message": _BUSY})
+        return _error("budget_busy", texts["budget_busy"])
     for kind, code, text in _TOLD:
         if isinstance(error, kind):
-            return ChatEvent(kind="error", data={"code": code, "message": text})
-    return ChatEvent(kind="error", data={"code": "internal", "message": _FRIENDLY})
+            return _error(code, texts[text])
+    return _error("internal", texts["failed"])
+
+
+def _error(code: str, message: str) -> ChatEvent:
+    return ChatEvent(kind="error", data={"code": code, "message": message})
 
 
 def is_session_refusal(error: Exception) -> bool:
@@ -181,7 +180,7 @@ class ChatTurn:
             # Told below: the answer may have been complete, and only not yet written, when the end came.
             pass
         except Exception as error:
-            last = error_event(error)
+            last = error_event(error, self._ask.texts)
             if last.data["code"] == "internal":
                 logger.exception("a chat turn failed")
         try:
@@ -189,7 +188,9 @@ class ChatTurn:
             await self._stream.aclose(self._stopped_by or HUNG_UP)
         except Exception as error:
             logger.error("the end of a chat turn was not written: %s", type(error).__name__)
-        self._outbox.put_at_once(last or (self._done() if self._stream.status == RunStatus.SUCCESS else _STOPPED))
+        self._outbox.put_at_once(
+            last or (self._done() if self._stream.status == RunStatus.SUCCESS else self._cut_off())
+        )
 
     async def _answered(self) -> ChatEvent:
         while True:
@@ -217,6 +218,9 @@ class ChatTurn:
         await self._stream.aclose(SESSION_LOST)
         self._stream = await self._service.reopen(self._ask)
 
+    def _cut_off(self) -> ChatEvent:
+        return _error("stopping", self._ask.texts["failed"])
+
     def _done(self) -> ChatEvent:
         answer = self._stream.answer
         assert answer is not None
@@ -240,6 +244,8 @@ class _Ask:
     conversation: Conversation
     rate: RateRule
     cloud_session: str | None
+    #: What the user is told, in the user's language.
+    texts: Texts
     #: What is sent of the conversation where there is no session.
     history: Sequence[Message] = ()
     #: What arrives now is nothing to keep.
@@ -269,12 +275,18 @@ class ChatService:
     """Starts turns, and knows those that are not over."""
 
     def __init__(
-        self, database: Database, calls: GuardedClient, conversations: ConversationService, catalog: Catalog
+        self,
+        database: Database,
+        calls: GuardedClient,
+        conversations: ConversationService,
+        catalog: Catalog,
+        app: App,
     ) -> None:
         self.database = database
+        self.texts = catalog.texts
         self._calls = calls
         self._conversations = conversations
-        self._catalog = catalog
+        self._app = app
         self._turns: set[ChatTurn] = set()
 
     @property
@@ -290,9 +302,17 @@ class ChatService:
         entry: str = "general",
         target_id: str | None = None,
         conversation_id: int | None = None,
+        *,
+        texts: Texts | None = None,
     ) -> ChatTurn:
-        """Keep the message, and have its call admitted; whatever refuses it is raised here, before any answer."""
+        """Keep the message, and have its call admitted; whatever refuses it is raised here, before any answer.
+
+        ``texts`` are in the user's language; without them, in the catalog's.
+        """
         conversation = await self._conversations.resolve(user_id, site_id, entry, target_id, conversation_id, message)
+        if not self._app.has_sessions and conversation.cloud_session_id is not None:
+            # The conversation began with another provider, whose session means nothing to this one.
+            conversation = replace(await self._conversations.reloaded(conversation), cloud_session_id=None)
         ask = _Ask(
             user_id=user_id,
             site_id=site_id,
@@ -300,6 +320,7 @@ class ChatService:
             conversation=conversation,
             rate=self._app.rate,
             cloud_session=conversation.cloud_session_id,
+            texts=texts or self.texts.default,
         )
         try:
             ask.history = await self._fitting(conversation, message)
@@ -328,10 +349,6 @@ class ChatService:
         if self._turns:
             await asyncio.wait([turn.finished for turn in self._turns])
 
-    @property
-    def _app(self) -> App:
-        return self._catalog.apps[CHAT_APP]
-
     def _started(self, turn: ChatTurn) -> ChatTurn:
         self._turns.add(turn)
         turn.finished.add_done_callback(lambda _: self._turns.discard(turn))
@@ -348,7 +365,7 @@ class ChatService:
             summary = summarise(summary, older)
             until = min([max(spoken.last_id for spoken in older), *(spoken.first_id - 1 for spoken in recent)])
             await self._conversations.keep_summary(conversation, summary, until)
-        return as_messages(summary, recent)
+        return as_messages(summary, recent, self.texts.default)
 
     async def _open(self, ask: _Ask) -> GuardedStream:
         app, conversation = self._app, ask.conversation

@@ -1,14 +1,16 @@
-"""The environment of the run half: DashScope's key, the ids of its eight applications, the internal token."""
+"""The environment of the run half: which variables are not set, and the internal token."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agenttrace.run.client import DEFAULT_BASE_URL
+from agenttrace.run.upstream.dashscope import DEFAULT_BASE_URL
 
-#: Which field of ``AIConfig`` a variable sets. All of these are needed.
+#: Programs that trigger events show it.
+TOKEN = "INTERNAL_API_TOKEN"  # noqa: S105 - the name of the variable
+#: Which field of ``AIConfig`` a variable sets. All of these are needed for the catalog that ships.
 REQUIRED = {
     "DASHSCOPE_API_KEY": "api_key",
     "DASHSCOPE_APP_ID_1_CHAT": "app_id_1_chat",
@@ -64,6 +66,13 @@ def usable_token(environ: Mapping[str, str]) -> str:
     return token if len(token) >= LEAST_TOKEN else ""
 
 
+def check_variables(names: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Raise MissingVariablesError, which names each variable that is not set, or blank."""
+    missing = tuple(name for name in dict.fromkeys(names) if not environ.get(name, "").strip())
+    if missing:
+        raise MissingVariablesError(missing, tuple(name for name in RENAMED if environ.get(name, "").strip()))
+
+
 def _advice(name: str) -> str:
     new = RENAMED[name]
     return f"is now called {new}" if new else "is no longer used"
@@ -71,7 +80,7 @@ def _advice(name: str) -> str:
 
 @dataclass(frozen=True)
 class AIConfig:
-    """What the applications are called with. Its ``repr`` never shows a secret."""
+    """What the eight applications that ship are called with. Its ``repr`` never shows a secret."""
 
     api_key: str = field(repr=False)
     workspace_id: str | None
@@ -89,10 +98,9 @@ class AIConfig:
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> AIConfig:
         """Everything at once or nothing: a MissingVariablesError names each variable that is not set, or blank."""
-        given = {name: value.strip() for name, value in (os.environ if environ is None else environ).items()}
-        missing = tuple(name for name in REQUIRED if not given.get(name))
-        if missing:
-            raise MissingVariablesError(missing, tuple(name for name in RENAMED if given.get(name)))
+        environ = os.environ if environ is None else environ
+        check_variables(REQUIRED, environ)
+        given = {name: value.strip() for name, value in environ.items()}
         return cls(
             workspace_id=given.get("DASHSCOPE_WORKSPACE_ID") or None,
             base_url=given.get("DASHSCOPE_BASE_URL") or DEFAULT_BASE_URL,

@@ -22,7 +22,7 @@ from agenttrace.run.history import Message, Round, StoredMessage, as_messages, r
 from agenttrace.run.sql_call import SqlCall, tell, values_of
 from agenttrace.run.states import ConversationEntry
 from agenttrace.run.storable import storable_text
-from agenttrace.run.wire import Answer
+from agenttrace.run.upstream.wire import Answer
 
 logger = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ class Accepted(NamedTuple):
 
 
 class NotConfiguredError(Exception):
-    """Nothing can be called: the variables of DashScope are not set."""
+    """Nothing can be called: no application has all its variables."""
 
 
 class _CommitUnknownError(Exception):
@@ -119,6 +120,7 @@ class AIDispatcher:
     async def _write(
         self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str, now: datetime | None
     ) -> Accepted:
+        event = replace(event, connector_type=event.connector_type or self.catalog.connector)
         job_id = await self.store.insert(connection, event, chain, now)
         if job_id is None:
             number, first = await self.store.insert_duplicate(connection, event, chain, now)
@@ -139,7 +141,7 @@ class AIDispatcher:
             event_type=job.event_type,
             site_id=job.site_id,
             member_id=job.member_id,
-            connector_type=job.connector_type or "feiqiu",
+            connector_type=job.connector_type,
             payload=job.payload,
             is_forced=True,
             rerun_of=job.id,
@@ -206,7 +208,7 @@ class AIDispatcher:
         if job.cancel_requested:
             raise JobCancelledError(f"job {job.id} was cancelled")
         if self._tools is None:
-            raise NotConfiguredError("the variables of DashScope are not set")
+            raise NotConfiguredError("the variables of the applications are not set")
         finished = await self._run_logs.finished_steps(job.id) if job.claim > 1 else {}
         run = ChainRun(
             job,
@@ -256,7 +258,7 @@ async def fire_event(
     member_id: int | None = None,
     payload: Mapping[str, Any] | None = None,
     *,
-    connector_type: str = "feiqiu",
+    connector_type: str | None = None,
     is_forced: bool = False,
 ) -> Accepted:
     """Trigger an event from code in the same process; it returns as soon as the job is safely queued."""

@@ -10,15 +10,14 @@ import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agenttrace.config import Settings, ensure_home
 from agenttrace.run.background import ended
 from agenttrace.run.cache import AICacheService
-from agenttrace.run.catalog import Catalog
+from agenttrace.run.catalog import Catalog, load_catalog, missing_variables
 from agenttrace.run.chat import ChatService
-from agenttrace.run.client import DashScopeClient
-from agenttrace.run.config import AIConfig, MissingVariablesError
+from agenttrace.run.config import usable_token
 from agenttrace.run.conversation import ConversationService
 from agenttrace.run.database import Database, migrate
 from agenttrace.run.dispatch import AIDispatcher, use_dispatcher
@@ -30,12 +29,14 @@ from agenttrace.run.guards.rate_limit import RateLimiter
 from agenttrace.run.guards.rules import BreakerRule, breaker_rules
 from agenttrace.run.postgres import EmbeddedPostgres, PostgresError
 from agenttrace.run.presence import BEAT_SECONDS, Presence
+from agenttrace.run.providers import providers_of
 from agenttrace.run.queue import Queue
 from agenttrace.run.retention import RetentionClues
 from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.schedules import Scheduler
 from agenttrace.run.sweeper import Sweeper
 from agenttrace.run.trace_log import TraceLog
+from agenttrace.run.upstream.client import UpstreamClient
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +52,12 @@ class Engine:
     """The parts, all connected; open it with :func:`open_engine`."""
 
     settings: Settings
-    #: None while variables are missing; ``missing`` names them.
-    config: AIConfig | None
+    #: What the process was started with.
+    environ: Mapping[str, str] = field(repr=False)
+    #: The variables that are not set of all that the catalog and the internal interface need.
     missing: tuple[str, ...]
+    #: What programs show that trigger events; empty while it is not set.
+    internal_token: str = field(repr=False)
     catalog: Catalog
     database: Database
     presence: Presence
@@ -67,8 +71,9 @@ class Engine:
     queue: Queue
     dispatcher: AIDispatcher
     sweeper: Sweeper
-    #: None without the variables of DashScope: nothing can be called then, everything else works.
+    #: None while no application has all its variables: nothing can be called then, everything else works.
     calls: GuardedClient | None
+    #: None while the application for it cannot be called, or there is none.
     chat: ChatService | None
 
 
@@ -112,15 +117,7 @@ async def _assembled(
     settings: Settings, role: str, database: Database, stack: AsyncExitStack, environ: Mapping[str, str]
 ) -> Engine:
     run = settings.run
-    config, missing = _config(environ)
-    catalog = Catalog.load(
-        config,
-        {"apps": settings.apps, "events": settings.events, "schedules": settings.schedules},
-        dimensions=run.dimensions,
-        user_limit=run.user_calls_per_minute,
-        store_limit=run.store_calls_per_hour,
-        max_tokens=run.max_call_tokens,
-    )
+    catalog = load_catalog(settings, environ)
     # Several signs within the time after which somebody is taken for dead.
     presence = Presence(database, role, every=min(BEAT_SECONDS, run.lost_after_seconds / 4))
     rules = breaker_rules(
@@ -142,11 +139,9 @@ async def _assembled(
     trace = TraceLog(settings.home / "logs")
     stack.callback(trace.close)
     calls = None
-    if config is not None:
-        client = DashScopeClient(
-            config.api_key,
-            config.workspace_id,
-            base_url=config.base_url,
+    if any(not app.missing for app in catalog.apps.values()):
+        client = UpstreamClient(
+            providers_of(catalog.apps.values(), environ),
             deadline=run.deadline_seconds,
             stream_deadline=run.stream_deadline_seconds,
             connections=_CONNECTIONS,
@@ -167,8 +162,9 @@ async def _assembled(
     queue = await stack.enter_async_context(Queue(database))
     return Engine(
         settings=settings,
-        config=config,
-        missing=missing,
+        environ=environ,
+        missing=missing_variables(catalog, environ),
+        internal_token=usable_token(environ),
         catalog=catalog,
         database=database,
         presence=presence,
@@ -202,15 +198,15 @@ async def _assembled(
             trace=trace,
         ),
         calls=calls,
-        chat=None if calls is None else ChatService(database, calls, conversations, catalog),
+        chat=None if calls is None else _chat(database, calls, conversations, catalog),
     )
 
 
-def _config(environ: Mapping[str, str]) -> tuple[AIConfig | None, tuple[str, ...]]:
-    try:
-        return AIConfig.from_env(environ), ()
-    except MissingVariablesError as error:
-        return None, error.missing
+def _chat(
+    database: Database, calls: GuardedClient, conversations: ConversationService, catalog: Catalog
+) -> ChatService | None:
+    app = catalog.chat
+    return None if app is None or app.missing else ChatService(database, calls, conversations, catalog, app)
 
 
 async def _sweeping(engine: Engine, embedded: EmbeddedPostgres | None) -> None:

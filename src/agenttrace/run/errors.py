@@ -1,12 +1,13 @@
-"""Everything that can go wrong with a call to an LLM application.
+"""Everything that can go wrong with a call to an LLM application, whichever provider it has.
 
 ::
 
     DashScopeError
     ├── DashScopeApiError            the application answered with an error, or not at all; retries are used up
-    │   ├── DashScopeAuthError       the key is refused (HTTP 401)
+    │   ├── DashScopeAuthError       the key is refused (HTTP 401; 403 by OpenAI-compatible endpoints)
     │   └── DashScopeTimeoutError    no answer in time
     ├── DashScopeJsonParseError      the answer is not the JSON object it has to be; retries are used up
+    ├── AppNotConfiguredError        refused here: variables of the application are not set
     ├── CircuitOpenError             refused here: the application failed too often
     ├── RateLimitExceededError       refused here: too many calls in the window
     └── BudgetExceededError          refused here: the tokens of the day or month are spent
@@ -43,7 +44,7 @@ class DashScopeApiError(DashScopeError):
         super().__init__(message)
         #: The HTTP status, or the one named inside a stream; None when there was no answer.
         self.status_code = status_code
-        #: DashScope's own code, such as ``Throttling.RateQuota``.
+        #: The provider's own code, such as ``Throttling.RateQuota`` or ``context_length_exceeded``.
         self.code = code
         self.request_id = request_id
         #: Seconds that the server asked us to wait.
@@ -62,6 +63,10 @@ class DashScopeTimeoutError(DashScopeApiError):
 
 class DashScopeJsonParseError(DashScopeError):
     """The answer is not a JSON object; it is asked for again, never repaired."""
+
+
+class AppNotConfiguredError(DashScopeError):
+    """Variables of the application are not set, so it cannot be called."""
 
 
 class CircuitOpenError(DashScopeError):

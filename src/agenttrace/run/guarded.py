@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from agenttrace.run.calls import CallRequest
-from agenttrace.run.client import AppStream, DashScopeClient
 from agenttrace.run.errors import DashScopeError
 from agenttrace.run.guards.admission import Admission, Admissions, TurnWaitError
 from agenttrace.run.guards.breaker import CircuitBreaker
@@ -22,7 +21,8 @@ from agenttrace.run.run_log import AIRunLogService
 from agenttrace.run.settlement import Data, EffectError, Settlement, Writes, undisturbed
 from agenttrace.run.states import RunStatus
 from agenttrace.run.trace_log import TraceLog
-from agenttrace.run.wire import Answer
+from agenttrace.run.upstream.client import AppStream, UpstreamClient
+from agenttrace.run.upstream.wire import Answer
 
 __all__ = ["CANCELLED", "HUNG_UP", "EffectError", "GuardedClient", "GuardedStream"]
 
@@ -38,7 +38,7 @@ class GuardedClient:
 
     def __init__(
         self,
-        client: DashScopeClient,
+        client: UpstreamClient,
         admissions: Admissions,
         breaker: CircuitBreaker,
         run_logs: AIRunLogService,
@@ -113,6 +113,8 @@ class GuardedClient:
 
     async def _admit(self, request: CallRequest) -> Settlement:
         try:
+            # Before anything is reserved: what has no provider cannot be called.
+            self._client.provider_of(request.app_id)
             admission, cancelled = await self._turn(request)
         except DashScopeError as refusal:
             self._trace.refused(request, refusal.status, str(refusal))

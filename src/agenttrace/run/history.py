@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from agenttrace.run.wire import estimate_tokens
+from agenttrace.run.texts import Texts, default_texts
+from agenttrace.run.upstream.wire import estimate_tokens
 
 #: The most that a summary takes.
 SUMMARY_TOKENS = 2_000
@@ -20,8 +21,6 @@ SHARE = 0.75
 #: What a message takes beside its text.
 _FRAME_TOKENS = 4
 _ASKED_CHARS, _TOLD_CHARS = 160, 60
-_OPENING = "以下是更早的对话摘要，供参考：\n"
-_REPLY = "好的，我会参考这些内容。"
 _GAP = "- …"
 
 Message = dict[str, str]
@@ -111,9 +110,10 @@ def _cut(text: str, chars: int) -> str:
     return text if len(text) <= chars else text[: chars - 1] + "…"
 
 
-def as_messages(summary: str | None, rounds: Iterable[Round]) -> tuple[Message, ...]:
-    """What is sent: the summary as a round of its own, then the rounds."""
-    found = [(_OPENING + summary, _REPLY)] if summary else []
+def as_messages(summary: str | None, rounds: Iterable[Round], texts: Texts | None = None) -> tuple[Message, ...]:
+    """What is sent: the summary as a round of its own, then the rounds; ``texts`` say what the summary is."""
+    said = texts or default_texts()["en"]
+    found = [(f"{said['summary']}\n{summary}", said["summary_reply"])] if summary else []
     found += [(spoken.asked, spoken.told) for spoken in rounds]
     return tuple(
         {"role": role, "content": text}

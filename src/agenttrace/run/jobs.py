@@ -92,7 +92,8 @@ class TriggerEvent:
     event_type: str
     site_id: int
     member_id: int | None = None
-    connector_type: str = "feiqiu"
+    #: None: the one that the catalog names.
+    connector_type: str | None = None
     payload: Mapping[str, Any] | None = None
     #: Run it even if the same has been run today.
     is_forced: bool = False

@@ -26,7 +26,7 @@ from agenttrace.run.postgres.tables import rendered, run_logs
 from agenttrace.run.sql_call import SqlCall, joined, tell, values_of
 from agenttrace.run.states import RunStatus
 from agenttrace.run.storable import storable_text
-from agenttrace.run.wire import parse_json_object
+from agenttrace.run.upstream.wire import parse_json_object
 
 _BODIES = ("request_prompt", "response_text")
 #: Word for word the condition of the index that holds just these rows.

@@ -17,7 +17,7 @@ from agenttrace.run.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.sql_call import SqlCall
 from agenttrace.run.states import RunStatus
 from agenttrace.run.trace_log import TraceLog
-from agenttrace.run.wire import Answer
+from agenttrace.run.upstream.wire import Answer
 
 #: Seconds for which settling is tried while the database is away.
 PATIENCE = 600.0
@@ -169,6 +169,7 @@ class Settlement:
             tokens_estimated=answer.usage.estimated if answer else False,
             input_tokens=answer.usage.input_tokens if answer else 0,
             output_tokens=answer.usage.output_tokens if answer else 0,
+            cached_tokens=answer.usage.cached_tokens if answer else 0,
             model=",".join(answer.usage.models)[:_MODEL_LIMIT] or None if answer else None,
             request_id=request_id or (answer.request_id if answer else ""),
             attempts=attempts,

@@ -211,8 +211,15 @@ def _said(place: _Place, outcome: CallOutcome) -> list[Line]:
 def _usage(outcome: CallOutcome) -> Line:
     if not outcome.input_tokens and not outcome.output_tokens:
         return {}
+    usage = {"input_tokens": outcome.input_tokens, "output_tokens": outcome.output_tokens}
+    if outcome.cached_tokens:
+        # Our format counts each token once; providers count cached tokens inside their input.
+        usage |= {
+            "input_tokens": outcome.input_tokens - outcome.cached_tokens,
+            "cache_read_tokens": outcome.cached_tokens,
+        }
     return {
-        "usage": {"input_tokens": outcome.input_tokens, "output_tokens": outcome.output_tokens},
+        "usage": usage,
         "model": outcome.model,
         "response": outcome.request_id or None,
         "estimated": True if outcome.tokens_estimated else None,

@@ -114,17 +114,24 @@ def single_event(event: ChatEvent) -> Response:
     return Response(frame(event), 200, HEADERS, MEDIA_TYPE)
 
 
-async def say(chat: ChatService, user: ChatUser, body: ChatRequest, metrics: Metrics, heartbeat: float) -> Response:
-    """Begin a turn: its stream, or one of a single event where it is refused; raises what HTTP has a status for."""
+async def say(
+    chat: ChatService, user: ChatUser, body: ChatRequest, metrics: Metrics, heartbeat: float, accepted: str | None
+) -> Response:
+    """Begin a turn: its stream, or one of a single event where it is refused; raises what HTTP has a status for.
+
+    ``accepted`` is the header that says which languages the user reads.
+    """
+    texts = chat.texts.preferred(accepted)
+    where = (body.entry, body.target_id, body.conversation_id)
     try:
-        turn = await chat.start(user.id, user.site_id, body.message, body.entry, body.target_id, body.conversation_id)
+        turn = await chat.start(user.id, user.site_id, body.message, *where, texts=texts)
     except ConversationNotFoundError:
         raise ProblemError(404, "There is no such conversation.") from None
     except RateLimitExceededError as error:
         metrics.turns.labels("rate_limited").inc()
-        raise ProblemError(429, "请求过于频繁", headers=retry_after(error.retry_after)) from None
+        raise ProblemError(429, texts["rate_limited"], headers=retry_after(error.retry_after)) from None
     except DashScopeError as error:
-        refusal = error_event(error)
+        refusal = error_event(error, texts)
         metrics.turns.labels(outcome_of(refusal)).inc()
         return single_event(refusal)
     return TurnResponse(turn, metrics, heartbeat)
@@ -150,7 +157,8 @@ def chat_router(engine: Engine, life: Life, metrics: Metrics, *, secret: str | N
         known = _configured(secret)
         user = await slowly(request, "chat", lambda: chat_user(request, known))
         chat = available_chat(engine, life)
-        return await say(chat, user, await read_body(request, ChatRequest), metrics, heartbeat)
+        body = await read_body(request, ChatRequest)
+        return await say(chat, user, body, metrics, heartbeat, request.headers.get("Accept-Language"))
 
     return router
 
@@ -169,7 +177,10 @@ def _configured(secret: str | None) -> str:
 def available_chat(engine: Engine, life: Life) -> ChatService:
     """Where turns begin; 503 while none can."""
     if engine.chat is None:
-        raise missing(engine.missing)
+        app = engine.catalog.chat
+        if app is None:
+            raise ProblemError(503, "No application of the catalog chats: set stream = true for one.", missing=[])
+        raise missing(app.missing)
     if life.stopping:
         raise ProblemError(503, "The server is stopping.", headers=retry_after(1))
     return engine.chat

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from agenttrace.config import ServeSettings, Settings
 from agenttrace.run import availability
-from agenttrace.run.config import AIConfig, MissingVariablesError, check_token
+from agenttrace.run.config import check_token
 from agenttrace.serve.access.gate import needs_login
 from agenttrace.serve.access.link import published
 from agenttrace.serve.access.store import AccessStore
@@ -36,8 +36,10 @@ class Ready:
     #: Where the server listens; None without one.
     url: str | None
     worker: bool
-    #: Variables without which no application can be called.
+    #: Variables without which some application, or all of them, cannot be called.
     missing: tuple[str, ...]
+    #: How many applications can be called.
+    ready_apps: int = 0
     #: Why no application can be run at all.
     problem: str | None = None
     #: False where no application is configured, and none was run before: no database is started.
@@ -74,7 +76,15 @@ async def run_process(
             working = worker and engine is not None and engine.calls is not None
             if working and engine is not None:
                 tasks.create_task(_worker(engine, settings).run(stop))
-            ready = Ready(url=None, worker=working, missing=half.missing, problem=half.problem, used=half.used)
+            apps = () if engine is None else engine.catalog.apps.values()
+            ready = Ready(
+                url=None,
+                worker=working,
+                missing=half.missing,
+                ready_apps=sum(not app.missing for app in apps),
+                problem=half.problem,
+                used=half.used,
+            )
             if server:
                 listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
                 app = create_app(engine, settings, run_half=half)
@@ -117,7 +127,7 @@ async def _opened(
         if not availability.is_installed():
             return RunHalf(problem=str(availability.NotInstalledError()), used=used)
         if not used:
-            return RunHalf(problem=availability.NOT_USED, missing=_missing(environ), used=False)
+            return RunHalf(problem=availability.NOT_USED, missing=_missing(settings, environ), used=False)
         from agenttrace.run.engine import open_engine
 
         engine = await stack.enter_async_context(open_engine(settings, role, environ=environ))
@@ -129,12 +139,10 @@ async def _opened(
         return RunHalf(problem=problem)
 
 
-def _missing(environ: Mapping[str, str]) -> tuple[str, ...]:
-    try:
-        AIConfig.from_env(environ)
-    except MissingVariablesError as error:
-        return error.missing
-    return ()
+def _missing(settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    from agenttrace.run.catalog import load_catalog, missing_variables
+
+    return tuple(missing_variables(load_catalog(settings, environ), environ))
 
 
 def _worker(engine: Engine, settings: Settings) -> Worker:

@@ -36,7 +36,13 @@ class TriggerRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     event_type: str = Field(description="`consumption`, `dws_completed`, `note_created`, `task_assigned`, or your own.")
-    connector_type: str = Field(default="feiqiu", min_length=1, max_length=30, pattern=r"^[^\x00]*$")
+    connector_type: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=30,
+        pattern=r"^[^\x00]*$",
+        description="The system that it comes from; left out, the one that the catalog names.",
+    )
     site_id: int = Field(strict=True, ge=1, le=_BIGGEST)
     member_id: int | None = Field(default=None, strict=True, ge=0, le=_BIGGEST)
     payload: dict[str, Any] | None = Field(default=None, description="What the applications are told about it.")
@@ -194,9 +200,8 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
     """The endpoints; whoever calls them is checked before anything else of the request is looked at."""
 
     async def known_caller(request: Request) -> None:
-        if engine.config is None:
+        if not (token := engine.internal_token):
             raise missing(engine.missing)
-        token = engine.config.internal_api_token
         await slowly(request, "internal API", lambda: verify_internal_token(request, token))
         who = Visitor(name=INTERNAL, role="admin", address=address_of(request.scope))
         request.scope.setdefault("state", {})["visitor"] = who
@@ -221,6 +226,8 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
         body = await read_body(request, TriggerRequest)
         async with audited(request, "event.trigger", _about(body)) as change:
             try:
+                if names := engine.catalog.missing_for(body.event_type, body.payload):
+                    raise missing(names)
                 accepted = await dispatcher.handle_trigger(TriggerEvent(**body.model_dump()))
             except UnknownEventError as error:
                 raise ProblemError(422, f"event_type: {error}") from None

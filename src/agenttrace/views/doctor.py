@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from agenttrace.views import checks, export_checks, places, plugin_checks, run_checks
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.run.config import AIConfig
 
 
-def all_checks(settings: Settings, config: AIConfig | None = None) -> Iterator[checks.Check]:
-    """All findings, one after the other, as each is made; ``config``: the applications of a running server."""
+def all_checks(settings: Settings, environ: Mapping[str, str] | None = None) -> Iterator[checks.Check]:
+    """All findings, one after the other, as each is made; ``environ``: the variables of a running server."""
     yield from checks.machine()
     yield checks.settings_in_use(settings)
     yield checks.prices(settings)
@@ -26,5 +26,5 @@ def all_checks(settings: Settings, config: AIConfig | None = None) -> Iterator[c
     yield from checks.watching(listing)
     yield from checks.deletions(settings, listing)
     yield from export_checks.destinations(settings)
-    yield from run_checks.applications(settings, config)
+    yield from run_checks.applications(settings, os.environ if environ is None else environ)
     yield run_checks.database(settings)

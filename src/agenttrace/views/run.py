@@ -125,7 +125,7 @@ async def breaker_of(engine: Engine, app_id: str) -> Breaker:
 
 
 async def app_id_of(engine: Engine, name: str) -> str:
-    """The id at DashScope of the application that is meant: by its name, its type or that id."""
+    """The id of the application that is meant: by its name, its type or that id."""
     apps = engine.catalog.apps
     for found in apps.values():
         if name in (found.key, found.app_type, found.app_id):
@@ -158,27 +158,18 @@ def breaker_fields(breaker: Breaker) -> dict[str, Any]:
 # -- the catalog --------------------------------------------------------------------------------------------------
 
 
-def load_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
+def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
     """The catalog without an engine, the variables that are missing for it, and what to say about them."""
-    from agenttrace.run.catalog import Catalog
-    from agenttrace.run.config import AIConfig, MissingVariablesError
+    from agenttrace.run.catalog import load_catalog, missing_variables
+    from agenttrace.run.config import MissingVariablesError, check_variables
 
-    config: AIConfig | None = None
-    missing: Sequence[str] = ()
-    advice = ""
+    catalog = load_catalog(settings, os.environ)
+    missing = missing_variables(catalog, os.environ)
     try:
-        config = AIConfig.from_env(os.environ)
+        check_variables(missing, os.environ)
     except MissingVariablesError as error:
-        missing, advice = error.missing, str(error)
-    catalog = Catalog.load(
-        config,
-        {"apps": settings.apps, "events": settings.events, "schedules": settings.schedules},
-        dimensions=settings.run.dimensions,
-        user_limit=settings.run.user_calls_per_minute,
-        store_limit=settings.run.store_calls_per_hour,
-        max_tokens=settings.run.max_call_tokens,
-    )
-    return catalog, missing, advice
+        return catalog, missing, str(error)
+    return catalog, missing, ""
 
 
 def app_fields(app: App) -> dict[str, Any]:
@@ -188,8 +179,12 @@ def app_fields(app: App) -> dict[str, Any]:
         "app": app.key,
         "app_type": app.app_type,
         "title": app.title,
-        "app_id": known_id(app),
-        "variable": variable_of(app),
+        "provider": app.provider,
+        "model": app.endpoint.model if app.endpoint else None,
+        "base_url": app.endpoint.base_url if app.endpoint else None,
+        "app_id": app.app_id or None,
+        "variable": app.id_variable,
+        "missing": app.missing,
         "rate": {"scope": app.rate.scope, "limit": app.rate.limit, "seconds": app.rate.seconds},
         "cache": None
         if cache is None
@@ -205,20 +200,6 @@ def app_fields(app: App) -> dict[str, Any]:
         "context_tokens": app.context_tokens,
         "stream": app.stream,
     }
-
-
-def variable_of(app: App) -> str | None:
-    """The variable that holds the id of one of the eight; others have theirs in the file."""
-    from agenttrace.run.config import REQUIRED
-
-    name = f"DASHSCOPE_APP_ID_{app.app_type.removeprefix('app').upper()}"
-    return name if name in REQUIRED else None
-
-
-def known_id(app: App) -> str | None:
-    """The application's id at DashScope, as far as one is set."""
-    # The catalog has no ids at all while one of them is missing; here each is looked at by itself.
-    return app.app_id or os.environ.get(variable_of(app) or "", "").strip() or None
 
 
 def schedule_fields(schedule: Schedule, zone: str, now: datetime) -> dict[str, Any]:

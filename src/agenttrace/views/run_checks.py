@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agenttrace.views.checks import Check
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.run.config import AIConfig
+    from agenttrace.run.catalog import App
 
 
-def applications(settings: Settings, config: AIConfig | None = None) -> Iterator[Check]:
-    """Whether applications can be called, and users can chat; ``config``: what a running server has, if it has one."""
+def applications(settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Whether applications can be called, and users can chat."""
     from agenttrace.run.availability import is_installed
 
     if not is_installed():
         yield Check("applications", "ok", _NOT_INSTALLED)
         return
-    from agenttrace.run.catalog import Catalog, CatalogError
-    from agenttrace.run.config import REQUIRED, AIConfig, MissingVariablesError, WeakTokenError, check_token
+    from agenttrace.run.catalog import CatalogError, load_catalog, missing_variables
+    from agenttrace.run.config import MissingVariablesError, WeakTokenError, check_token, check_variables
 
     try:
-        check_token(os.environ)
+        check_token(environ)
     except WeakTokenError as error:
         yield Check("internal token", "fail", error.problem, error.fix)
     try:
-        config = config or AIConfig.from_env()
-    except MissingVariablesError as error:
-        if len(error.missing) == len(REQUIRED) and "BAILIAN" not in str(error):
-            yield Check("applications", "ok", "not configured; only needed to call LLM applications")
-            return
-        yield Check("applications", "warn", str(error), "Set them; agenttrace apps shows what belongs where.")
-    try:
-        tables = {"apps": settings.apps, "events": settings.events, "schedules": settings.schedules}
-        catalog = Catalog.load(config, tables, dimensions=settings.run.dimensions)
+        catalog = load_catalog(settings, environ)
     except CatalogError as error:
         yield Check("applications", "fail", f"agenttrace.toml: {error}", "Correct that table.")
         return
-    if config is not None:
-        yield Check("applications", "ok", f"{len(catalog.apps)} can be called, at {config.base_url}")
+    names = {name for app in catalog.apps.values() for name in app.variables}
+    try:
+        check_variables(missing_variables(catalog, environ), environ)
+    except MissingVariablesError as error:
+        if names <= set(error.missing) and "BAILIAN" not in str(error) and not settings.apps:
+            yield Check("applications", "ok", "not configured; only needed to call LLM applications")
+            return
+        yield Check("applications", "warn", str(error), "Set them; agenttrace apps shows what belongs where.")
+    ready = [app for app in catalog.apps.values() if not app.missing]
+    if ready:
+        yield Check("applications", "ok", f"{len(ready)} can be called, at {', '.join(_places(ready, environ))}")
         if settings.jwt.secret is None:
             yield Check("chat", "warn", "closed: there is no secret for tokens", "Set AGENTTRACE_JWT_SECRET.")
+
+
+def _places(apps: Sequence[App], environ: Mapping[str, str]) -> list[str]:
+    """Where they are called."""
+    from agenttrace.run.upstream.dashscope import DEFAULT_BASE_URL
+
+    dashscope = environ.get("DASHSCOPE_BASE_URL", "").strip() or DEFAULT_BASE_URL
+    return list(dict.fromkeys(dashscope if app.endpoint is None else app.endpoint.base_url for app in apps))
 
 
 def database(settings: Settings) -> Check:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
-from agenttrace.run.client import NOT_CONNECTED
 from agenttrace.run.simulator import Call
-from agenttrace.run.simulator.replies import SYSTEM_TOKENS, tokens
+from agenttrace.run.simulator.dashscope import SYSTEM_TOKENS
+from agenttrace.run.simulator.replies import tokens
+from agenttrace.run.upstream.client import NOT_CONNECTED
 from agenttrace.store.sqlite.reading import list_sessions, session_spans
 from faults.run.rig import Rig
 from run.crew import KEYS, facts_of

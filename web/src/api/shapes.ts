@@ -597,6 +597,8 @@ export interface Catalog {
   apps: AppInfo[];
   events: EventInfo[];
   missing: string[];
+  chat_app: string | null;
+  chat_missing: string[];
 }
 
 /** Whether the run half works, and its guards at a glance. */

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
-from agenttrace.run.attempts import CallClosedError, Gate
 from agenttrace.run.database import Database, patient
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
 from agenttrace.run.guards.rules import BreakerRule
 from agenttrace.run.states import CircuitState
+from agenttrace.run.upstream.attempts import CallClosedError, Gate
 
 __all__ = ["BreakerView", "CircuitBreaker", "CircuitState"]
 

@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from agenttrace.run.simulator.apps import BUILTIN_APP_IDS
-from agenttrace.run.simulator.asked import Asked
+from agenttrace.run.simulator.asked import Asked, object_of
 from agenttrace.run.simulator.calls import Message
+from agenttrace.run.simulator.schema_example import example
 
 #: Name, and how many days it covers.
 _DIMENSIONS = {
@@ -55,12 +56,23 @@ _DAYS = ("周三", "周五", "周六", "周日")
 
 
 def default_answer(app_id: str, wanted: Asked, context: Sequence[Message], seed: int) -> str:
-    """What the application says to this; an application that is none of the eight chats."""
+    """What the application says to this; one that is none of the eight chats, in JSON where that is asked for."""
     hints = wanted.prompt
     if wanted.biz_params:
         hints += msgspec.json.encode(wanted.biz_params).decode()
     said_before = [str(turn.get("content", "")) for turn in context[:-1] if turn.get("role") == "user"]
-    return _made_up(app_id, wanted.prompt, hints, said_before[-1] if said_before else "", seed)
+    text = _made_up(app_id, wanted.prompt, hints, said_before[-1] if said_before else "", seed)
+    return _formatted(text, object_of(wanted.parameters, "response_format"), is_object=app_id in _OBJECTS)
+
+
+def _formatted(text: str, wanted: dict[str, Any], *, is_object: bool) -> str:
+    """The text as a ``response_format`` asks for it."""
+    if wanted.get("type") == "json_schema":
+        schema = object_of(object_of(wanted, "json_schema"), "schema")
+        return msgspec.json.encode(example(schema, text)).decode()
+    if wanted.get("type") == "json_object" and not is_object:
+        return msgspec.json.encode({"answer": text}).decode()
+    return text
 
 
 @lru_cache(maxsize=512)

@@ -43,9 +43,9 @@ def decoded(raw: bytes) -> dict[str, Any] | None:
 
 def asked(body: dict[str, Any]) -> Asked:
     """Read a request's body; a RefusedError says what is missing."""
-    given = _object(body, "input")
+    given = object_of(body, "input")
     prompt, messages, session_id = given.get("prompt"), given.get("messages"), given.get("session_id")
-    turns = _messages(messages)
+    turns = messages_of(messages)
     if isinstance(prompt, str) and prompt:
         turns = (*turns, {"role": "user", "content": prompt})
     if not turns:
@@ -54,17 +54,19 @@ def asked(body: dict[str, Any]) -> Asked:
         prompt=str(turns[-1].get("content", "")),
         turns=turns,
         session_id=session_id if isinstance(session_id, str) and session_id and not messages else None,
-        biz_params=_object(given, "biz_params"),
-        parameters=_object(body, "parameters"),
+        biz_params=object_of(given, "biz_params"),
+        parameters=object_of(body, "parameters"),
     )
 
 
-def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
+def object_of(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object under that name; an empty one where there is none."""
     value = holder.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _messages(value: object) -> tuple[Message, ...]:
+def messages_of(value: object) -> tuple[Message, ...]:
+    """The turns that were sent; a RefusedError where they are none."""
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(turn, dict) and "role" in turn for turn in value):

@@ -19,6 +19,7 @@ Message = dict[str, Any]
 class Call:
     """One request, and what became of it."""
 
+    #: The application, or the model.
     app_id: str
     body: dict[str, Any]
     #: As sent, without the Authorization; names are found in any case.

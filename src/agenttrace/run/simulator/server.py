@@ -12,13 +12,15 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from agenttrace.run.simulator import control
+from agenttrace.run.simulator import control, dashscope, delivery, openai
 from agenttrace.run.simulator.answers import default_answer
 from agenttrace.run.simulator.asked import Asked, RefusedError, asked, decoded
 from agenttrace.run.simulator.calls import Call, CallLog
+from agenttrace.run.simulator.dashscope import AppReply
 from agenttrace.run.simulator.faults import Fault
+from agenttrace.run.simulator.openai import ChatReply
 from agenttrace.run.simulator.orders import Orders
-from agenttrace.run.simulator.replies import Reply, refusal
+from agenttrace.run.simulator.replies import refusal
 from agenttrace.run.simulator.sessions import Sessions, new_session_id
 
 _PREFIX, _SUFFIX = "/api/v1/apps/", "/completion"
@@ -105,6 +107,11 @@ class Simulator:
         return f"http://{host}:{self.port}/api/v1"
 
     @property
+    def openai_url(self) -> str:
+        """The ``base_url`` for clients that speak OpenAI's protocol."""
+        return self.base_url.removesuffix("/api/v1") + openai.PREFIX
+
+    @property
     def calls(self) -> list[Call]:
         """The calls received, oldest first."""
         return self.log.calls
@@ -142,25 +149,44 @@ class Simulator:
         path = request.path
         app_id = path[len(_PREFIX) : -len(_SUFFIX)]
         if not (path.startswith(_PREFIX) and path.endswith(_SUFFIX)) or not app_id or "/" in app_id:
-            done = await control.handle(self, request)
-            return done or refusal(404, "NotFound", "There is nothing at this path.")
+            return await self._elsewhere(request)
         if request.method != "POST":
-            return refusal(405, "MethodNotAllowed", "Applications are called with POST.")
-        return await self._completion(request, app_id)
-
-    async def _completion(self, request: web.BaseRequest, app_id: str) -> web.StreamResponse:
+            return refusal(405, dashscope.error("MethodNotAllowed", "Applications are called with POST."))
         body = decoded(await request.content.read())
-        headers = CIMultiDict(request.headers)
-        authorization = headers.popall("Authorization", [""])[0]
-        stream = headers.get("X-DashScope-SSE", "").lower() == "enable"
-        call = Call(app_id=app_id, body=body or {}, headers=headers, stream=stream)
+        stream = request.headers.get("X-DashScope-SSE", "").lower() == "enable"
+        call = Call(app_id=app_id, body=body or {}, headers=_shown(request), stream=stream)
+        return await self._completion(request, call, body, AppReply, asked)
+
+    async def _elsewhere(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == f"{openai.PREFIX}/models" and request.method == "GET":
+            return delivery.whole(openai.models())
+        if request.path == f"{openai.PREFIX}/chat/completions" and request.method == "POST":
+            body = decoded(await request.content.read())
+            given = body or {}
+            model, stream = str(given.get("model") or ""), given.get("stream") is True
+            call = Call(app_id=model, body=given, headers=_shown(request), stream=stream)
+            return await self._completion(request, call, body, ChatReply, openai.asked)
+        done = await control.handle(self, request)
+        return done or refusal(404, dashscope.error("NotFound", "There is nothing at this path."))
+
+    async def _completion(
+        self,
+        request: web.BaseRequest,
+        call: Call,
+        body: dict[str, Any] | None,
+        kind: type[AppReply] | type[ChatReply],
+        read: Callable[[dict[str, Any]], Asked],
+    ) -> web.StreamResponse:
         self.log.begin(call)
         try:
-            self._check(authorization, body)
-            return await self._reply(request, call, asked(call.body))
+            self._check(request.headers.get("Authorization", ""), body)
+            return await self._reply(request, call, read(call.body), kind)
         except RefusedError as refused:
             self.log.end(call, "refused")
-            return refusal(refused.http, refused.code, refused.message)
+            told = refused.code, refused.message
+            return refusal(
+                refused.http, openai.error(refused.http, *told) if kind is ChatReply else dashscope.error(*told)
+            )
         except asyncio.CancelledError:
             self.log.end(call, "hung_up")
             raise
@@ -175,12 +201,14 @@ class Simulator:
         if body is None:
             raise RefusedError(400, "InvalidParameter", "The request body is no JSON object.")
 
-    async def _reply(self, request: web.BaseRequest, call: Call, wanted: Asked) -> web.StreamResponse:
+    async def _reply(
+        self, request: web.BaseRequest, call: Call, wanted: Asked, kind: type[AppReply] | type[ChatReply]
+    ) -> web.StreamResponse:
         fault = self._orders.take(call.app_id, in_session=wanted.session_id is not None)
         self._enter_session(call, wanted, fault)
         if self.latency:
             await asyncio.sleep(self.latency)
-        reply = Reply(
+        reply = kind(
             request=request,
             call=call,
             asked=wanted,
@@ -210,3 +238,10 @@ class Simulator:
             return default_answer(call.app_id, wanted, call.context, self.seed)
         said = value(call.body) if callable(value) else value
         return said if isinstance(said, str) else msgspec.json.encode(said).decode()
+
+
+def _shown(request: web.BaseRequest) -> CIMultiDict[str]:
+    """The headers without the key."""
+    headers = CIMultiDict(request.headers)
+    headers.popall("Authorization", None)
+    return headers

@@ -26,6 +26,8 @@ def catalog_router(context: Context) -> APIRouter:
             apps=[_app(app) for app in known.apps.values()],
             events=[EventInfo(event=event["event"], steps=event["steps"]) for event in events],
             missing=list(engine.missing),
+            chat_app=None if known.chat is None else known.chat.key,
+            chat_missing=[] if known.chat is None else list(known.chat.missing),
         )
         return answer(request, catalog)
 

@@ -78,8 +78,8 @@ def _whole(text: str) -> str:
 
 def _findings(context: Context) -> Doctor:
     # What this server was started with; its own environment may know nothing of it.
-    config = None if context.engine is None else context.engine.config
-    found = list(all_checks(context.settings, config))
+    environ = None if context.engine is None else context.engine.environ
+    found = list(all_checks(context.settings, environ))
     return Doctor(
         ok=all(check.state != "fail" for check in found),
         checks=[Check(check.name, check.state, _whole(check.found), _whole(check.fix)) for check in found],

@@ -735,8 +735,11 @@ class Catalog(Shape):
 
     apps: list[AppInfo]
     events: list[EventInfo]
-    #: Variables without which nothing can be called.
+    #: Variables without which some application, or all of them, cannot be called.
     missing: list[str]
+    #: The application that users chat with, and the variables that it lacks.
+    chat_app: str | None
+    chat_missing: list[str]
 
 
 class RunState(Shape):

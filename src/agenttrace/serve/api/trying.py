@@ -43,7 +43,11 @@ def chat_router(context: Context) -> APIRouter:
         user = ChatUser(f"console:{visitor(request).name}"[:_USER_CHARS], body.site_id)
         async with audited(request, "chat", _place(body.site_id, body.conversation_id)) as change:
             chat = available_chat(engine_of(context), context.life)
-            begun = await say(chat, user, body, context.metrics, float(context.settings.serve.heartbeat_seconds))
+            heartbeat, accepted = (
+                float(context.settings.serve.heartbeat_seconds),
+                request.headers.get("Accept-Language"),
+            )
+            begun = await say(chat, user, body, context.metrics, heartbeat, accepted)
             if isinstance(begun, TurnResponse):
                 # Which conversation it became; what is said in it is nobody else's business.
                 change.target = _place(body.site_id, begun.conversation_id)

@@ -142,5 +142,4 @@ class Intake:
     @property
     def _token(self) -> str | None:
         engine = self._context.engine
-        config = None if engine is None else engine.config
-        return usable_token(os.environ) if config is None else config.internal_api_token
+        return usable_token(os.environ) if engine is None else engine.internal_token

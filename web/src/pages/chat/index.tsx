@@ -16,7 +16,7 @@ export default function Chat() {
       <Page title={t.title}>
         <Empty icon="chat" title={t.viewer}>
           <p>{t.viewerWhy}</p>
-          <LinkButton href="/runs?tab=calls&app=app1">{t.toCalls}</LinkButton>
+          <LinkButton href={callsOf(catalog.data?.chat_app)}>{t.toCalls}</LinkButton>
         </Empty>
       </Page>
     );
@@ -30,7 +30,17 @@ export default function Chat() {
   }
   return (
     <Loaded query={catalog} lines={8}>
-      {(known) => <Talk catalog={known} notice={<MissingSettings names={known.missing} />} />}
+      {(known) => (
+        <Talk
+          catalog={known}
+          notice={known.chat_app === null ? <p>{t.noApp}</p> : <MissingSettings names={known.chat_missing} />}
+        />
+      )}
     </Loaded>
   );
+}
+
+/** The calls of the application that users chat with; of all applications while it is not known. */
+function callsOf(app: string | null | undefined): string {
+  return `/runs?tab=calls${app ? `&app=${encodeURIComponent(app)}` : ""}`;
 }

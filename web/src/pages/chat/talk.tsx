@@ -76,7 +76,7 @@ export function Talk({ catalog, notice }: { catalog: Catalog; notice: ReactNode 
         typed={typed}
         onType={setTyped}
         answering={answering}
-        blocked={options === null || catalog.missing.length > 0}
+        blocked={options === null || catalog.chat_app === null || catalog.chat_missing.length > 0}
         onSend={onSend}
         onStop={onStop}
         box={box}
@@ -104,7 +104,7 @@ interface BeginningProps {
 /** What stands above the first message. */
 function Beginning({ conversation, turns, catalog, onExample }: BeginningProps) {
   const t = useText(text);
-  const app = catalog.apps.find((each) => each.app === "app1");
+  const app = catalog.apps.find((each) => each.app === catalog.chat_app);
   const session = turns.findLast((turn) => turn.session !== null)?.session;
   if (conversation !== null) {
     return (

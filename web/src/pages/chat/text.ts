@@ -4,6 +4,7 @@ export const text = words({
   en: {
     title: "Chat",
     note: "Test the assistant as a user. Every answer costs tokens and counts against the budget.",
+    noApp: "No application of the catalog chats. Set stream = true for one of them in agenttrace.toml.",
     viewer: "Only admins can use the test chat",
     viewerWhy: "Answers come from the real application: they cost money and count against the users' budget. Ask an admin, or view the calls of users:",
     toCalls: "Application calls",
@@ -63,6 +64,7 @@ export const text = words({
   zh: {
     title: "对话",
     note: "像用户一样向助手提问。每次回答都会消耗 token，并计入预算。",
+    noApp: "应用目录中没有用于对话的应用。请在 agenttrace.toml 中为其中一个应用设置 stream = true。",
     viewer: "只有管理员可以试用对话",
     viewerWhy: "每次回答都由真实的应用生成：会产生费用，并占用用户的预算。请找有管理员角色的人，或者查看用户问过什么：",
     toCalls: "应用调用记录",

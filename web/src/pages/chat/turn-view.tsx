@@ -112,7 +112,7 @@ function More({ code }: { code: string }) {
   if (code === "circuit_open" || code === "rate_limited" || code === "budget_exceeded") {
     return <Link href="/guards">{t.toGuards}</Link>;
   }
-  if (code === "upstream" || code === "timeout") return <Link href="/runs?tab=calls&app=app1">{t.calls}</Link>;
+  if (code === "upstream" || code === "timeout") return <Link href="/runs?tab=calls">{t.calls}</Link>;
   if (code === "auth" || code === "unavailable") return <Link href="/settings?tab=doctor">{t.toDoctor}</Link>;
   return null;
 }

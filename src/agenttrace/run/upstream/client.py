@@ -1,8 +1,8 @@
-"""The DashScope client: LLM applications called over one connection pool, with retries, a deadline and streams.
+"""The client: LLM applications called over one connection pool, with retries, a deadline and streams.
 
-It speaks the wire format itself, on aiohttp: the official SDK is synchronous or, in its asynchronous form, loses text
-(see ``wire``), and costs about eight times the CPU. Nothing is resent behind the caller's back, and whatever has been
-billed is accounted for, also by the errors.
+It speaks the wire formats of providers itself, on aiohttp: DashScope's official SDK is synchronous or, in its
+asynchronous form, loses text (see ``dashscope``), and costs about eight times the CPU. Nothing is resent behind the
+caller's back, and whatever has been billed is accounted for, also by the errors.
 """
 
 from __future__ import annotations
@@ -13,50 +13,60 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
-from urllib.parse import quote
+from typing import Any, Self, TypedDict, Unpack
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
-from agenttrace.run.attempts import Attempt, Call, Gate, Request, RetryPolicy, Teller, counts_as_failure
 from agenttrace.run.errors import DashScopeApiError, DashScopeError, DashScopeJsonParseError, DashScopeTimeoutError
-from agenttrace.run.sse import DeltaReader, FrameSplitter
-from agenttrace.run.wire import (
+from agenttrace.run.upstream.attempts import Attempt, Call, Gate, RetryPolicy, Teller, counts_as_failure
+from agenttrace.run.upstream.dashscope import DEFAULT_BASE_URL, DashScope
+from agenttrace.run.upstream.provider import Providers
+from agenttrace.run.upstream.sse import FrameSplitter
+from agenttrace.run.upstream.wire import (
     MAX_BYTES,
     Answer,
     AppUsage,
     Reply,
+    Request,
     estimate_tokens,
     parse_json_object,
     parse_retry_after,
-    read_frame,
-    read_reply,
 )
 
-__all__ = ["DEFAULT_BASE_URL", "AppStream", "DashScopeClient", "Gate", "counts_as_failure"]
+__all__ = ["DEFAULT_BASE_URL", "AppStream", "DashScopeClient", "Gate", "UpstreamClient", "counts_as_failure"]
 
-DEFAULT_BASE_URL = "https://dashscope.aliyuncs.com/api/v1"
 CONNECT_TIMEOUT = 5.0
 #: What an attempt ends with that has sent nothing: the application is not there, or this process stood still.
 NOT_CONNECTED = "no connection in time"
 #: How long the end of a stream is waited for once its answer is complete, so that the connection can be used again.
 LINGER = 1.0
+#: How long the usage is waited for that some providers send after the end of the text.
+USAGE_WAIT = 5.0
 _TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
 
 
-class DashScopeClient:
-    """Calls applications. One client, and so one connection pool, is enough for a process."""
+class ClientOptions(TypedDict, total=False):
+    """How any client calls."""
+
+    deadline: float
+    stream_deadline: float
+    read_timeout: float
+    connections: int
+    sleep: Callable[[float], Awaitable[None]]
+    clock: Callable[[], float]
+
+
+class UpstreamClient:
+    """Calls the applications of any providers. One client, and so one connection pool, is enough for a process."""
 
     MAX_RETRIES = 3
     BASE_INTERVAL = 1
 
     def __init__(
         self,
-        api_key: str,
-        workspace_id: str | None = None,
+        providers: Providers,
         *,
-        base_url: str = DEFAULT_BASE_URL,
         deadline: float = 120.0,
         stream_deadline: float = 300.0,
         read_timeout: float = 60.0,
@@ -66,43 +76,14 @@ class DashScopeClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._key = api_key.strip()
-        self._base_url = base_url.rstrip("/")
+        #: The provider of an application; raises AppNotConfiguredError where there is none.
+        self.provider_of = providers
         self._read_timeout = read_timeout
         self._connections = connections
         self._policy = RetryPolicy(retries=retries, interval=interval, deadline=deadline, sleep=sleep, clock=clock)
         self._stream_policy = replace(self._policy, deadline=stream_deadline)
         self._teller = Teller()
         self._session: aiohttp.ClientSession | None = None
-        common = {
-            "Authorization": f"Bearer {self._key}",
-            "Content-Type": "application/json; charset=utf-8",
-            "User-Agent": "agenttrace",
-        }
-        if workspace_id:
-            common["X-DashScope-WorkSpace"] = workspace_id
-        self._plain_headers = {**common, "Accept": "application/json; charset=utf-8"}
-        self._stream_headers = {
-            **common,
-            "Accept": "text/event-stream",
-            "X-Accel-Buffering": "no",
-            "X-DashScope-SSE": "enable",
-        }
-
-    async def call_app(
-        self, app_id: str, prompt: str, session_id: str | None = None, biz_params: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], int, str | None]:
-        """One round with an application that answers in JSON: the object, the tokens billed, the new session id."""
-        answer, value = await self.complete(app_id, prompt, session_id=session_id, biz_params=biz_params)
-        return value or {}, answer.tokens_used, answer.session_id
-
-    async def call_app_stream(
-        self, app_id: str, prompt: str, session_id: str | None = None, biz_params: dict[str, Any] | None = None
-    ) -> AsyncGenerator[str, None]:
-        """The text of the answer, as it arrives."""
-        async with self.stream(app_id, prompt, session_id=session_id, biz_params=biz_params) as deltas:
-            async for delta in deltas:
-                yield delta
 
     async def complete(
         self,
@@ -151,7 +132,7 @@ class DashScopeClient:
             session_id=session_id,
             biz_params=biz_params,
             messages=messages,
-            parameters={"incremental_output": True, **(parameters or {})},
+            parameters=parameters or {},
         )
         return AppStream(self, self._call(app_id, request, self._stream_policy, gate))
 
@@ -171,18 +152,20 @@ class DashScopeClient:
         await self.aclose()
 
     def _call(self, app_id: str, request: Request, policy: RetryPolicy, gate: Gate | None) -> Call:
-        return Call(app_id, request, key=self._key, policy=policy, gate=gate, teller=self._teller)
+        provider = self.provider_of(app_id)
+        return Call(app_id, request, provider=provider, policy=policy, gate=gate, teller=self._teller)
 
     async def _ask(self, call: Call) -> Reply:
         try:
-            async with await self._post(call, self._plain_headers) as response:
+            async with await self._post(call, stream=False) as response:
                 body = await _read_body(response)
         except _TRANSPORT_ERRORS as error:
             raise _no_answer(error) from None
-        return read_reply(body, status=response.status, retry_after=_retry_after(response))
+        return call.provider.read_reply(body, status=response.status, retry_after=_retry_after(response))
 
-    async def _post(self, call: Call, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        body = call.request.encode()
+    async def _post(self, call: Call, *, stream: bool) -> aiohttp.ClientResponse:
+        body = call.provider.encode(call.request, stream=stream)
+        headers = call.provider.headers(stream=stream)
         timeout = aiohttp.ClientTimeout(
             # The total covers the wait for a free connection too; 0 would mean none at all.
             total=max(call.remaining(), 0.001),
@@ -190,7 +173,7 @@ class DashScopeClient:
             sock_read=self._read_timeout,
         )
         call.attempts += 1
-        url = f"{self._base_url}/apps/{quote(call.app_id, safe='')}/completion"
+        url = call.provider.url(call.app_id)
         return await self._pool().post(url, data=body, headers=headers, timeout=timeout, allow_redirects=False)
 
     def _pool(self) -> aiohttp.ClientSession:
@@ -201,10 +184,40 @@ class DashScopeClient:
         return self._session
 
 
+class DashScopeClient(UpstreamClient):
+    """Calls the applications of one DashScope account."""
+
+    def __init__(
+        self,
+        api_key: str,
+        workspace_id: str | None = None,
+        *,
+        base_url: str = DEFAULT_BASE_URL,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        provider = DashScope(api_key, workspace_id, base_url)
+        super().__init__(lambda _: provider, **options)
+
+    async def call_app(
+        self, app_id: str, prompt: str, session_id: str | None = None, biz_params: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], int, str | None]:
+        """One round with an application that answers in JSON: the object, the tokens billed, the new session id."""
+        answer, value = await self.complete(app_id, prompt, session_id=session_id, biz_params=biz_params)
+        return value or {}, answer.tokens_used, answer.session_id
+
+    async def call_app_stream(
+        self, app_id: str, prompt: str, session_id: str | None = None, biz_params: dict[str, Any] | None = None
+    ) -> AsyncGenerator[str, None]:
+        """The text of the answer, as it arrives."""
+        async with self.stream(app_id, prompt, session_id=session_id, biz_params=biz_params) as deltas:
+            async for delta in deltas:
+                yield delta
+
+
 class AppStream:
     """An answer on its way: an async context manager, and an async iterator of the pieces of its text."""
 
-    def __init__(self, client: DashScopeClient, call: Call) -> None:
+    def __init__(self, client: UpstreamClient, call: Call) -> None:
         self._client = client
         self._call = call
         self._finish_reason = ""
@@ -226,7 +239,7 @@ class AppStream:
             return self.answer
         told = self._usage or AppUsage(input_tokens=0, output_tokens=0, models=(), estimated=True)
         usage = AppUsage(
-            input_tokens=told.input_tokens or (self._call.request.tokens() if self._billable else 0),
+            input_tokens=told.input_tokens or (self._call.provider.tokens(self._call.request) if self._billable else 0),
             output_tokens=max(told.output_tokens, estimate_tokens(self.text)),
             models=told.models,
             estimated=True,
@@ -273,7 +286,7 @@ class AppStream:
         self._begin()
         self._billable = True
         try:
-            response = await self._client._post(self._call, self._client._stream_headers)
+            response = await self._client._post(self._call, stream=True)
             async with response, aclosing(self._replies(response)) as replies:
                 async for reply in replies:
                     if delta := self._take(reply):
@@ -288,23 +301,24 @@ class AppStream:
         self.answer = self._call.answer(self._reply(), self._usage)
 
     async def _replies(self, response: aiohttp.ClientResponse) -> AsyncGenerator[Reply, None]:
+        provider = self._call.provider
         if response.status != 200 or response.content_type != "text/event-stream":
             body = await _read_body(response)
-            yield read_reply(body, status=response.status, retry_after=_retry_after(response))
+            yield provider.read_reply(body, status=response.status, retry_after=_retry_after(response))
             self._finish_reason = self._finish_reason or "stop"
             return
         splitter = FrameSplitter()
         while chunk := await self._read(response):
             for frame in splitter.feed(chunk):
-                yield read_frame(frame)
+                yield provider.read_frame(frame)
         for frame in splitter.close():
-            yield read_frame(frame)
+            yield provider.read_frame(frame)
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         try:
             if not self._finish_reason:
                 return await response.content.readany()
-            async with asyncio.timeout(LINGER):
+            async with asyncio.timeout(LINGER if self._is_complete else USAGE_WAIT):
                 return await response.content.readany()
         except _TRANSPORT_ERRORS:
             if not self._finish_reason:
@@ -312,15 +326,16 @@ class AppStream:
             return b""
 
     def _begin(self) -> None:
-        asked_for_deltas = self._call.request.parameters.get("incremental_output")
-        self._reader = DeltaReader(cumulative=None if asked_for_deltas else True)
+        self._reader = self._call.provider.deltas(self._call.request)
         self._finish_reason = ""
+        self._is_complete = False
         self._session_id: str | None = None
         self._request_id = ""
         self._usage: AppUsage | None = None
 
     def _take(self, reply: Reply) -> str:
         self._finish_reason = reply.finish_reason or self._finish_reason
+        self._is_complete = self._is_complete or reply.is_last
         self._session_id = reply.session_id or self._session_id
         self._request_id = reply.request_id or self._request_id
         self._usage = reply.usage or self._usage

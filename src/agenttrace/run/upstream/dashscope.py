@@ -7,26 +7,17 @@ U+2028 and U+0085 are ordinary text in them; an application may ignore ``increme
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
-from agenttrace.run.errors import (
-    DashScopeApiError,
-    DashScopeAuthError,
-    DashScopeJsonParseError,
-    DashScopeTimeoutError,
-)
+from agenttrace.run.errors import DashScopeApiError
+from agenttrace.run.upstream.sse import DeltaReader
+from agenttrace.run.upstream.wire import AppUsage, Frame, Reply, Request, api_error, encode_body
 
-#: The largest body, frame or streamed text that is taken in.
-MAX_BYTES = 8 * 1024 * 1024
-
+DEFAULT_BASE_URL = "https://dashscope.aliyuncs.com/api/v1"
 #: The HTTP status that DashScope's own codes stand for, used when they come with HTTP 200; the first match counts.
 CODE_STATUSES = (
     ("InvalidApiKey", 401),
@@ -38,73 +29,6 @@ CODE_STATUSES = (
     ("AccessDenied", 403),
     ("InternalError", 500),
 )
-
-_CJK_RUNS = re.compile("[\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
-
-
-def estimate_tokens(text: str) -> int:
-    """How many tokens a text is likely to be: 1.5 CJK characters each, 4 of any other writing; at least 1 if any."""
-    wide = 0 if text.isascii() else sum(map(len, _CJK_RUNS.findall(text)))
-    return math.ceil(wide / 1.5 + (len(text) - wide) / 4)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AppUsage:
-    """The tokens of one answer, summed over the models that the application called."""
-
-    input_tokens: int
-    output_tokens: int
-    models: tuple[str, ...]
-    #: True when the application did not say and the numbers are ours.
-    estimated: bool
-
-    @property
-    def total(self) -> int:
-        """Input and output together."""
-        return self.input_tokens + self.output_tokens
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What a call has brought, and what it has cost."""
-
-    text: str
-    usage: AppUsage
-    session_id: str | None
-    request_id: str
-    attempts: int
-    #: Billed by earlier attempts of the same call, such as answers that were no JSON; not part of ``usage``.
-    burnt_tokens: int
-    finish_reason: str
-
-    @property
-    def tokens_used(self) -> int:
-        """Everything that was billed for the call."""
-        return self.usage.total + self.burnt_tokens
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
-    """What one body, or one frame of a stream, says."""
-
-    text: str
-    #: The text of a workflow's node, always a delta.
-    node_text: str
-    #: Empty while the answer is on its way.
-    finish_reason: str
-    session_id: str | None
-    request_id: str
-    #: None when nothing, or nothing credible, is said.
-    usage: AppUsage | None
-
-
-class Frame(NamedTuple):
-    """One server-sent event."""
-
-    event: str
-    #: From the comment ``:HTTP_STATUS/…``; 200 when there is none.
-    status: int
-    data: bytes
 
 
 class _Output(msgspec.Struct):
@@ -144,8 +68,64 @@ class _WorkflowMessage(msgspec.Struct):
 _envelopes = msgspec.json.Decoder(_Envelope)
 _usages = msgspec.json.Decoder(_Usage)
 _workflow_messages = msgspec.json.Decoder(_WorkflowMessage)
-_anything = msgspec.json.Decoder()
-_encoder = msgspec.json.Encoder()
+
+
+class DashScope:
+    """The applications of one DashScope account."""
+
+    def __init__(self, api_key: str, workspace_id: str | None = None, base_url: str = DEFAULT_BASE_URL) -> None:
+        self.key = api_key.strip()
+        self._base_url = base_url.rstrip("/")
+        common = {
+            "Authorization": f"Bearer {self.key}",
+            "Content-Type": "application/json; charset=utf-8",
+            "User-Agent": "agenttrace",
+        }
+        if workspace_id:
+            common["X-DashScope-WorkSpace"] = workspace_id
+        self._plain_headers = {**common, "Accept": "application/json; charset=utf-8"}
+        self._stream_headers = {
+            **common,
+            "Accept": "text/event-stream",
+            "X-Accel-Buffering": "no",
+            "X-DashScope-SSE": "enable",
+        }
+
+    def url(self, app_id: str) -> str:
+        """Where the application is called."""
+        return f"{self._base_url}/apps/{quote(app_id, safe='')}/completion"
+
+    def headers(self, *, stream: bool) -> Mapping[str, str]:
+        """The headers of a request."""
+        return self._stream_headers if stream else self._plain_headers
+
+    def encode(self, request: Request, *, stream: bool) -> bytes:
+        """The body of a request; streams are asked for deltas unless the parameters say otherwise."""
+        parameters = {"incremental_output": True, **request.parameters} if stream else request.parameters
+        return encode_request(
+            request.prompt,
+            session_id=request.session_id,
+            biz_params=request.biz_params,
+            messages=request.messages,
+            parameters=parameters,
+        )
+
+    def tokens(self, request: Request) -> int:
+        """An estimate of the tokens that the request is, without those of the application's own prompt."""
+        return request.tokens()
+
+    def read_reply(self, body: bytes, *, status: int, retry_after: float | None = None) -> Reply:
+        """What a body says; raises the error that it is."""
+        return read_reply(body, status=status, retry_after=retry_after)
+
+    def read_frame(self, frame: Frame) -> Reply:
+        """What a frame of a stream says; raises the error that it is."""
+        return read_frame(frame)
+
+    def deltas(self, request: Request) -> DeltaReader:
+        """What turns frames into deltas; an application may repeat itself although deltas were asked for."""
+        asked_for_deltas = request.parameters.get("incremental_output", True)
+        return DeltaReader(cumulative=None if asked_for_deltas else True)
 
 
 def encode_request(
@@ -166,41 +146,7 @@ def encode_request(
         given["session_id"] = session_id
     if biz_params:
         given["biz_params"] = biz_params
-    try:
-        return _encoder.encode({"input": given, "parameters": parameters or {}})
-    except UnicodeEncodeError:
-        pass
-    raise DashScopeApiError("the request holds half a surrogate pair", 400, code="InvalidParameter")
-
-
-def parse_json_object(text: str) -> dict[str, Any]:
-    """The object that the text is; anything else is refused, and nothing is repaired (a code fence is no JSON)."""
-    try:
-        value = _anything.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        value = None
-    if isinstance(value, dict):
-        return value
-    raise DashScopeJsonParseError(f"the answer of {len(text)} characters is not a JSON object")
-
-
-def parse_retry_after(value: str | None) -> float | None:
-    """The seconds of a ``Retry-After`` header, which may also be a date; None when it is missing or makes no sense."""
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = _seconds_until(value)
-    return seconds if 0 <= seconds < math.inf else None
-
-
-def _seconds_until(date: str) -> float:
-    try:
-        then = parsedate_to_datetime(date)
-    except ValueError:
-        return math.nan
-    return max(0.0, (then.replace(tzinfo=then.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    return encode_body({"input": given, "parameters": parameters or {}})
 
 
 def read_reply(body: bytes, *, status: int = 200, retry_after: float | None = None) -> Reply:
@@ -213,10 +159,12 @@ def read_reply(body: bytes, *, status: int = 200, retry_after: float | None = No
     output = envelope.output
     if output is None or (envelope.code and not output.text and not output.workflow_message):
         raise _api_error(_status_of(envelope.code or ""), envelope, retry_after)
+    finish_reason = "" if output.finish_reason in (None, "null") else output.finish_reason or ""
     return Reply(
         text=output.text or "",
         node_text=_node_text(output.workflow_message),
-        finish_reason="" if output.finish_reason in (None, "null") else output.finish_reason or "",
+        finish_reason=finish_reason,
+        is_last=bool(finish_reason),
         session_id=output.session_id or None,
         request_id=envelope.request_id or "",
         usage=_sum_usage(envelope.usage),
@@ -244,13 +192,14 @@ def _status_of(code: str) -> int:
 
 def _api_error(status: int, envelope: _Envelope, retry_after: float | None) -> DashScopeApiError:
     code = envelope.code or ""
-    kind = DashScopeApiError
-    if status == 401 or "InvalidApiKey" in code:
-        kind = DashScopeAuthError
-    elif status in (408, 504):
-        kind = DashScopeTimeoutError
-    message = (envelope.message or code or f"HTTP {status}")[:500]
-    return kind(message, status, code=code, request_id=envelope.request_id or "", retry_after=retry_after)
+    return api_error(
+        status,
+        envelope.message or "",
+        code=code,
+        request_id=envelope.request_id or "",
+        retry_after=retry_after,
+        key_refused="InvalidApiKey" in code,
+    )
 
 
 def _sum_usage(raw: msgspec.Raw) -> AppUsage | None:

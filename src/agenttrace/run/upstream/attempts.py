@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
@@ -16,7 +16,8 @@ from agenttrace.run.errors import (
     DashScopeError,
     DashScopeJsonParseError,
 )
-from agenttrace.run.wire import Answer, AppUsage, Reply, encode_request, estimate_tokens
+from agenttrace.run.upstream.provider import Provider
+from agenttrace.run.upstream.wire import Answer, AppUsage, Reply, Request, estimate_tokens
 
 #: Below this many characters a key or a prompt is no secret, only a word that messages may hold by chance.
 SHORTEST_SECRET = 8
@@ -55,32 +56,6 @@ def counts_as_failure(error: DashScopeError) -> bool:
     if isinstance(error, DashScopeApiError):
         return error.status_code is None or not 300 <= error.status_code < 500
     return isinstance(error, DashScopeJsonParseError)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """What an application is asked."""
-
-    prompt: str
-    session_id: str | None
-    biz_params: Mapping[str, Any] | None
-    messages: Sequence[Mapping[str, Any]] | None
-    parameters: Mapping[str, Any]
-
-    def encode(self) -> bytes:
-        """The body of the HTTP request."""
-        return encode_request(
-            self.prompt,
-            session_id=self.session_id,
-            biz_params=self.biz_params,
-            messages=self.messages,
-            parameters=self.parameters,
-        )
-
-    def tokens(self) -> int:
-        """An estimate of the tokens that it is."""
-        turns = (str(message.get("content", "")) for message in self.messages or ())
-        return estimate_tokens(self.prompt) + sum(map(estimate_tokens, turns))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,14 +100,21 @@ class Call:
     """The account of one call over all its attempts: their number, their time, their cost."""
 
     def __init__(
-        self, app_id: str, request: Request, *, key: str, policy: RetryPolicy, gate: Gate | None, teller: Teller
+        self,
+        app_id: str,
+        request: Request,
+        *,
+        provider: Provider,
+        policy: RetryPolicy,
+        gate: Gate | None,
+        teller: Teller,
     ) -> None:
         self.app_id = app_id
         self.request = request
+        self.provider = provider
         #: How often the application was called.
         self.attempts = 0
         self._burnt = 0
-        self._key = key
         self._policy = policy
         self._gate = gate
         self._teller = teller
@@ -161,7 +143,7 @@ class Call:
         # aiohttp's errors know the request's headers, and with them the key.
         error.__context__ = error.__cause__ = None
         message = str(error)
-        for secret in (self._key, self.request.prompt):
+        for secret in (self.provider.key, self.request.prompt):
             if len(secret) >= SHORTEST_SECRET and secret in message:
                 error.args = (message := message.replace(secret, "***"),)
 
@@ -206,9 +188,8 @@ class Call:
         return False
 
     def _estimate(self, text: str) -> AppUsage:
-        return AppUsage(
-            input_tokens=self.request.tokens(), output_tokens=estimate_tokens(text), models=(), estimated=True
-        )
+        asked = self.provider.tokens(self.request)
+        return AppUsage(input_tokens=asked, output_tokens=estimate_tokens(text), models=(), estimated=True)
 
 
 class Attempt:

@@ -9,7 +9,7 @@ import re
 from itertools import pairwise
 
 from agenttrace.run.errors import DashScopeApiError
-from agenttrace.run.wire import MAX_BYTES, Frame, Reply
+from agenttrace.run.upstream.wire import MAX_BYTES, Frame, Reply
 
 _STATUSES = frozenset(b"%d" % status for status in range(100, 600))
 #: A frame as DashScope writes them; taken whole, at a fifth of the cost of five lines one by one.
