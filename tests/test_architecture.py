@@ -16,69 +16,6 @@ ROOT = Path(agenttrace.__file__).parent
 OWN_FILES = ("store/", "serve/access/", "compat/")
 #: Its tables are those of PostgreSQL.
 OWN_TABLES = ("run/",)
-#: Modules that do not ask the store yet. A module that does is taken off this list; none is added to it.
-TO_MIGRATE: frozenset[str] = frozenset(
-    {
-        "cli/demo.py",
-        "cli/export.py",
-        "cli/export_run.py",
-        "cli/opening.py",
-        "cli/sessions.py",
-        "cli/tail.py",
-        "cli/usage.py",
-        "export/assembly.py",
-        "export/courier.py",
-        "export/exporter.py",
-        "export/ledger.py",
-        "export/sealing.py",
-        "export/traces.py",
-        "mcp/errors.py",
-        "mcp/naming.py",
-        "mcp/order.py",
-        "mcp/past.py",
-        "mcp/search.py",
-        "mcp/sessions.py",
-        "mcp/usage.py",
-        "record/bad_lines.py",
-        "record/contents.py",
-        "record/dedup.py",
-        "record/line_index.py",
-        "record/maintenance.py",
-        "record/offsets.py",
-        "record/own_logs.py",
-        "record/pipeline.py",
-        "record/quarantine.py",
-        "record/quarantine_rows.py",
-        "record/recorder.py",
-        "record/recovery.py",
-        "record/replay.py",
-        "record/search_index.py",
-        "record/session_texts.py",
-        "record/watcher.py",
-        "record/watchlist.py",
-        "serve/api/downloads.py",
-        "serve/api/events.py",
-        "serve/api/exports.py",
-        "serve/api/finding.py",
-        "serve/api/hub.py",
-        "serve/api/overview.py",
-        "serve/api/search.py",
-        "serve/api/session.py",
-        "serve/api/session_index.py",
-        "serve/api/spans.py",
-        "serve/api/store.py",
-        "serve/api/texts.py",
-        "serve/api/timeline.py",
-        "serve/api/usage.py",
-        "views/events.py",
-        "views/export_checks.py",
-        "views/exports.py",
-        "views/hits.py",
-        "views/prices.py",
-        "views/sessions.py",
-        "views/transcript.py",
-    }
-)
 
 
 def table_names() -> set[str]:
@@ -170,10 +107,4 @@ def test_the_scan_finds_what_it_looks_for() -> None:
 
 def test_only_the_store_knows_its_engine() -> None:
     """Ask the store instead: a method of it with typed parameters, whose SQL is in ``store/sqlite/``."""
-    new = {name: known for name, known in found_faults().items() if name not in TO_MIGRATE}
-    assert not new, new
-
-
-def test_what_is_left_to_migrate_shrinks() -> None:
-    """A module that asks the store leaves the list, so that it cannot go back."""
-    assert not TO_MIGRATE - found_faults().keys(), "ask the store already: take them off TO_MIGRATE"
+    assert not found_faults()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -29,7 +28,6 @@ from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.api.timeline import whole_timeline
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.pruning import prune
-from agenttrace.store.sqlite.reading import sessions_by_number
 from agenttrace.store.sqlite.store import SqliteStore
 
 from .test_api_sessions import compare_always
@@ -91,11 +89,11 @@ def spans_of(timeline: dict[str, Any]) -> dict[str, dict[str, Any]]:
 async def true_spans(reader: TraceReader, index: SessionIndex, name: str) -> dict[str, dict[str, Any]]:
     """All spans of a session as they are."""
 
-    def question(connection: sqlite3.Connection) -> Timeline:
-        (session,) = sessions_by_number(connection, [session_number("agenttrace", name)])
-        return whole_timeline(SqliteStore.of(connection), session, index.prices)
+    def question(store: SqliteStore) -> Timeline:
+        (session,) = store.sessions_by_number([session_number("agenttrace", name)])
+        return whole_timeline(store, session, index.prices)
 
-    found = await reader.ask(question, empty=lambda: pytest.fail("there is no store"))
+    found = await reader.query(question, empty=lambda: pytest.fail("there is no store"))
     return spans_of(msgspec.to_builtins(found))
 
 
@@ -428,10 +426,10 @@ def test_what_is_said_in_changed_spans_goes_with_them(logs: Logs, monkeypatch: p
             await made.write("a", "tool.end", turn=1, id="t1", status="ok", result="a.txt")
             heard = await made.heard(subscriber, has("a", 5))
             assert heard.texts.keys() == heard.spans.keys()
-            asked = await made.reader.ask(
-                lambda connection: session_texts(made.reader).contents(
-                    SqliteStore.of(connection),
-                    sessions_by_number(connection, [session_number("agenttrace", "a")])[0],
+            asked = await made.reader.query(
+                lambda store: session_texts(made.reader).contents(
+                    store,
+                    store.sessions_by_number([session_number("agenttrace", "a")])[0],
                     [bytes.fromhex(span) for span in heard.spans],
                 ),
                 empty=dict[bytes, list[Content]],

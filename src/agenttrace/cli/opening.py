@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agenttrace.cli.errors import UsageError
@@ -29,20 +26,6 @@ def opened_store(of: Settings, *, read_only: bool = True) -> SqliteStore:
     if not read_only:
         ensure_home(of)
     return open_store(of, read_only=read_only)
-
-
-@contextmanager
-def reading(of: Settings) -> Iterator[sqlite3.Connection]:
-    """A connection to the store, to look at."""
-    with opened_store(of) as store:
-        yield store.connection
-
-
-@contextmanager
-def writing(of: Settings) -> Iterator[sqlite3.Connection]:
-    """A connection to the store, to change."""
-    with opened_store(of, read_only=False) as store:
-        yield store.connection
 
 
 def agent_names() -> list[str]:

@@ -19,6 +19,7 @@ from agenttrace.export.kinds import UnusableDestinationError, destination_of
 from agenttrace.export.sealing import Sealer, Target, targets
 from agenttrace.model import AgentFacts
 from agenttrace.prices import PriceTable
+from agenttrace.store import open_store
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.sqlite.store import SqliteStore
 
@@ -113,9 +114,7 @@ class Exporter:
         return _Served(courier, destination, store, journal)
 
     def _opened(self) -> SqliteStore:
-        store = SqliteStore.open(
-            self.settings.home / "agenttrace.db", read_only=False, stale_minutes=self.settings.record.stale_minutes
-        )
+        store = open_store(self.settings, read_only=False)
         # What was sent must not be forgotten even by a machine that loses its power: then it would be sent again.
         store.sync_every_commit()
         return store
@@ -162,7 +161,7 @@ class Exporter:
             on_round()
 
     def _left_over(self, served: Sequence[_Served]) -> dict[str, str]:
-        with SqliteStore.open(self.settings.home / "agenttrace.db") as store:
+        with open_store(self.settings) as store:
             found = store.exports.ledger.counts()
             rows = {target.settings.name: target.row for target in targets(store, self.settings)}
         left = {}

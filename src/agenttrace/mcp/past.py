@@ -22,10 +22,10 @@ from agenttrace.mcp.order import ReadingOrders
 from agenttrace.mcp.shown import Shown
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.redaction import redacted
+from agenttrace.store import open_store
 from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.money import cashier
-from agenttrace.views.places import store_path
 from agenttrace.views.trouble import TroubleError
 
 T = TypeVar("T")
@@ -104,9 +104,8 @@ class Past:
     def _answered(self, question: Callable[[ToolContext], T], over: threading.Event) -> T:
         machine = self._known()
         end = time.monotonic() + _SECONDS
-        settings = machine.settings
         with (
-            SqliteStore.open(store_path(settings), stale_minutes=settings.record.stale_minutes) as store,
+            open_store(machine.settings) as store,
             store.interrupted_when(lambda: over.is_set() or time.monotonic() > end),
             store.snapshot(),
         ):

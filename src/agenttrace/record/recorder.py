@@ -41,9 +41,9 @@ from agenttrace.record.reader import BOM, Chunk, open_limit, storable
 from agenttrace.record.recognition import may_become_known, openings, recognised
 from agenttrace.record.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.watchlist import Watchlist
+from agenttrace.store import open_store
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.sqlite.database import Connection
-from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Recorder:
         for broken in BROKEN_FORMATS if share is None else ():
             logger.warning("%s", broken)
         self.roots = _roots(settings, self.agents, paths, os.environ if environ is None else environ)
-        self.store = SqliteStore.open(settings.home / "agenttrace.db", read_only=False)
+        self.store = open_store(settings, read_only=False)
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
         day_of = day_finder(settings.usage.timezone)
         self.store.keep_days(f"{zone_name(settings.usage.timezone)}; prices {price_shape()}", day_of)

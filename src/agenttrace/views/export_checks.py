@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agenttrace.views import figures, places
+from agenttrace.views import figures
 from agenttrace.views.checks import Check
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ def destinations(settings: Settings) -> Iterator[Check]:
 
 
 def _found(settings: Settings) -> dict[str, Any]:
+    from agenttrace.store import open_store
     from agenttrace.store.errors import STORE_FAILURES
     from agenttrace.store.exports import NOTHING
-    from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.views.exports import exports_fields
 
     try:
-        with SqliteStore.open(places.store_path(settings)) as store:
+        with open_store(settings) as store:
             known = store.exports.ledgers()
     except STORE_FAILURES:
         # What is wrong with the store is said elsewhere.

@@ -27,6 +27,7 @@ from agenttrace.serve.api.shapes import (
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.store import open_store
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.exports import NOTHING, DestinationRow, Listed
 from agenttrace.store.sqlite.exports import Exports as StoredExports
@@ -170,7 +171,7 @@ async def _change(context: Context, name: str, work: Callable[[StoredExports, De
         if not path.exists():
             raise _missing(name)
         try:
-            with SqliteStore.open(path, read_only=False) as store:
+            with open_store(context.settings, read_only=False) as store:
                 return work(store.exports, _named(store.exports, name))
         except STORE_FAILURES as error:
             raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error

@@ -7,7 +7,6 @@ anything was recorded, and its store may be rebuilt while it runs; both are an e
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,10 +38,6 @@ class TraceReader:
     async def query(self, question: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
         """What the question finds; ``empty()`` where there is no store yet."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question, empty)
-
-    async def ask(self, question: Callable[[sqlite3.Connection], T], *, empty: Callable[[], T]) -> T:
-        """The same for a question that is asked of a connection."""
-        return await self.query(lambda store: question(store.connection), empty=empty)
 
     def _answer(self, question: Callable[[SqliteStore], T], empty: Callable[[], T]) -> T:
         store = self._current().get()

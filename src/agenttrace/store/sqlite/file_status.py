@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 
 from agenttrace.store.questions import FileStatus, LinesByOutcome
+from agenttrace.store.sqlite.files import LINE_COUNTS
 
-_OUTCOMES = ("lines", "recorded", "duplicate", "ignored", "quarantined")
 _FILES = """
 SELECT filepath, offset, file_size, last_read_at, generation, lines, quarantined, counted_only, lost_bytes, error,
     gone_at
@@ -14,10 +14,10 @@ FROM file_offsets ORDER BY filepath
 """
 #: Lines of files whose row was removed stay in the totals.
 _LINES = f"""
-SELECT {", ".join(f"sum({name})" for name in _OUTCOMES)} FROM (
-    SELECT {", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in _OUTCOMES)} FROM file_offsets
+SELECT {", ".join(f"sum({name})" for name in LINE_COUNTS)} FROM (
+    SELECT {", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in LINE_COUNTS)} FROM file_offsets
     UNION ALL
-    SELECT {", ".join(f"coalesce(sum(value) FILTER (WHERE name = 'forgotten_{name}'), 0)" for name in _OUTCOMES)}
+    SELECT {", ".join(f"coalesce(sum(value) FILTER (WHERE name = 'forgotten_{name}'), 0)" for name in LINE_COUNTS)}
     FROM counters
 )
 """
@@ -50,4 +50,4 @@ def counted_only(connection: sqlite3.Connection) -> int:
 
 def lines(connection: sqlite3.Connection) -> LinesByOutcome:
     """Lines by what became of them."""
-    return LinesByOutcome(**dict(zip(_OUTCOMES, connection.execute(_LINES).fetchone(), strict=True)))
+    return LinesByOutcome(**dict(zip(LINE_COUNTS, connection.execute(_LINES).fetchone(), strict=True)))

@@ -136,11 +136,6 @@ class Files:
             self._connection.executemany(_ADD_COUNTER, [(name, count) for name, count in named if count])
             return self._connection.execute(f"DELETE {chosen}", numbers).rowcount
 
-    def forgotten_lines(self) -> dict[str, int]:
-        """Lines by outcome of files whose row was removed."""
-        found = dict(self._connection.execute("SELECT name, value FROM counters WHERE name LIKE 'forgotten_%'"))
-        return {name: int(found.get(f"forgotten_{name}", 0)) for name in LINE_COUNTS}
-
 
 def _valid_row(values: tuple[object, ...]) -> FileRow | None:
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from pathlib import Path
 
 from agenttrace.store.questions import (
@@ -16,15 +15,9 @@ from agenttrace.store.questions import (
 )
 from agenttrace.store.sqlite import file_status
 
-#: A session that was left waiting longer ago does not wait for the user any more.
-_RECENT_SECONDS = 86_400
 #: Problems that a check of the file reports at most.
 _MOST_PROBLEMS = 5
 
-_BACKLOG = """
-SELECT count(*) FROM processed_events WHERE block_id IS NOT NULL
-    AND event_no > coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'search_event_no'), 0)
-"""
 _QUARANTINE = """
 SELECT coalesce(sum(resolved_at IS NULL), 0), coalesce(sum(resolved_at IS NOT NULL), 0), coalesce(sum(salvaged), 0)
 FROM quarantine
@@ -35,10 +28,6 @@ SELECT coalesce(max(event_no), 0), (SELECT count(*) FROM sessions WHERE agent <>
 _GROUPS = """
 SELECT {name}, count(*), min(started_at), max(last_at) FROM sessions
 WHERE agent <> '' AND events > 0 AND {name} IS NOT NULL GROUP BY {name} ORDER BY max(last_at) DESC LIMIT ?
-"""
-_ACTIVE = """
-SELECT coalesce(sum(state = 'working' AND last_at >= ?), 0), coalesce(sum(state = 'waiting'), 0)
-FROM sessions WHERE agent <> '' AND last_at >= ?
 """
 
 
@@ -98,10 +87,6 @@ class StoreStatus:
     def _groups(self, column: str, limit: int) -> list[SessionGroup]:
         return [SessionGroup(*row) for row in self._connection.execute(_GROUPS.format(name=column), (limit,))]
 
-    def search_backlog(self) -> int:
-        """How many events wait to be indexed for full text search."""
-        return int(self._connection.execute(_BACKLOG).fetchone()[0])
-
     def problems(self) -> list[str]:
         """What is wrong with the file; empty where it is sound."""
         found = [str(row[0]) for row in self._connection.execute(f"PRAGMA quick_check({_MOST_PROBLEMS})")]
@@ -117,11 +102,3 @@ def _size(path: Path) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
-def active_counts(connection: sqlite3.Connection, stale_minutes: int) -> tuple[int, int]:
-    """How many sessions work now, and how many of the last day wait for the user."""
-    now = time.time()
-    horizons = (int((now - stale_minutes * 60) * 1e6), int((now - _RECENT_SECONDS) * 1e6))
-    working, waiting = connection.execute(_ACTIVE, horizons).fetchone()
-    return int(working), int(waiting)
