@@ -108,6 +108,9 @@ def can_fork(command: Sequence[str], environment: Mapping[str, str]) -> bool:
     """
     if sys.platform != "linux" or command[0] != sys.executable or command[1] == "-c":
         return False
+    places = environment.get("PYTHONPATH", "").split(os.pathsep)
+    if any(os.path.exists(os.path.join(place, "sitecustomize.py")) for place in places if place):
+        return False
     special = {name for name in environment if name.startswith(_READ_AT_START)} - _HARMLESS
     return all(environment[name] == "C.UTF-8" and not name.startswith("PYTHON") for name in special)
 

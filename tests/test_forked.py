@@ -77,3 +77,11 @@ def test_what_the_interpreter_reads_at_its_start_needs_a_start(variable: str) ->
     command = [sys.executable, "-m", "agenttrace.cli.main"]
     assert not forked.can_fork(command, ENVIRONMENT | {variable: "0"})
     assert not forked.can_fork([sys.executable, "-c", "pass"], ENVIRONMENT)
+
+
+def test_a_changed_interpreter_needs_a_start(tmp_path: Path) -> None:
+    """What every Python process of this path runs first has to run first."""
+    command, environment = [sys.executable, "-m", "agenttrace.cli.main"], ENVIRONMENT | {"PYTHONPATH": str(tmp_path)}
+    assert forked.can_fork(command, environment)
+    (tmp_path / "sitecustomize.py").touch()
+    assert not forked.can_fork(command, environment)
