@@ -30,7 +30,7 @@ _READ_AT_START = ("PYTHON", "FORCE_COLOR", "NO_COLOR", "TERMINAL_WIDTH", "LC_", 
 _AT_START = {"PYTHONUTF8": "1", "LC_ALL": "C.UTF-8"}
 _HARMLESS = {"PYTHONPATH", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
 #: Not to be imported before it runs: it is a program, or only works inside of another one.
-_PROGRAMS = {"agenttrace.cli.main", "agenttrace.record.worker", "agenttrace.run.migrations.env"}
+_PROGRAMS = {"agenttrace.cli.main", "agenttrace.record.worker", "agenttrace.run.postgres.migrations.env"}
 _LARGEST_REQUEST = 1 << 20
 
 
