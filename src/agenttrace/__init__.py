@@ -6,32 +6,63 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agenttrace.client import TriggerClient
     from agenttrace.compat.deduplicator import EventDeduplicator
     from agenttrace.compat.fingerprint import FileFingerprint
     from agenttrace.compat.offsets import FileOffset, PersistentOffsetStore
     from agenttrace.compat.reader import IncrementalJSONLReader, JSONLRecord
     from agenttrace.ids import generate_event_id
+    from agenttrace.library.objects import Hit, Message, Session, Span, Usage
+    from agenttrace.library.recorder import Recorder
+    from agenttrace.library.rows import Rows
+    from agenttrace.library.store import Store, open_store
+    from agenttrace.record.lock import AlreadyRecordingError
+    from agenttrace.store.errors import StoreError
 
 __all__ = [
+    "AlreadyRecordingError",
     "EventDeduplicator",
     "FileFingerprint",
     "FileOffset",
+    "Hit",
     "IncrementalJSONLReader",
     "JSONLRecord",
+    "Message",
     "PersistentOffsetStore",
+    "Recorder",
+    "Rows",
+    "Session",
+    "Span",
+    "Store",
+    "StoreError",
+    "TriggerClient",
+    "Usage",
     "generate_event_id",
+    "open_store",
 ]
 
 #: Where each public name is defined. Loaded on first use: a shell prompt that asks for one short line must not
 #: wait for a recorder.
 _HOMES = {
+    "AlreadyRecordingError": "agenttrace.record.lock",
     "EventDeduplicator": "agenttrace.compat.deduplicator",
     "FileFingerprint": "agenttrace.compat.fingerprint",
     "FileOffset": "agenttrace.compat.offsets",
+    "Hit": "agenttrace.library.objects",
     "IncrementalJSONLReader": "agenttrace.compat.reader",
     "JSONLRecord": "agenttrace.compat.reader",
+    "Message": "agenttrace.library.objects",
     "PersistentOffsetStore": "agenttrace.compat.offsets",
+    "Recorder": "agenttrace.library.recorder",
+    "Rows": "agenttrace.library.rows",
+    "Session": "agenttrace.library.objects",
+    "Span": "agenttrace.library.objects",
+    "Store": "agenttrace.library.store",
+    "StoreError": "agenttrace.store.errors",
+    "TriggerClient": "agenttrace.client",
+    "Usage": "agenttrace.library.objects",
     "generate_event_id": "agenttrace.ids",
+    "open_store": "agenttrace.library.store",
 }
 
 

@@ -18,7 +18,7 @@ from cli.conftest import Program, stop
 from .conftest import Databases, Visit, new_user, overflow, running, settled, visiting
 from .test_looks import AXE, problems
 
-UNAVAILABLE = "AI 服务暂时不可用"
+UNAVAILABLE = "The AI service is not available at the moment."
 
 
 @dataclass(frozen=True)
