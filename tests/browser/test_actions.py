@@ -112,7 +112,7 @@ def test_breaker_and_chat(apps: Apps, admin: Visit) -> None:
     row.get_by_role("button", name="Close").click()
     confirm(guards, "Close")
     expect(row).to_contain_text("closed")
-    expect(row).not_to_contain_text("held open")
+    expect(row).not_to_contain_text("opened manually")
     box.fill("现在呢？")
     page.keyboard.press("Enter")
     expect(answers.last).to_contain_text(re.compile(r"\d+ tokens"))

@@ -132,7 +132,7 @@ def test_waterfall(reader: Visit, record_property: Callable[[str, object], None]
     assert nodes(page) < 2_000
     grid.evaluate("(grid) => { grid.scrollTop = grid.scrollHeight }")
     expect(grid.locator(f"[aria-rowindex='{SPANS + 1}']")).to_be_visible()
-    start, end = (page.get_by_role("slider", name=f"{which} of the window") for which in ("Beginning", "End"))
+    start, end = (page.get_by_role("slider", name=f"{which} of the time range") for which in ("Start", "End"))
     for _ in range(5):
         page.keyboard.press("+")
     expect(page).to_have_url(re.compile(r"from=\d+"))

@@ -44,7 +44,7 @@ def test_overview(visit: Visit, told: Program) -> None:
     names = {row["model"] for row in usage["rows"]}
     assert set(month.get_by_role("listitem").locator("a").all_inner_texts()) <= names
     expect(page.get_by_role("table", name=re.compile("lines read"))).to_contain_text(str(status["lines"]["recorded"]))
-    expect(page.get_by_role("table", name=re.compile("Events known"))).to_be_visible()
+    expect(page.get_by_role("table", name=re.compile("Deduplication hits"))).to_be_visible()
     expect(page.get_by_role("link", name="1 line could not be parsed")).to_be_visible()
     expect(page.get_by_role("link", name=f"{status['file_count']} files")).to_be_visible()
     expect(figure(page, "Recorder")).to_contain_text(f"running (process {told.recorder_pid()})")

@@ -84,7 +84,7 @@ def test_zoom_of_the_waterfall(visit: Visit) -> None:
     page = visit.open(f"/sessions/{KEY}?view=waterfall")
     grid = page.get_by_role("treegrid", name="Spans by time")
     expect(grid).to_be_visible()
-    start, end = (page.get_by_role("slider", name=f"{which} of the window") for which in ("Beginning", "End"))
+    start, end = (page.get_by_role("slider", name=f"{which} of the time range") for which in ("Start", "End"))
     for _ in range(3):
         page.keyboard.press("+")
     expect(page).to_have_url(re.compile(r"from=\d+.*to=\d+"))
@@ -95,9 +95,9 @@ def test_zoom_of_the_waterfall(visit: Visit) -> None:
     assert window != ["0", "100"]
     other = again(visit, page)
     expect(other.get_by_role("treegrid", name="Spans by time")).to_be_visible()
-    for which, value in zip(("Beginning", "End"), window, strict=True):
+    for which, value in zip(("Start", "End"), window, strict=True):
         assert value is not None
-        expect(other.get_by_role("slider", name=f"{which} of the window")).to_have_attribute("aria-valuenow", value)
+        expect(other.get_by_role("slider", name=f"{which} of the time range")).to_have_attribute("aria-valuenow", value)
     page.get_by_role("button", name="Whole session").click()
     expect(start).to_have_attribute("aria-valuenow", "0")
     expect(end).to_have_attribute("aria-valuenow", "100")

@@ -50,7 +50,7 @@ def test_secrets_are_masked_unless_somebody_asks(visit: Visit) -> None:
     expect(page.get_by_text("Secrets are masked.")).to_be_visible()
     expect(link).to_have_attribute("href", re.compile(r"format=md$"))
     page.get_by_label("Include secrets").check()
-    expect(page.get_by_text("The audit log says that you took it.")).to_be_visible()
+    expect(page.get_by_text("The download is written to the audit log.")).to_be_visible()
     expect(link).to_have_attribute("href", re.compile(r"format=md&full=true$"))
 
 
