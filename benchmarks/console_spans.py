@@ -12,7 +12,9 @@ from typing import Any
 from agenttrace.model import Session
 from agenttrace.record.agents.contract import Content
 from agenttrace.record.contents import span_contents
-from agenttrace.store.sqlite.reading import SpanView, list_sessions, session_spans
+from agenttrace.store.questions import SpanView
+from agenttrace.store.sqlite.sessions import list_sessions
+from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.spans import joined
 

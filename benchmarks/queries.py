@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.store.questions import EventLine, SearchQuery, UsageQuery
-from agenttrace.store.sqlite import reading
+from agenttrace.store.sqlite import sessions, span_rows, usage
 from agenttrace.store.sqlite.store import SqliteStore
 from benchmarks import ours
 from benchmarks.claude_session import Source
@@ -76,7 +76,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure(connection: sqlite3.Connection) -> list[Answer]:
     """Ask every question twenty times."""
-    longest = max(reading.list_sessions(connection), key=lambda session: session.steps + session.tools)
+    longest = max(sessions.list_sessions(connection), key=lambda session: session.steps + session.tools)
     day = connection.execute("SELECT max(day) FROM usage_rollup").fetchone()[0]
 
     store = SqliteStore.of(connection)
@@ -86,10 +86,10 @@ def measure(connection: sqlite3.Connection) -> list[Answer]:
         return lambda: list(store.lines_by_number(store.search(query)))
 
     questions: dict[str, Callable[[], object]] = {
-        "last 100 sessions": lambda: reading.list_sessions(connection, limit=100),
-        "a session of 10,000 spans": lambda: reading.session_spans(connection, longest),
-        "usage by day and model": lambda: reading.usage_rows(connection, UsageQuery(by="day")),
-        "usage of one day": lambda: reading.usage_rows(connection, UsageQuery(by="model", since_day=day)),
+        "last 100 sessions": lambda: sessions.list_sessions(connection, limit=100),
+        "a session of 10,000 spans": lambda: span_rows.session_spans(connection, longest),
+        "usage by day and model": lambda: usage.usage_rows(connection, UsageQuery(by="day")),
+        "usage of one day": lambda: usage.usage_rows(connection, UsageQuery(by="model", since_day=day)),
         "search, common word": search("file"),
         "search, rare word": search(rare_word()),
         "search, two words": search("circuit breaker"),

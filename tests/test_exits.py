@@ -31,7 +31,7 @@ from agenttrace.record.agents import FACTS
 from agenttrace.record.search_index import index_all
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.store.exports import Entry
-from agenttrace.store.sqlite.reading import list_sessions
+from agenttrace.store.sqlite.sessions import list_sessions
 from agenttrace.store.sqlite.span_rows import stored_rows
 from agenttrace.store.sqlite.store import SqliteStore
 from export.faulty_server import FaultyServer, Received

@@ -11,7 +11,7 @@ from agenttrace.config import UsageSettings
 from agenttrace.costing import Cashier
 from agenttrace.model import Price, Usage
 from agenttrace.prices import PriceTable, cost_micros
-from agenttrace.store.sqlite.reading import UsageRow
+from agenttrace.store.questions import UsageRow
 
 PRICES = (
     Price(model="dollar", currency="USD", input=3_000_001, output=15_000_000, cache_read=300_000),

@@ -18,7 +18,7 @@ import forked
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.reading import raw_lines
+from agenttrace.store.sqlite.events import raw_lines
 
 #: A session's first line in the format of Claude Code; the file is recognised by any of them.
 CLAUDE_SESSION = "0f4d6a51-7a1e-4f6a-9b0e-2f3a61f4c001"

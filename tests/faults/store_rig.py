@@ -28,7 +28,7 @@ from agenttrace.record import reader
 from agenttrace.record.fold import StreamState
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.reading import raw_lines
+from agenttrace.store.sqlite.events import raw_lines
 
 Line = dict[str, Any]
 Rows = dict[str, list[tuple[Any, ...]]]

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from agenttrace.mcp import past
-from agenttrace.mcp.past import Look, Past
+from agenttrace.mcp.past import Past, ToolContext
 from agenttrace.mcp.shown import Shown
 from agenttrace.views.trouble import TroubleError
 from cli.conftest import Program
@@ -27,10 +27,10 @@ def test_a_cancelled_question_ends(asked: Past) -> None:
     """The thread that works on it stops, and the next question is answered."""
     begun, ended = threading.Event(), threading.Event()
 
-    def endless(look: Look) -> None:
+    def endless(look: ToolContext) -> None:
         begun.set()
         try:
-            look.connection.execute(_FOR_EVER).fetchall()
+            look.store.connection.execute(_FOR_EVER).fetchall()
         finally:
             ended.set()
 
@@ -41,7 +41,7 @@ def test_a_cancelled_question_ends(asked: Past) -> None:
             assert await anyio.to_thread.run_sync(begun.wait, 30)
             group.cancel_scope.cancel()
         assert await anyio.to_thread.run_sync(ended.wait, 30)
-        return await asked.ask(lambda look: int(look.connection.execute("SELECT 1").fetchone()[0]))
+        return await asked.ask(lambda look: int(look.store.connection.execute("SELECT 1").fetchone()[0]))
 
     assert anyio.run(main) == 1
 
@@ -50,14 +50,14 @@ def test_no_question_takes_for_ever(asked: Past, monkeypatch: pytest.MonkeyPatch
     """After its time it is called off, and whoever asked is told to ask for less."""
     monkeypatch.setattr(past, "_SECONDS", 0.05)
     with pytest.raises(TroubleError) as caught:
-        anyio.run(asked.ask, lambda look: look.connection.execute(_FOR_EVER).fetchall())
+        anyio.run(asked.ask, lambda look: look.store.connection.execute(_FOR_EVER).fetchall())
     assert "Ask for less" in caught.value.fix
 
 
 def test_nothing_can_be_written(asked: Past) -> None:
     """Not even by a tool that tries."""
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        anyio.run(asked.ask, lambda look: look.connection.execute("DELETE FROM sessions"))
+        anyio.run(asked.ask, lambda look: look.store.connection.execute("DELETE FROM sessions"))
 
 
 def test_what_is_shown_of_a_long_text() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.record.recorder import Recorder, Summary
-from agenttrace.store.sqlite import reading
+from agenttrace.store.sqlite import events
+from agenttrace.store.sqlite.usage import usage_rows
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY / "tests" / "data"
@@ -63,7 +64,7 @@ class Recorded:
 
     def tokens(self) -> Counter[str]:
         total: Counter[str] = Counter()
-        for row in reading.usage_rows(self.connection):
+        for row in usage_rows(self.connection):
             usage = row.usage
             total["input"] += usage.input_tokens
             total["output"] += usage.output_tokens
@@ -186,7 +187,7 @@ def test_claude_code(name: str, record: Importer) -> None:
         cache_read=usage["cache_read_input_tokens"],
         cache_write=usage["cache_creation_input_tokens"],
     )
-    lines = [json.loads(line.raw) for line in reading.raw_lines(recorded.connection)]
+    lines = [json.loads(line.raw) for line in events.raw_lines(recorded.connection)]
     assert len({line["uuid"] for line in lines if line.get("uuid")}) == golden["distinct_uuid"]
     responses = {line["message"]["id"] for line in lines if line.get("type") == "assistant"}
     assert len(responses) == golden["distinct_message_id"]

@@ -36,7 +36,8 @@ from agenttrace.record.search_index import index_all
 from agenttrace.record.stored_paths import still_there
 from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.reading import find_sessions, raw_lines
+from agenttrace.store.sqlite.events import raw_lines
+from agenttrace.store.sqlite.sessions import find_sessions
 from agenttrace.store.sqlite.store import SqliteStore
 
 

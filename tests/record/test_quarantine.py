@@ -17,7 +17,7 @@ from agenttrace.config import RecordSettings, Settings, ensure_home
 from agenttrace.record.quarantine import requested, retry_requested
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.reading import raw_lines
+from agenttrace.store.sqlite.events import raw_lines
 from agenttrace.store.sqlite.store import SqliteStore
 from example_counts import COSTLY
 

@@ -21,9 +21,9 @@ from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
 from agenttrace.run.calls import CallOutcome, CallRequest, RateRule
 from agenttrace.run.trace_log import JobFacts, TraceLog
-from agenttrace.store.questions import UsageQuery
-from agenttrace.store.sqlite.reading import SpanView, session_spans
+from agenttrace.store.questions import SpanView, UsageQuery
 from agenttrace.store.sqlite.sessions import find_sessions
+from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.store.sqlite.usage import usage_rows
 
 CALL = CallRequest(

@@ -23,7 +23,7 @@ from agenttrace.record.recorder import Recorder
 from agenttrace.serve.app import create_app
 from agenttrace.serve.server import serve
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.reading import list_sessions
+from agenttrace.store.sqlite.sessions import list_sessions
 from agenttrace.views.money import cashier
 from console_login import login_headers
 

@@ -19,8 +19,8 @@ from agenttrace.record.lock import RecorderLock, owner
 from agenttrace.serve.access.store import AccessStore
 from agenttrace.store import open_store
 from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.events import raw_lines
 from agenttrace.store.sqlite.quarantine import Quarantine
-from agenttrace.store.sqlite.reading import raw_lines
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.status import collected
 

@@ -13,7 +13,7 @@ from agenttrace.record.contents import span_contents
 from agenttrace.run.trace_log import AGENT, JobFacts, TraceLog
 from agenttrace.serve.api.finding import key_of
 from agenttrace.serve.api.session import job_of
-from agenttrace.store.sqlite.reading import session_spans
+from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.spans import span_fields
 

@@ -17,7 +17,7 @@ from agenttrace.record.line_index import LineIndex
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.serve.api.texts import MOST_CHARS, Cutter
 from agenttrace.store.sqlite.blocks import Blocks
-from agenttrace.store.sqlite.reading import session_spans
+from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.store.sqlite.store import SqliteStore
 
 from .session_rig import DATA, Store, call, result, said, samples, turn

@@ -14,7 +14,7 @@ from agenttrace.model import Session
 from agenttrace.serve.api.answers import from_cursor
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.api.timeline import changed_timeline, whole_timeline
-from agenttrace.store.sqlite.reading import session_spans
+from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.store.sqlite.store import SqliteStore
 
 from .session_rig import (
@@ -82,7 +82,7 @@ def test_costs(sample: Path, tmp_path: Path) -> None:
     store.record(sample)
     for session, timeline in timelines(store):
         with store.reading() as connection:
-            from agenttrace.store.sqlite.reading import usage_by_session
+            from agenttrace.store.sqlite.usage import usage_by_session
 
             bill = store.prices.bill(usage_by_session(connection, [session.id]).get(session.id, ()))
         sums: dict[str, float] = {}

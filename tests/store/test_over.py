@@ -11,7 +11,7 @@ import pytest
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.sqlite import reading
+from agenttrace.store.sqlite import sessions, span_rows
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 KILLED = "e64b9e82-085c-40b9-9c28-b48873ec85f9"
@@ -45,13 +45,13 @@ def test_an_interrupted_turn_ends_with_its_last_event(
     (last,) = connection.execute("SELECT last_at FROM sessions WHERE session_id = ?", (KILLED,)).fetchone()
 
     monkeypatch.setattr(time, "time", lambda: last / 1e6 + 60)
-    (session,) = reading.find_sessions(connection, KILLED)
-    (turn,) = (span for span in reading.session_spans(connection, session) if span.kind == "turn")
+    (session,) = sessions.find_sessions(connection, KILLED)
+    (turn,) = (span for span in span_rows.session_spans(connection, session) if span.kind == "turn")
     assert (session.state, turn.status, turn.end) == ("working", "open", None)
 
     monkeypatch.setattr(time, "time", lambda: last / 1e6 + 3600)
-    (session,) = reading.find_sessions(connection, KILLED)
-    spans = reading.session_spans(connection, session)
+    (session,) = sessions.find_sessions(connection, KILLED)
+    spans = span_rows.session_spans(connection, session)
     (turn,) = (span for span in spans if span.kind == "turn")
     assert (session.state, turn.status, turn.end) == ("interrupted", "unclosed", last)
     assert turn.attributes["closed_by"] == "end of the log"
@@ -81,10 +81,10 @@ def test_a_session_without_times_does_not_stay_working(
     (logs / "untimed.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     recorder.run_once()
     now = time.time()
-    (session,) = reading.list_sessions(recorder.connection)
+    (session,) = sessions.list_sessions(recorder.connection)
     assert (session.last_at, session.state) == (None, "working")
     monkeypatch.setattr(time, "time", lambda: now + 3600)
-    for found in (reading.list_sessions(recorder.connection), reading.find_sessions(recorder.connection, "s")):
+    for found in (sessions.list_sessions(recorder.connection), sessions.find_sessions(recorder.connection, "s")):
         assert [session.state for session in found] == ["interrupted"]
-    spans = reading.session_spans(recorder.connection, found[0])
+    spans = span_rows.session_spans(recorder.connection, found[0])
     assert [(span.start, span.end, span.status) for span in spans] == [(0, 0, "unclosed")] * 2

@@ -6,7 +6,7 @@ import json
 
 from agenttrace.config import did_you_mean
 from agenttrace.ids import session_key
-from agenttrace.mcp.past import Look
+from agenttrace.mcp.past import ToolContext
 from agenttrace.model import Session
 from agenttrace.record.agents import AGENTS
 from agenttrace.redaction import session_name
@@ -20,7 +20,7 @@ _TITLE_CHARS = 80
 _LONGEST_ID = 200
 
 
-def session_named(look: Look, name: str) -> Session:
+def session_named(look: ToolContext, name: str) -> Session:
     """The session of that name; where several have it, the error says which."""
     name = name.strip()
     try:
@@ -36,25 +36,25 @@ def session_named(look: Look, name: str) -> Session:
         raise TroubleError(problem, fix) from None
 
 
-def name_of(look: Look, session: Session) -> str:
+def name_of(look: ToolContext, session: Session) -> str:
     """What a model may call a session: its id, or its key where the id is nothing to copy or to be seen."""
     name = session_name(session, look.shown.mask)
     plain = len(name) <= _LONGEST_ID and name.isprintable() and name == name.strip()
     return name if plain else session_key(session.id)
 
 
-def quoted(look: Look, session: Session) -> str:
+def quoted(look: ToolContext, session: Session) -> str:
     """The name as it is written in a call."""
     return json.dumps(name_of(look, session), ensure_ascii=False)
 
 
-def _line(look: Look, session: Session) -> str:
+def _line(look: ToolContext, session: Session) -> str:
     # Two agents may have a session of one id; keys tell them apart.
     facts = (session_key(session.id), name_of(look, session), session.agent, short_time(session.last_at))
     return " · ".join([*filter(None, facts), look.shown.line(title_of(session), _TITLE_CHARS)])
 
 
-def agent_named(look: Look, name: str | None) -> str | None:
+def agent_named(look: ToolContext, name: str | None) -> str | None:
     """An agent's name as the store has it."""
     if name is None:
         return None
@@ -71,7 +71,7 @@ def agent_named(look: Look, name: str | None) -> str | None:
     )
 
 
-def moment_of(look: Look, text: str | None) -> int | None:
+def moment_of(look: ToolContext, text: str | None) -> int | None:
     """A moment in microseconds."""
     if text is None:
         return None

@@ -62,18 +62,12 @@ class ToolContext:
 
     def __init__(self, store: SqliteStore, machine: Machine) -> None:
         self.store, self.machine = store, machine
-        #: For tools that still ask the engine itself.
-        self.connection = store.connection
         self.settings, self.shown, self.texts = machine.settings, machine.shown, machine.texts
 
     @property
     def prices(self) -> Cashier:
         """What tokens cost."""
         return self.machine.prices
-
-
-#: The name that tools of other modules still use.
-Look = ToolContext
 
 
 class Past:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 from agenttrace.mcp.past import ToolContext
-from agenttrace.mcp.sessions import Asked as AskedSessions
-from agenttrace.mcp.sessions import SessionLine, listed
+from agenttrace.mcp.sessions import SessionArguments, SessionLine, listed
 from agenttrace.mcp.transcript import TranscriptArguments, read
 from agenttrace.views.trouble import TroubleError
 
@@ -19,7 +18,7 @@ _CHARS = 50_000
 
 def latest(look: ToolContext) -> list[SessionLine]:
     """The sessions that a client lists."""
-    return listed(look, AskedSessions(limit=_LISTED)).sessions
+    return listed(look, SessionArguments(limit=_LISTED)).sessions
 
 
 def address(session: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from agenttrace.costing import Bill
 from agenttrace.mcp.cursors import from_cursor
 from agenttrace.mcp.naming import agent_named, moment_of, name_of, short_time
-from agenttrace.mcp.past import Look
+from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.tool import DATA_NOTE, Agent, Answer, Arguments, Cursor, Project, Since, Tool, Until, most
 from agenttrace.model import Session
 from agenttrace.store.questions import SessionFilter, SessionPlace
@@ -24,7 +24,7 @@ _NAME_CHARS = 300
 _MOST_WORDS = 20
 
 
-class Asked(Arguments, frozen=True, kw_only=True):
+class SessionArguments(Arguments, frozen=True, kw_only=True):
     """Which sessions."""
 
     query: (
@@ -87,7 +87,7 @@ class SessionList(Answer):
     next_cursor: str | None = None
 
 
-def listed(look: Look, asked: Asked) -> SessionList:
+def listed(look: ToolContext, asked: SessionArguments) -> SessionList:
     """One page."""
     limit = min(asked.limit, MOST)
     after = None if asked.cursor is None else from_cursor(asked.cursor, SessionPlace)
@@ -98,7 +98,7 @@ def listed(look: Look, asked: Asked) -> SessionList:
     return SessionList(note=DATA_NOTE, sessions=lines, next_cursor=following)
 
 
-def _filter(look: Look, asked: Asked) -> SessionFilter:
+def _filter(look: ToolContext, asked: SessionArguments) -> SessionFilter:
     agent = agent_named(look, asked.agent)
     return SessionFilter(
         agents=frozenset() if agent is None else frozenset([agent]),
@@ -110,7 +110,7 @@ def _filter(look: Look, asked: Asked) -> SessionFilter:
     )
 
 
-def _line(look: Look, session: Session, bill: Bill) -> SessionLine:
+def _line(look: ToolContext, session: Session, bill: Bill) -> SessionLine:
     def line(text: str | None, chars: int = _NAME_CHARS) -> str | None:
         return look.shown.line(text, chars) or None
 
@@ -145,7 +145,7 @@ TOOL = Tool(
         "find the session you mean by project, time or title; use search for what was said inside sessions, and "
         "read_session to read one."
     ),
-    arguments=Asked,
+    arguments=SessionArguments,
     answer=SessionList,
     ask=listed,
 )

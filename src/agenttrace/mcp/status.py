@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from agenttrace.mcp.naming import short_time
-from agenttrace.mcp.past import Look
+from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.tool import Answer, Arguments, Tool
 from agenttrace.record.lock import owner
 from agenttrace.store.questions import SessionGroup
@@ -14,7 +14,7 @@ _MOST_PROJECTS = 30
 _NAME_CHARS = 300
 
 
-class Asked(Arguments, frozen=True, kw_only=True):
+class StatusArguments(Arguments, frozen=True, kw_only=True):
     """Nothing to choose."""
 
 
@@ -41,7 +41,7 @@ class Status(Answer):
     version: str = ""
 
 
-def told(look: Look, asked: Asked) -> Status:
+def told(look: ToolContext, asked: StatusArguments) -> Status:
     """How things are."""
     status = look.store.status
     return Status(
@@ -54,7 +54,7 @@ def told(look: Look, asked: Asked) -> Status:
     )
 
 
-def _parts(look: Look, groups: list[SessionGroup]) -> list[Part]:
+def _parts(look: ToolContext, groups: list[SessionGroup]) -> list[Part]:
     return [
         Part(
             name=look.shown.line(group.name, _NAME_CHARS),
@@ -74,7 +74,7 @@ TOOL = Tool(
         "directories worked in last, and whether recording goes on at this moment. Use it once to learn the names "
         "that the other tools filter by."
     ),
-    arguments=Asked,
+    arguments=StatusArguments,
     answer=Status,
     ask=told,
 )

@@ -8,7 +8,7 @@ import msgspec
 
 from agenttrace.costing import Bill
 from agenttrace.mcp.naming import agent_named
-from agenttrace.mcp.past import Look
+from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.sessions import TITLE_CHARS
 from agenttrace.mcp.tool import Agent, Answer, Arguments, Project, Tool, most
 from agenttrace.store.questions import UsageQuery
@@ -22,7 +22,7 @@ _GROUP_CHARS = 300
 By = Literal["day", "month", "model", "agent", "project", "session"]
 
 
-class Asked(Arguments, frozen=True, kw_only=True):
+class UsageArguments(Arguments, frozen=True, kw_only=True):
     """Which usage, and how it is grouped."""
 
     by: Annotated[By, msgspec.Meta(description="How to group.")] = "day"
@@ -75,7 +75,7 @@ class UsageAnswer(Answer):
     left_out: int = 0
 
 
-def used(look: Look, asked: Asked) -> UsageAnswer:
+def used(look: ToolContext, asked: UsageArguments) -> UsageAnswer:
     """Tokens and cost by group."""
     report = usage_report(look.store, look.prices, _query(look, asked))
     groups = report.ranked()
@@ -96,7 +96,7 @@ def used(look: Look, asked: Asked) -> UsageAnswer:
     )
 
 
-def _query(look: Look, asked: Asked) -> UsageQuery:
+def _query(look: ToolContext, asked: UsageArguments) -> UsageQuery:
     timezone = look.settings.usage.timezone
     agent = agent_named(look, asked.agent)
     try:
@@ -111,7 +111,7 @@ def _query(look: Look, asked: Asked) -> UsageQuery:
         raise TroubleError(error.problem, error.fix, misused=True) from None
 
 
-def _fields(look: Look, bill: Bill) -> dict[str, Any]:
+def _fields(look: ToolContext, bill: Bill) -> dict[str, Any]:
     fields = bill.fields()
     fields["unpriced_models"] = [look.shown.line(model, _GROUP_CHARS) for model in fields["unpriced_models"][:MOST]]
     return fields
@@ -126,7 +126,7 @@ TOOL = Tool(
         "tokens of models without a known price are told as unpriced, never as free. The figures are those of the "
         "command agenttrace usage."
     ),
-    arguments=Asked,
+    arguments=UsageArguments,
     answer=UsageAnswer,
     ask=used,
 )

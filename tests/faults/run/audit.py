@@ -15,7 +15,8 @@ from agenttrace.run.simulator import Call
 from agenttrace.run.simulator.dashscope import SYSTEM_TOKENS
 from agenttrace.run.simulator.replies import tokens
 from agenttrace.run.upstream.client import NOT_CONNECTED
-from agenttrace.store.sqlite.reading import list_sessions, session_spans
+from agenttrace.store.sqlite.sessions import list_sessions
+from agenttrace.store.sqlite.span_rows import session_spans
 from faults.run.rig import Rig
 from run.crew import KEYS, facts_of
 from run.world import BOOKS

@@ -19,7 +19,7 @@ from agenttrace.model import Session
 from agenttrace.record.session_texts import SessionTexts
 from agenttrace.redaction import redacted, redacted_line, redacted_session
 from agenttrace.serve.api.downloading import Full, downloading
-from agenttrace.serve.api.finding import SessionName, find_session, no_session
+from agenttrace.serve.api.finding import SessionName, no_session, session_named
 from agenttrace.serve.api.html_page import HtmlPage
 from agenttrace.serve.api.markdown_page import MarkdownPage
 from agenttrace.serve.api.session_texts import session_texts
@@ -70,7 +70,7 @@ def downloads_router(context: Context) -> APIRouter:
         full: Full = False,
     ) -> StreamingResponse:
         def question(store: SqliteStore) -> tuple[Session, Pieces]:
-            found = find_session(store.connection, session, context.settings)
+            found = session_named(store, session)
             # Every line is read once: what others look at stays at hand for them.
             own = SessionTexts(texts.index, _BLOCK_BYTES)
             shown = found if mask is None else redacted_session(found, mask.text)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 from fastapi import Path
 
-from agenttrace.config import Settings
 from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.serve.api.rows import TITLE_CHARS, cut
@@ -15,7 +14,6 @@ from agenttrace.serve.api.shapes import SessionRef
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.errors import SessionNameError
 from agenttrace.store.sqlite.store import SqliteStore
-from agenttrace.views.places import store_path
 from agenttrace.views.sessions import title_of
 
 #: As paths have it.
@@ -48,13 +46,6 @@ def session_named(store: SqliteStore, name: str) -> Session:
         if error.pruned:
             raise ProblemError(404, "This session was pruned; only its cost is kept.") from None
         return no_session()
-
-
-def find_session(connection: Any, name: str, settings: Settings) -> Session:  # noqa: ANN401 - of the store's engine
-    """The same for callers that still hold a connection."""
-    return session_named(
-        SqliteStore(connection, store_path(settings), stale_minutes=settings.record.stale_minutes), name
-    )
 
 
 def no_session() -> NoReturn:

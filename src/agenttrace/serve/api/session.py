@@ -12,13 +12,12 @@ from agenttrace.costing import Cashier
 from agenttrace.model import Session
 from agenttrace.record.line_index import LineIndex
 from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.finding import SessionName, find_session, no_session, ref_of
+from agenttrace.serve.api.finding import SessionName, no_session, ref_of, session_named
 from agenttrace.serve.api.rows import bill_of, row_of
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SourceFile, UsageCheck
 from agenttrace.serve.problems import documented
-from agenttrace.store.sqlite.agreement import check
-from agenttrace.store.sqlite.reading import UsageRow
+from agenttrace.store.questions import UsageRow
 from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def session_router(context: Context) -> APIRouter:
     )
     async def one(request: Request, session: SessionName) -> Response:
         def question(store: SqliteStore) -> Response:
-            found = find_session(store.connection, session, context.settings)
+            found = session_named(store, session)
             return answer(request, session_detail(store, found, prices, texts.index))
 
         return await context.reader.query(question, empty=no_session)
@@ -59,7 +58,7 @@ def session_detail(store: SqliteStore, session: Session, prices: Cashier, index:
     return SessionDetail(
         **msgspec.structs.asdict(row),
         by_model=_by_model(usage, prices),
-        check=msgspec.convert(check(store.connection, session.id), UsageCheck, from_attributes=True),
+        check=msgspec.convert(store.agreement(session.id), UsageCheck, from_attributes=True),
         parent_session=None if parent is None else ref_of(parent),
         forks=[ref_of(fork) for fork in store.forks_of(session, _MOST_FORKS)],
         files=[SourceFile(*file) for file in store.source_files(index.of(store, session.id).files())],

@@ -12,7 +12,7 @@ from agenttrace.price_tables import MILLION, SEARCHES
 from agenttrace.record.contents import InterpretedLine, attributes_of
 from agenttrace.record.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
-from agenttrace.serve.api.finding import SessionName, SpanName, find_session, no_session, ref_of, span_of
+from agenttrace.serve.api.finding import SessionName, SpanName, no_session, ref_of, session_named, span_of
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
 from agenttrace.serve.api.texts import Chars, Cutter, no_span
@@ -54,7 +54,7 @@ def spans_router(context: Context) -> APIRouter:
         start = 0 if place is None else place[0]
 
         def question(store: SqliteStore) -> Response:
-            found = find_session(store.connection, session, context.settings)
+            found = session_named(store, session)
             shelf = texts if texts_too else None
             return answer(request, _page(store, found, start, limit, shelf))
 
@@ -69,7 +69,7 @@ def spans_router(context: Context) -> APIRouter:
         wanted = span_of(span)
 
         def question(store: SqliteStore) -> Response:
-            found = find_session(store.connection, session, context.settings)
+            found = session_named(store, session)
             return answer(request, span_detail(store, found, wanted, texts, prices, chars))
 
         return await context.reader.query(question, empty=no_session)

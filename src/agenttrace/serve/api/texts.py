@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.record.agents.contract import Content
 from agenttrace.serve.api.answers import BIGGEST, answer, shaped
-from agenttrace.serve.api.finding import SessionName, SpanName, find_session, no_session, span_of
+from agenttrace.serve.api.finding import SessionName, SpanName, no_session, session_named, span_of
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import TextPart, TextPiece, Texts
 from agenttrace.serve.problems import ProblemError, documented
@@ -46,7 +46,7 @@ def texts_router(context: Context) -> APIRouter:
         wanted = [span_of(name) for name in span]
 
         def question(store: SqliteStore) -> Response:
-            found = find_session(store.connection, session, context.settings)
+            found = session_named(store, session)
             contents = texts.contents(store, found, wanted)
             cutter = Cutter(chars)
             return answer(request, Texts({span_id.hex(): cutter.pieces(said) for span_id, said in contents.items()}))
@@ -69,7 +69,7 @@ def texts_router(context: Context) -> APIRouter:
         wanted = span_of(span)
 
         def question(store: SqliteStore) -> Response:
-            found = find_session(store.connection, session, context.settings)
+            found = session_named(store, session)
             contents = texts.contents(store, found, [wanted]).get(wanted)
             if contents is None:
                 return no_span()

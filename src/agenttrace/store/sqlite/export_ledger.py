@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from agenttrace.store.exports import RETRYABLE, STATES, Entry, Listed, ListedSpan, Place, Sent, State
 from agenttrace.store.sqlite.database import transaction
-from agenttrace.store.sqlite.reading import sessions_by_number
+from agenttrace.store.sqlite.sessions import sessions_by_number
 
 _PORTION = 500
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from agenttrace.store.sqlite.session_conditions import session_conditions
 _FIRST, _LAST = -(2**63), 2**63 - 1
 
 _SESSIONS = """
-SELECT id, last_at FROM sessions s WHERE s.agent <> '' AND s.errors > 0{where} ORDER BY s.last_at DESC
+SELECT id, last_at FROM sessions s WHERE s.errors > 0{where} ORDER BY s.last_at DESC
 """
 _TESTS = {"session": "s.id = :session", "since": "s.last_at >= :since"}
 _FAILED = """

@@ -13,10 +13,8 @@ from agenttrace.model import Session
 from agenttrace.store.questions import SessionFilter, SessionName, SessionPlace, folded
 from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
 
-#: Rows with an empty agent are no sessions.
-NAMED = "s.agent <> ''"
 #: Sessions that have events; those without any were pruned, or became part of another one.
-RECORDED = f"{NAMED} AND s.events > 0"
+RECORDED = "s.events > 0"
 #: Parameters of one statement.
 PORTION = 500
 
@@ -162,7 +160,7 @@ _JOINED = """
 SELECT whole.id FROM sessions part JOIN sessions whole ON whole.agent = part.agent AND whole.session_id = part.parent
 WHERE part.id = ? AND part.events = 0 AND part.started_at IS NULL
 """
-_BEGINNING = f"{_SELECT} WHERE {NAMED} AND s.session_id LIKE ? ESCAPE '\\' ORDER BY s.last_at DESC LIMIT 20"
+_BEGINNING = f"{_SELECT} WHERE s.session_id LIKE ? ESCAPE '\\' ORDER BY s.last_at DESC LIMIT 20"
 
 
 def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: float = STALE_MINUTES) -> list[Session]:
@@ -181,7 +179,7 @@ def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: f
 
 
 def _called(connection: sqlite3.Connection, name: str) -> list[tuple[Any, ...]]:
-    rows = connection.execute(f"{_SELECT} WHERE {NAMED} AND s.session_id = ?", (name,)).fetchall()
+    rows = connection.execute(f"{_SELECT} WHERE s.session_id = ?", (name,)).fetchall()
     beginnings = [_like(name), *([] if "session_" in name else [f"session\\_{_like(name)}"])]
     for beginning in beginnings:
         rows = rows or connection.execute(_BEGINNING, (f"{beginning}%",)).fetchall()
@@ -216,7 +214,7 @@ def session_names(connection: sqlite3.Connection, numbers: Sequence[int]) -> dic
 
 def session_agents(connection: sqlite3.Connection) -> list[str]:
     """The names of all agents that have sessions."""
-    return [row[0] for row in connection.execute(f"SELECT DISTINCT s.agent FROM sessions s WHERE {NAMED} ORDER BY 1")]
+    return [row[0] for row in connection.execute("SELECT DISTINCT agent FROM sessions ORDER BY 1")]
 
 
 # -- which of them are active, and which changed ------------------------------------------------------------------

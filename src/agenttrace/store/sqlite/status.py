@@ -23,11 +23,11 @@ SELECT coalesce(sum(resolved_at IS NULL), 0), coalesce(sum(resolved_at IS NOT NU
 FROM quarantine
 """
 _RECORDED = """
-SELECT coalesce(max(event_no), 0), (SELECT count(*) FROM sessions WHERE agent <> '') FROM processed_events
+SELECT coalesce(max(event_no), 0), (SELECT count(*) FROM sessions) FROM processed_events
 """
 _GROUPS = """
 SELECT {name}, count(*), min(started_at), max(last_at) FROM sessions
-WHERE agent <> '' AND events > 0 AND {name} IS NOT NULL GROUP BY {name} ORDER BY max(last_at) DESC LIMIT ?
+WHERE events > 0 AND {name} IS NOT NULL GROUP BY {name} ORDER BY max(last_at) DESC LIMIT ?
 """
 
 
