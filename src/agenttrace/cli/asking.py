@@ -125,6 +125,7 @@ async def _asked(settings: Settings, action: Callable[[Engine], Awaitable[T]]) -
 
 def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
     """The catalog, the variables that are missing for it, and what to say about them; without a database."""
+    require_run_half()
     from agenttrace.run.catalog import CatalogError
     from agenttrace.views import run
 
