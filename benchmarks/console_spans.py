@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from agenttrace.model import Session
-from agenttrace.record.agents.contract import Content
-from agenttrace.record.contents import span_contents
+from agenttrace.record.formats.contract import Content
+from agenttrace.record.texts.contents import span_contents
 from agenttrace.store.questions import SpanView
 from agenttrace.store.sqlite.sessions import list_sessions
 from agenttrace.store.sqlite.span_rows import session_spans

@@ -19,9 +19,9 @@ import msgspec
 import uvloop
 
 from agenttrace.config import load_settings
-from agenttrace.run.calls import CallRequest, RateRule
 from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.guards.admission import Admissions
+from agenttrace.run.upstream.calls import CallRequest, RateRule
 from agenttrace.run.upstream.client import DashScopeClient
 from benchmarks.run_fakes import PLAIN_APP
 from benchmarks.run_load import percentile

@@ -7,7 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
-from agenttrace.record.dedup import Tiers
+from agenttrace.record.ingest.dedup import Tiers
 from agenttrace.store.sqlite.database import connect, transaction
 from agenttrace.store.sqlite.store import SqliteStore
 

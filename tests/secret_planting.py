@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from agenttrace.record.agents import otlp_names
-from agenttrace.record.agents.native import Line
+from agenttrace.record.formats import otlp_names
+from agenttrace.record.formats.native import Line
 
 DATA = Path(__file__).resolve().parent / "data"
 #: Logs of each agent that are small and have a bit of everything.

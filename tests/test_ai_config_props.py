@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.config import RENAMED, REQUIRED, AIConfig, MissingVariablesError
+from agenttrace.run.catalog.config import RENAMED, REQUIRED, AIConfig, MissingVariablesError
 
 COMPLETE = {name: f"value of {name}" for name in REQUIRED}
 BLANK = st.sampled_from(["", " ", "\t\n"])

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agenttrace.run.catalog import DIMENSIONS
-from agenttrace.run.jobs import TriggerEvent
+from agenttrace.run.catalog.catalog import DIMENSIONS
+from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.simulator import Simulator, faults
 from run.crew import APP_IDS, Crew, facts_of, open_crew
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.retention import RetentionClues
-from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.results.clues import RetentionClues
+from agenttrace.run.results.run_log import AIRunLogService
 from example_counts import COSTLY
 from run.world import SUCCESS, World, call, open_world, opened
 
@@ -25,8 +25,8 @@ ROWS = "SELECT summary, clues, trigger_job_id FROM biz.member_retention_clue WHE
 WRITER = """
 import asyncio, sys
 from datetime import date
-from agenttrace.run.database import Database
-from agenttrace.run.retention import RetentionClues
+from agenttrace.run.postgres.pool import Database
+from agenttrace.run.results.clues import RetentionClues
 
 async def write(database, clues, text):
     async with database.transaction() as connection:

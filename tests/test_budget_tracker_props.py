@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.compat.run_log import AIRunLogService
-from agenttrace.run.database import Database
 from agenttrace.run.guards.budget import BudgetTracker
+from agenttrace.run.postgres.pool import Database
 from example_counts import COSTLY
 
 ZONE = ZoneInfo("Asia/Shanghai")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.cache import AICacheService, CacheRule, expires_at
-from agenttrace.run.catalog import Catalog
+from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.results.cache import AICacheService, CacheRule, expires_at
 from run.world import World, open_world
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

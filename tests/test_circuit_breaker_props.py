@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.database import Database
 from agenttrace.run.guards.breaker import BreakerView, CircuitBreaker, CircuitState
+from agenttrace.run.postgres.pool import Database
 
 THRESHOLD, RECOVERY, LEASE = 5, 60.0, 130.0
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.catalog import DIMENSIONS, Catalog, UnknownEventError
-from agenttrace.run.chain import target_of
-from agenttrace.run.jobs import Job, TriggerEvent
+from agenttrace.run.catalog.catalog import DIMENSIONS, Catalog, UnknownEventError
+from agenttrace.run.jobs.chain import target_of
+from agenttrace.run.jobs.jobs import Job, TriggerEvent
 from agenttrace.run.simulator import faults
 from example_counts import COSTLY
 from run.crew import APP_IDS, Crew, lasting_crew, new_member

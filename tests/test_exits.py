@@ -27,9 +27,9 @@ from agenttrace.masking import Mask
 from agenttrace.mcp.past import Past
 from agenttrace.mcp.server import Context, Desk
 from agenttrace.prices import PriceTable
-from agenttrace.record.agents import FACTS
-from agenttrace.record.search_index import index_all
-from agenttrace.record.session_texts import SessionTexts
+from agenttrace.record.formats import FACTS
+from agenttrace.record.texts.search_index import index_all
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store.exports import Entry
 from agenttrace.store.sqlite.sessions import list_sessions
 from agenttrace.store.sqlite.span_rows import stored_rows

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.nesting import CUT, cut, is_too_deep
-from agenttrace.run.storable import storable_json, stored_json
+from agenttrace.run.results.storable import storable_json, stored_json
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=3),

@@ -23,10 +23,10 @@ from agenttrace.destinations import BadDestinationError, keys_hidden, parse_dest
 from agenttrace.export.kinds import PluginDestination, UnusableDestinationError, destination_of
 from agenttrace.model import Event
 from agenttrace.plugins import FORMATS, Plugin, installed
-from agenttrace.record.acts import Act
-from agenttrace.record.agents.contract import Content, Source, Unusable
-from agenttrace.record.agents.native import Native
-from agenttrace.record.agents.plugins import PluginAgent
+from agenttrace.record.formats.contract import Content, Source, Unusable
+from agenttrace.record.formats.native import Native
+from agenttrace.record.formats.plugins import PluginAgent
+from agenttrace.record.ingest.acts import Act
 from agenttrace.record.recorder import Recorder
 
 #: When the made-up sessions happen, in seconds: long ago.
@@ -132,7 +132,7 @@ def test_a_package_adds_a_format_and_a_destination(machine: Machine) -> None:
 BROKEN = '''
 """Formats and destinations that do not work."""
 
-from agenttrace.record.agents.native import Native
+from agenttrace.record.formats.native import Native
 
 
 class Nameless(Native):

@@ -20,7 +20,7 @@ from agenttrace.export.span import ExportSpan
 from agenttrace.mcp import span as mcp_span
 from agenttrace.mcp.past import Past
 from agenttrace.providers import UNKNOWN, provider_of
-from agenttrace.record.agents import FACTS
+from agenttrace.record.formats import FACTS
 from agenttrace.views.spans import span_fields
 from export.rig import Shelf, World
 from serve.session_rig import Store

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.compat.rate_limit import RateLimiter
-from agenttrace.run.database import Database
+from agenttrace.run.postgres.pool import Database
 from example_counts import COSTLY
 
 TICK = timedelta(microseconds=1)

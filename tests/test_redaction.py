@@ -18,8 +18,8 @@ from agenttrace.config import Settings
 from agenttrace.export.span import ExportSession, ExportSpan
 from agenttrace.masking import Mask
 from agenttrace.model import Session
-from agenttrace.record import fold
-from agenttrace.record.agents import claude_acts, codex, kimi_acts, native, otlp, qwen_code
+from agenttrace.record.formats import claude_acts, codex, kimi_acts, native, otlp, qwen_code
+from agenttrace.record.ingest import fold
 from agenttrace.redaction import CUT_LENGTHS, redacted, redacted_line, redacted_session, session_name, whole_words
 from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.visitor import Visitor

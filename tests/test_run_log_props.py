@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.calls import CallOutcome, CallRequest, RateRule
 from agenttrace.run.errors import DashScopeError
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
-from agenttrace.run.run_log import AIRunLogService, RunLogTransitionError
+from agenttrace.run.results.run_log import AIRunLogService, RunLogTransitionError
 from agenttrace.run.states import RunStatus
+from agenttrace.run.upstream.calls import CallOutcome, CallRequest, RateRule
 from run.world import SUCCESS, World, call, open_world, settled
 
 PLENTY = 10**12

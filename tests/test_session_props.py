@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.compat.conversation import make_session_id, parse_session_id, should_reuse
-from agenttrace.run.conversation import Conversation, ConversationService
+from agenttrace.run.chat.conversation import Conversation, ConversationService
 from agenttrace.run.states import ConversationEntry
 from run.world import World, open_world
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from agenttrace.config import SETTINGS, Settings
-from agenttrace.record.agents import AGENTS
+from agenttrace.record.formats import AGENTS
 
 NAME = "agenttrace"
 LABEL = "agenttrace.recorder"

@@ -132,7 +132,7 @@ def test_a_line_that_is_nowhere_any_more(program: Program) -> None:
 #: The program as it was before it knew Claude Code.
 OLDER = """
 import sys
-import agenttrace.record.agents as agents
+import agenttrace.record.formats as agents
 agents.AGENTS = tuple(agent for agent in agents.AGENTS if agent.name != "claude-code")
 from agenttrace.cli.main import main
 main()

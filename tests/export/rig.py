@@ -26,9 +26,9 @@ from agenttrace.export.sealing import Sealer, targets
 from agenttrace.export.span import ExportSpan
 from agenttrace.masking import Mask
 from agenttrace.prices import PriceTable
-from agenttrace.record.agents import FACTS
+from agenttrace.record.formats import FACTS
 from agenttrace.record.recorder import Recorder
-from agenttrace.record.session_texts import SessionTexts
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store.exports import STATES, State
 from agenttrace.store.sqlite.store import SqliteStore
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agenttrace.export.span import ExportSession, ExportSpan, Step, Text, TextKind
 from agenttrace.model import Usage
 from agenttrace.providers import provider_of
-from agenttrace.record.agents import FACTS
+from agenttrace.record.formats import FACTS
 
 #: A moment in November 2026, in microseconds that are not whole milliseconds.
 START = 1_794_732_814_940_123

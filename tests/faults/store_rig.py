@@ -24,8 +24,8 @@ from typing import Any
 import msgspec
 
 from agenttrace.config import Settings, ensure_home, load_settings
-from agenttrace.record import reader
-from agenttrace.record.fold import StreamState
+from agenttrace.record.files import reader
+from agenttrace.record.ingest.fold import StreamState
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.events import raw_lines

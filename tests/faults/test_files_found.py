@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.record.reader import open_limit
+from agenttrace.record.files.reader import open_limit
 from faults.rig import EXACT, Rig, append, line, lines
 
 NOBODY = 65534

@@ -109,8 +109,8 @@ def test_another_length_of_fingerprints(rig: Rig, monkeypatch: pytest.MonkeyPatc
     append(rig.path(), written := lines(0, 50))
     for number, size in enumerate((200, 5000, 1024)):
         rig.stop()
-        monkeypatch.setattr("agenttrace.record.fingerprint.HEAD_BYTES", size)
-        monkeypatch.setattr("agenttrace.record.fingerprint.TAIL_BYTES", size)
+        monkeypatch.setattr("agenttrace.record.files.fingerprint.HEAD_BYTES", size)
+        monkeypatch.setattr("agenttrace.record.files.fingerprint.TAIL_BYTES", size)
         append(rig.path(), more := lines(100 * (number + 1), 5))
         written += more
         rig.look()

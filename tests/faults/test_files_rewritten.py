@@ -159,7 +159,7 @@ def test_nothing_is_lost_by_growing(rig: Rig) -> None:
 
 def test_replaced_between_two_reads(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that becomes another one while a batch is being read is not continued in the middle of the new one."""
-    monkeypatch.setattr("agenttrace.record.reader.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("agenttrace.record.files.reader.CHUNK_BYTES", 1000)
     header = line("header", pad=1500)
     append(rig.path(), header, written := lines(100, 40))
     other = lines(200, 60)

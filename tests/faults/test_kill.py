@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from agenttrace.record import reader
+from agenttrace.record.files import reader
 from agenttrace.record.lock import owner
 from agenttrace.record.recorder import Recorder
-from agenttrace.record.search_index import index_all
+from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.search import match_expression
 from agenttrace.store.sqlite.store import SqliteStore

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agenttrace.record import reader
+from agenttrace.record.files import reader
 from agenttrace.store.sqlite.database import connect
 from faults.rig import EXACT, RecorderProcess, Rig, append, bare_line, line, replace
 from scratch import on_disk, quick

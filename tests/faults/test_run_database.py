@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from agenttrace.run.database import migrate
 from agenttrace.run.postgres import EmbeddedPostgres
+from agenttrace.run.postgres.pool import migrate
 from faults.run.audit import audit, check_trace
 from faults.run.chats import listen
 from faults.run.rig import Lasting, Member, Rig, lasting_rig, new_event, until

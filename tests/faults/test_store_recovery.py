@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.record import reader
+from agenttrace.record.files import reader
 from agenttrace.record.recovery import Recovery, recover
 from agenttrace.store.errors import CorruptStoreError
 from agenttrace.store.sqlite.database import connect, is_corruption

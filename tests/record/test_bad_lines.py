@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.model import Event
-from agenttrace.record.acts import Act
-from agenttrace.record.agents.contract import Source, Unusable
-from agenttrace.record.agents.native import Native
+from agenttrace.record.formats.contract import Source, Unusable
+from agenttrace.record.formats.native import Native
+from agenttrace.record.ingest.acts import Act
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.store.batch import Batch
 from agenttrace.store.sqlite.database import connect

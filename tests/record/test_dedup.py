@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agenttrace.record import dedup
-from agenttrace.record.dedup import Tiers
-from agenttrace.record.stored_paths import still_there
+from agenttrace.record.files.stored_paths import still_there
+from agenttrace.record.ingest import dedup
+from agenttrace.record.ingest.dedup import Tiers
 from agenttrace.store.batch import Batch
 from agenttrace.store.sqlite.store import SqliteStore
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.record.agents import AGENTS
-from agenttrace.record.discover import Root, agent_roots, expanded, is_companion, list_files, named_roots
+from agenttrace.record.files.discover import Root, agent_roots, expanded, is_companion, list_files, named_roots
+from agenttrace.record.formats import AGENTS
 
 
 def make(path: Path, seconds: int = 0) -> Path:

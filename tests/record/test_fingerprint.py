@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace import FileFingerprint
-from agenttrace.record import fingerprint as fp
-from agenttrace.record.fingerprint import Mark, identity, same_head
+from agenttrace.record.files import fingerprint as fp
+from agenttrace.record.files.fingerprint import Mark, identity, same_head
 
 #: Content in pieces, as it may be read: shorter and longer than what a mark keeps.
 pieces = st.lists(

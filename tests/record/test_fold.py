@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from agenttrace import ids
 from agenttrace.model import Span, Usage
-from agenttrace.record import acts as a
-from agenttrace.record import fold
-from agenttrace.record.fold import Folder, StreamState
+from agenttrace.record.ingest import acts as a
+from agenttrace.record.ingest import fold
+from agenttrace.record.ingest.fold import Folder, StreamState
 from agenttrace.store.sqlite.ledger import weight
 
 #: An event as the pipeline hands it over: when it was written, and what it means.

@@ -35,7 +35,7 @@ from agenttrace.export.otlp_encoding import request_bytes
 from agenttrace.mcp.past import Past
 from agenttrace.mcp.server import Desk
 from agenttrace.record.recorder import Recorder, Summary
-from agenttrace.record.search_index import index_all
+from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.store import SqliteStore
 from export.rig import Shelf, World, target

@@ -121,8 +121,8 @@ def test_steps_last_as_long_as_the_calls() -> None:
 
 def _steps(folder: Path) -> dict[str, float]:
     """Milliseconds of each step by the telemetry that tells of it, folded file by file."""
-    from agenttrace.record.agents.qwen_code import QwenCode
-    from agenttrace.record.fold import Folder, StreamState
+    from agenttrace.record.formats.qwen_code import QwenCode
+    from agenttrace.record.ingest.fold import Folder, StreamState
 
     agent, found = QwenCode(), {}
     for path in folder.glob("*/chats/*.jsonl"):

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.config import Settings, load_settings
-from agenttrace.record import maintenance, search_index
-from agenttrace.record.pipeline import IDLE_SECONDS
+from agenttrace.record import maintenance
+from agenttrace.record.ingest.pipeline import IDLE_SECONDS
 from agenttrace.record.recorder import Recorder
+from agenttrace.record.texts import search_index
 from agenttrace.record.watcher import Watcher
 from agenttrace.store import open_store
 from agenttrace.store.sqlite.database import connect
@@ -233,7 +234,7 @@ def test_memory_of_sessions_that_ended_or_idle_is_freed(world: World, monkeypatc
     assert {name for _, name in held} == {"idle", "busy"}
     assert len(recorder.pipeline.tiers._sessions) == 2
     later = time.monotonic() + IDLE_SECONDS + 1
-    monkeypatch.setattr("agenttrace.record.pipeline.time.monotonic", lambda: later)
+    monkeypatch.setattr("agenttrace.record.ingest.pipeline.time.monotonic", lambda: later)
     world.log("busy", 0.05)
     recorder.scan()
     recorder.drain()

@@ -21,10 +21,10 @@ from openinference.semconv.trace import (
 from otlp_rig import line, span_id, trace_id
 
 from agenttrace.model import Event, Usage
-from agenttrace.record import acts as a
-from agenttrace.record.agents.contract import Source, Unusable
-from agenttrace.record.agents.otlp import Otlp
-from agenttrace.record.agents.otlp_lines import SESSION_NAMES
+from agenttrace.record.formats.contract import Source, Unusable
+from agenttrace.record.formats.otlp import Otlp
+from agenttrace.record.formats.otlp_lines import SESSION_NAMES
+from agenttrace.record.ingest import acts as a
 
 otlp = Otlp()
 

@@ -29,11 +29,11 @@ from otlp_rig import (
     written,
 )
 
-from agenttrace.record import reader
+from agenttrace.record.files import reader
+from agenttrace.record.files.stored_paths import still_there
 from agenttrace.record.own_logs import remove_recorded
 from agenttrace.record.recovery import recover
-from agenttrace.record.search_index import index_all
-from agenttrace.record.stored_paths import still_there
+from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.events import raw_lines

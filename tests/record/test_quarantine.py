@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import RecordSettings, Settings, ensure_home
-from agenttrace.record.quarantine import requested, retry_requested
+from agenttrace.record.ingest.quarantine import requested, retry_requested
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.events import raw_lines

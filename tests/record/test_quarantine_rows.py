@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.config import Settings, ensure_home, load_settings
-from agenttrace.record.quarantine import retry
+from agenttrace.record.ingest.quarantine import retry
 from agenttrace.record.recorder import Recorder
 from agenttrace.store import open_store
 from agenttrace.store.sqlite.database import connect

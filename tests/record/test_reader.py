@@ -14,10 +14,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.record import reader
-from agenttrace.record.agents.contract import Source
-from agenttrace.record.positioned import seek_and_read
-from agenttrace.record.reader import (
+from agenttrace.record.files import reader
+from agenttrace.record.files.positioned import seek_and_read
+from agenttrace.record.files.reader import (
     Chunk,
     LineReader,
     OpenFile,
@@ -25,6 +24,7 @@ from agenttrace.record.reader import (
     storable,
     stored_path,
 )
+from agenttrace.record.formats.contract import Source
 
 #: Bytes with many newlines and NULs among them.
 contents = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\n", b"\0", b"\r", b"x" * 40]), max_size=60).map(b"".join)

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from agenttrace.config import ensure_home, load_settings
-from agenttrace.record.quarantine import retry
+from agenttrace.record.ingest.quarantine import retry
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.store import SqliteStore

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import ensure_home, load_settings
-from agenttrace.record import search_index
 from agenttrace.record.recorder import Recorder
+from agenttrace.record.texts import search_index
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.sqlite.search import match_expression, segmented
 from agenttrace.store.sqlite.store import SqliteStore

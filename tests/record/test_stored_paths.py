@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.record.reader import stored_path
-from agenttrace.record.stored_paths import still_there
+from agenttrace.record.files.reader import stored_path
+from agenttrace.record.files.stored_paths import still_there
 
 
 @pytest.mark.parametrize("name", [b"plain", b"\xff\xfe", b"back\\xslash", b"back\\xff", "会话".encode(), b"a b\nc"])

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.ids import session_number
-from agenttrace.record.acts import Totals
-from agenttrace.record.agents.codex_lines import Tokens
-from agenttrace.record.agents.codex_totals import running
+from agenttrace.record.formats.codex_lines import Tokens
+from agenttrace.record.formats.codex_totals import running
+from agenttrace.record.ingest.acts import Totals
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.questions import Agreement, Reason
 from agenttrace.store.sqlite.agreement import check

@@ -13,8 +13,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.record.agents.contract import Source
-from agenttrace.record.tracked import TrackedFile
+from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.record.formats.contract import Source
 from agenttrace.store.batch import FileRow
 
 SOURCE = Source(agent="agenttrace", session_id="s")
@@ -236,7 +236,7 @@ def test_times_seen(lines: list[bytes], chunk: int, start: int, tmp_path_factory
     path.write_bytes(b"\xef\xbb\xbf" + b"".join(line + b"\n" for line in lines))
     file = track(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agenttrace.record.reader.CHUNK_BYTES", chunk)
+        patch.setattr("agenttrace.record.files.reader.CHUNK_BYTES", chunk)
         file.open()
         for index in range(min(start, len(lines)), len(lines)):
             # The first line begins with the mark and is known without it.

@@ -11,23 +11,23 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from agenttrace.run.cache import AICacheService
-from agenttrace.run.catalog import Catalog
-from agenttrace.run.database import Database
-from agenttrace.run.dispatch import AIDispatcher
-from agenttrace.run.guarded import GuardedClient
+from agenttrace.run.catalog.catalog import Catalog
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
-from agenttrace.run.jobs import Job, TriggerEvent
+from agenttrace.run.guards.guarded import GuardedClient
+from agenttrace.run.jobs.dispatch import AIDispatcher
+from agenttrace.run.jobs.jobs import Job, TriggerEvent
+from agenttrace.run.jobs.queue import Queue
+from agenttrace.run.jobs.worker import Worker
+from agenttrace.run.postgres.pool import Database
 from agenttrace.run.presence import Presence
-from agenttrace.run.providers import providers_of
-from agenttrace.run.queue import Queue
-from agenttrace.run.retention import RetentionClues
-from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.results.cache import AICacheService
+from agenttrace.run.results.clues import RetentionClues
+from agenttrace.run.results.run_log import AIRunLogService
+from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Simulator, environment
-from agenttrace.run.trace_log import TraceLog
 from agenttrace.run.upstream.client import UpstreamClient
-from agenttrace.run.worker import Worker
+from agenttrace.run.upstream.providers import providers_of
 
 #: "app3" to the simulator's id of it, and back.
 APP_IDS = {name.partition("_")[0]: app_id for name, app_id in BUILTIN_APP_IDS.items()}

@@ -47,7 +47,7 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def template(postgres_url: str) -> str:
     """The name of a migrated database that nobody is connected to, to be copied."""
-    from agenttrace.run.database import migrate
+    from agenttrace.run.postgres.pool import migrate
 
     name = f"migrated_{_PROCESS}"
     execute(postgres_url, f"DROP DATABASE IF EXISTS {name}")

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from agenttrace.compat.rate_limit import RateLimiter
-from agenttrace.run.calls import CallRequest, RateRule
-from agenttrace.run.database import Database
 from agenttrace.run.errors import BudgetExceededError, CircuitOpenError, DashScopeError, RateLimitExceededError
 from agenttrace.run.guards.admission import Admissions, JobCancelledError, StepSupersededError
 from agenttrace.run.guards.breaker import CircuitBreaker, CircuitState
+from agenttrace.run.postgres.pool import Database
+from agenttrace.run.upstream.calls import CallRequest, RateRule
 
 APP = "app-under-test"
 DAILY, MONTHLY = 10_000, 50_000

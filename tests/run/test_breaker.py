@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from agenttrace.compat.run_log import AIRunLogService
-from agenttrace.run.database import Database
 from agenttrace.run.errors import CircuitOpenError, DashScopeApiError
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import BreakerView, CircuitBreaker, CircuitState
 from agenttrace.run.guards.rules import BreakerRule, BreakerTable
+from agenttrace.run.postgres.pool import Database
 from agenttrace.run.simulator import Simulator, faults
 from agenttrace.run.upstream.client import DashScopeClient
 from run.world import call

@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenttrace.run.calls import CallRequest, RateRule
-from agenttrace.run.database import Database
 from agenttrace.run.errors import BudgetExceededError
 from agenttrace.run.guards.admission import Admissions, TurnWaitError
 from agenttrace.run.guards.budget import BudgetTracker
+from agenttrace.run.postgres.pool import Database
+from agenttrace.run.upstream.calls import CallRequest, RateRule
 from example_counts import COSTLY
 
 LIMIT = 20_000

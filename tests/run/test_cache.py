@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agenttrace.run.cache import AICacheService, CacheRule
+from agenttrace.run.results.cache import AICacheService, CacheRule
 from run.world import World, open_world
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

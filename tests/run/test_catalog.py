@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import agenttrace.run.catalog
-from agenttrace.run.cache import CacheRule
-from agenttrace.run.calls import RateRule
-from agenttrace.run.catalog import Catalog, CatalogError, Lane
+import agenttrace.run.catalog.catalog
+from agenttrace.run.catalog.catalog import Catalog, CatalogError, Lane
+from agenttrace.run.results.cache import CacheRule
 from agenttrace.run.simulator import BUILTIN_APP_IDS, environment
+from agenttrace.run.upstream.calls import RateRule
 
 ENVIRON = environment("http://127.0.0.1:1/api/v1")
 MINE = {"type": "mine", "app_id": "abc"}
@@ -49,7 +49,9 @@ def test_limits_and_cache_times_are_those_of_the_document() -> None:
 
 def test_the_whole_default_catalog_fits_a_screen() -> None:
     """Fewer than eighty lines, none longer than a line of code."""
-    lines = Path(agenttrace.run.catalog.__file__).with_name("catalog.toml").read_text(encoding="utf-8").splitlines()
+    lines = (
+        Path(agenttrace.run.catalog.catalog.__file__).with_name("catalog.toml").read_text(encoding="utf-8").splitlines()
+    )
     assert len(lines) < 80
     assert max(map(len, lines)) <= 120
 

@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.run.catalog import Catalog
-from agenttrace.run.chat import OUTBOX_SIZE, ChatEvent, ChatService, ChatTurn, _Outbox, error_event, is_session_refusal
+from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.chat.turn import (
+    OUTBOX_SIZE,
+    ChatEvent,
+    ChatService,
+    ChatTurn,
+    _Outbox,
+    error_event,
+    is_session_refusal,
+)
 from agenttrace.run.errors import (
     BudgetExceededError,
     CircuitOpenError,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.compat.run_log import FIRST_STATES, AIRunLogService
-from agenttrace.run.run_log import RunLogTransitionError
+from agenttrace.run.results.run_log import RunLogTransitionError
 from run.world import World, open_world
 
 STATES = (*FIRST_STATES, "running", "success", "failed", "timeout")

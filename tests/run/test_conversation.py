@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.conversation import (
+from agenttrace.run.chat.conversation import (
     CLOUD_ROUNDS,
     Conversation,
     ConversationNotFoundError,
     ConversationService,
     cloud_session_after,
 )
-from agenttrace.run.database import Database
-from agenttrace.run.history import Round, StoredMessage, as_messages, rounds_of, split, summarise, tokens_of
-from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.chat.history import Round, StoredMessage, as_messages, rounds_of, split, summarise, tokens_of
+from agenttrace.run.postgres.pool import Database
+from agenttrace.run.results.run_log import AIRunLogService
 from agenttrace.run.upstream.wire import Answer, AppUsage, estimate_tokens
 
 from .world import SUCCESS, call, opened

@@ -15,11 +15,11 @@ import psycopg
 import pytest
 from procrastinate.exceptions import ConnectorException
 
-from agenttrace.run import dispatch
-from agenttrace.run.catalog import DIMENSIONS
-from agenttrace.run.dispatch import AIDispatcher, fire_event, use_dispatcher
-from agenttrace.run.jobs import TriggerEvent
-from agenttrace.run.queue import JobUnfinishedError
+from agenttrace.run.catalog.catalog import DIMENSIONS
+from agenttrace.run.jobs import dispatch
+from agenttrace.run.jobs.dispatch import AIDispatcher, fire_event, use_dispatcher
+from agenttrace.run.jobs.jobs import TriggerEvent
+from agenttrace.run.jobs.queue import JobUnfinishedError
 from agenttrace.run.simulator import Simulator, faults
 from run.crew import APP_IDS, Crew, facts_of, new_member, open_crew
 
@@ -87,7 +87,7 @@ def test_of_equal_triggers_at_the_same_instant_one_runs(database_url: str) -> No
 _RACER = """
 import asyncio, sys
 sys.path[:0] = sys.argv[2:]
-from agenttrace.run.jobs import TriggerEvent
+from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.simulator import Simulator
 from run.crew import open_crew
 

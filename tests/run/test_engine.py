@@ -12,10 +12,10 @@ import pytest
 
 from agenttrace.config import load_settings
 from agenttrace.run import engine as engine_module
-from agenttrace.run.database import AWAY
-from agenttrace.run.dispatch import fire_event
 from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.errors import DashScopeApiError
+from agenttrace.run.jobs.dispatch import fire_event
+from agenttrace.run.postgres.pool import AWAY
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Simulator, environment, faults
 from agenttrace.run.states import CircuitState
 from run.world import call

@@ -15,8 +15,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from agenttrace.run.calls import CallRequest, RateRule
-from agenttrace.run.database import Database
 from agenttrace.run.errors import (
     BudgetExceededError,
     CircuitOpenError,
@@ -27,14 +25,16 @@ from agenttrace.run.errors import (
     DashScopeTimeoutError,
     RateLimitExceededError,
 )
-from agenttrace.run.guarded import HUNG_UP, EffectError, GuardedClient
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker, CircuitState
 from agenttrace.run.guards.budget import BudgetStatus, BudgetTracker
-from agenttrace.run.run_log import AIRunLogService, StepDoneError
+from agenttrace.run.guards.guarded import HUNG_UP, EffectError, GuardedClient
+from agenttrace.run.postgres.pool import Database
+from agenttrace.run.postgres.sql_call import SqlCall
+from agenttrace.run.results.run_log import AIRunLogService, StepDoneError
+from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Fault, Simulator, faults
-from agenttrace.run.sql_call import SqlCall
-from agenttrace.run.trace_log import TraceLog
+from agenttrace.run.upstream.calls import CallRequest, RateRule
 from agenttrace.run.upstream.client import DashScopeClient
 from agenttrace.run.upstream.wire import Answer
 

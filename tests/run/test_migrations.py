@@ -19,8 +19,8 @@ from alembic.script import ScriptDirectory
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, NullPool, create_engine
 
-from agenttrace.run import database as run_database
-from agenttrace.run.database import HEAD, migrate
+from agenttrace.run.postgres import pool as run_database
+from agenttrace.run.postgres.pool import HEAD, migrate
 from agenttrace.run.postgres.tables import SCHEMA, metadata
 from run.fixtures import execute
 
@@ -320,7 +320,7 @@ def test_the_sql_files_are_what_the_migrations_leave(module_database_url: str, e
     engine = engine_of(empty_url)
     metadata.create_all(engine)
     engine.dispose()
-    for path in sorted((Path(run_database.__file__).parent / "postgres" / "sql").glob("*.sql")):
+    for path in sorted((Path(run_database.__file__).parent / "sql").glob("*.sql")):
         execute(empty_url, path.read_text(encoding="utf-8"))
     assert definitions(empty_url) == definitions(module_database_url)
 
@@ -508,7 +508,7 @@ def test_several_processes_migrate_at_once(empty_url: str, module_database_url: 
     """Processes that start together on an older database all come up, and it is migrated once."""
     migrate(empty_url, "0001")
     fill_0001(empty_url)
-    program = "import sys; from agenttrace.run.database import migrate; sys.stdin.readline(); migrate(sys.argv[1])"
+    program = "import sys; from agenttrace.run.postgres.pool import migrate; sys.stdin.readline(); migrate(sys.argv[1])"
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", program, empty_url], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agenttrace.run.catalog import Catalog
-from agenttrace.run.jobs import TriggerEvent
+from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.simulator import Simulator, faults
 from agenttrace.run.simulator.openai import SNAPSHOT
 from serve.harness import CHAT, CHAT_APP, INTERNAL, TOKEN, Heard, Stack, bearer, run_with

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agenttrace.run.database import Database
+from agenttrace.run.postgres.pool import Database
 from agenttrace.run.presence import Presence, forget_gone
 from run.fixtures import execute
 from run.world import World, open_world

@@ -11,8 +11,8 @@ import pytest
 from procrastinate.exceptions import ConnectorException
 from psycopg import OperationalError
 
-from agenttrace.run.database import Database
-from agenttrace.run.queue import QUEUE, Entry, JobUnfinishedError, Queue, _Again, _unwrapped
+from agenttrace.run.jobs.queue import QUEUE, Entry, JobUnfinishedError, Queue, _Again, _unwrapped
+from agenttrace.run.postgres.pool import Database
 
 JOBS = "agenttrace_queue.procrastinate_jobs"
 

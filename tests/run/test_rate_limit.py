@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from agenttrace.compat.rate_limit import RateLimiter
-from agenttrace.run.database import Database
 from agenttrace.run.guards.rate_limit import RateView
+from agenttrace.run.postgres.pool import Database
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

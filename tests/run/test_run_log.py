@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.compat.run_log import AIRunLogService
-from agenttrace.run.calls import CallOutcome
+from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.presence import Presence
-from agenttrace.run.retention import RetentionClues
-from agenttrace.run.run_log import RunLogTransitionError, StepDoneError
-from agenttrace.run.sql_call import SqlCall
+from agenttrace.run.results.clues import RetentionClues
+from agenttrace.run.results.run_log import RunLogTransitionError, StepDoneError
+from agenttrace.run.upstream.calls import CallOutcome
 from run.world import FAILURE, SUCCESS, World, books, call, open_world, opened, settled
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")

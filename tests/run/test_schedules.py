@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.catalog import Catalog, CatalogError
-from agenttrace.run.schedules import GRACE, Schedule, Scheduler
+from agenttrace.run.catalog.catalog import Catalog, CatalogError
+from agenttrace.run.jobs.schedules import GRACE, Schedule, Scheduler
 from agenttrace.run.simulator import Simulator
 from run.crew import Crew, open_crew
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from agenttrace.compat.rate_limit import RateLimiter
-from agenttrace.run.cache import AICacheService
+from agenttrace.run.jobs.sweeper import Sweeper, SweepReport
 from agenttrace.run.presence import Presence
-from agenttrace.run.run_log import AIRunLogService
-from agenttrace.run.sweeper import Sweeper, SweepReport
-from agenttrace.run.trace_log import TraceLog
+from agenttrace.run.results.cache import AICacheService
+from agenttrace.run.results.run_log import AIRunLogService
+from agenttrace.run.results.trace_log import TraceLog
 from run.world import World, books, call, open_world, opened, settled
 
 OLD = datetime.now(UTC) - timedelta(days=90)

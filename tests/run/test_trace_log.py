@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
-from agenttrace.run.calls import CallOutcome, CallRequest, RateRule
-from agenttrace.run.trace_log import JobFacts, TraceLog
+from agenttrace.run.results.trace_log import JobFacts, TraceLog
+from agenttrace.run.upstream.calls import CallOutcome, CallRequest, RateRule
 from agenttrace.store.questions import SpanView, UsageQuery
 from agenttrace.store.sqlite.sessions import find_sessions
 from agenttrace.store.sqlite.span_rows import session_spans
@@ -250,7 +250,7 @@ import resource, signal, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from run.test_trace_log import CALL, GOOD
-from agenttrace.run.trace_log import TraceLog
+from agenttrace.run.results.trace_log import TraceLog
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 trace = TraceLog(Path(sys.argv[1]))

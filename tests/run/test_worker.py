@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.run.database import migrate
-from agenttrace.run.jobs import TriggerEvent
+from agenttrace.run.jobs.jobs import TriggerEvent
+from agenttrace.run.jobs.worker import Worker
 from agenttrace.run.postgres import EmbeddedPostgres
+from agenttrace.run.postgres.pool import migrate
 from agenttrace.run.simulator import Simulator, faults
-from agenttrace.run.worker import Worker
 from run.crew import APP_IDS, Crew, new_member, open_crew
 
 JOBS = "agenttrace_queue.procrastinate_jobs"

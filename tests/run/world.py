@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from agenttrace.compat import run_log as compat
-from agenttrace.run.calls import CallOutcome, CallRequest, RateRule
-from agenttrace.run.database import Database
-from agenttrace.run.run_log import AIRunLogService
+from agenttrace.run.postgres.pool import Database
+from agenttrace.run.results.run_log import AIRunLogService
+from agenttrace.run.upstream.calls import CallOutcome, CallRequest, RateRule
 
 T = TypeVar("T")
 

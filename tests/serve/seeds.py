@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agenttrace.run.jobs import TriggerEvent
+from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.simulator import faults
 
 from .harness import Heard, Stack

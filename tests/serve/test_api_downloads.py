@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agenttrace.masking import Mask
 from agenttrace.model import Session
-from agenttrace.record.session_texts import SessionTexts
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.serve.api.downloads import Document, Lines, file_name
 from agenttrace.serve.api.html_page import HtmlPage
 from agenttrace.serve.api.markdown_page import MarkdownPage

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenttrace.record.agents import AGENTS
+from agenttrace.record.formats import AGENTS
 from agenttrace.record.lock import RecorderLock, owner
 from agenttrace.serve.access.store import AccessStore
 from agenttrace.store import open_store
@@ -32,7 +32,7 @@ LIMIT = 1_200_000
 LONG = "so much to say " * 100_000
 #: The program as it was before it knew Claude Code.
 OLDER = """
-import agenttrace.record.agents as agents
+import agenttrace.record.formats as agents
 agents.AGENTS = tuple(agent for agent in agents.AGENTS if agent.name != "claude-code")
 from agenttrace.cli.main import main
 main()

@@ -17,14 +17,14 @@ from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
 from agenttrace.serve.access import passwords
 from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.cached import cache_router
+from agenttrace.serve.api.cache import cache_router
 from agenttrace.serve.api.catalog import catalog_router
+from agenttrace.serve.api.chat_trial import chat_router
 from agenttrace.serve.api.exports import exports_router
 from agenttrace.serve.api.guards import guards_router
 from agenttrace.serve.api.jobs import jobs_router
 from agenttrace.serve.api.run_state import run_state
 from agenttrace.serve.api.runs import runs_router
-from agenttrace.serve.api.trying import chat_router
 from agenttrace.serve.app import create_app
 from agenttrace.serve.context import RunHalf
 from agenttrace.serve.server import serve

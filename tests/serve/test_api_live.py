@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from agenttrace.ids import session_key, session_number
-from agenttrace.record.agents.contract import Content
+from agenttrace.record.formats.contract import Content
 from agenttrace.record.recorder import Recorder
 from agenttrace.serve.api import hub as hub_module
 from agenttrace.serve.api.hub import Hub, Subscriber

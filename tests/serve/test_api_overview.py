@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.serve.api.kept import Kept
+from agenttrace.serve.api.caching import Kept
 from agenttrace.serve.api.overview import DAYS, last_days
 from agenttrace.store import open_store
 from agenttrace.views.status import collected

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from agenttrace.model import Session
-from agenttrace.record.contents import span_contents
-from agenttrace.run.trace_log import AGENT, JobFacts, TraceLog
+from agenttrace.record.texts.contents import span_contents
+from agenttrace.run.results.trace_log import AGENT, JobFacts, TraceLog
 from agenttrace.serve.api.finding import key_of
 from agenttrace.serve.api.session import job_of
 from agenttrace.store.sqlite.span_rows import session_spans

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.model import Session
-from agenttrace.record.agents.contract import Content
-from agenttrace.record.contents import span_contents
-from agenttrace.record.line_index import LineIndex
-from agenttrace.record.session_texts import SessionTexts
+from agenttrace.record.formats.contract import Content
+from agenttrace.record.texts.contents import span_contents
+from agenttrace.record.texts.line_index import LineIndex
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.serve.api.texts import MOST_CHARS, Cutter
 from agenttrace.store.sqlite.blocks import Blocks
 from agenttrace.store.sqlite.span_rows import session_spans

@@ -16,8 +16,8 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from agenttrace.model import Event
-from agenttrace.record.agents.contract import Source
-from agenttrace.record.agents.otlp import Otlp
+from agenttrace.record.formats.contract import Source
+from agenttrace.record.formats.otlp import Otlp
 from agenttrace.serve.intake.body import unpacked
 from agenttrace.serve.intake.elements import has_more_elements
 from agenttrace.serve.intake.json_request import read_json

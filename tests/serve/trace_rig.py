@@ -22,7 +22,7 @@ from fastapi import FastAPI
 
 from agenttrace.config import RecordSettings, ServeSettings, Settings, ensure_home
 from agenttrace.record.recorder import Recorder
-from agenttrace.record.search_index import index_all
+from agenttrace.record.texts.search_index import index_all
 from agenttrace.record.watcher import Watcher
 from agenttrace.serve.api.hub import Hub
 from agenttrace.serve.api.live import live_router

@@ -15,8 +15,8 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.run import app_fields, event_fields, schedule_fields
 
 if TYPE_CHECKING:
-    from agenttrace.run.calls import RateRule
-    from agenttrace.run.catalog import App, Catalog, Lane
+    from agenttrace.run.catalog.catalog import App, Catalog, Lane
+    from agenttrace.run.upstream.calls import RateRule
 
 EPILOG = """
 [bold]Examples[/bold]

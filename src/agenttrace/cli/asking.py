@@ -14,7 +14,7 @@ from agenttrace.views.times import micros_of
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.run.catalog import Catalog
+    from agenttrace.run.catalog.catalog import Catalog
     from agenttrace.run.engine import Engine
 
 T = TypeVar("T")
@@ -82,8 +82,8 @@ def database_errors(url: str | None) -> Iterator[None]:
     from psycopg_pool import PoolTimeout
     from sqlalchemy.exc import DBAPIError
 
-    from agenttrace.run.catalog import CatalogError
-    from agenttrace.run.config import WeakTokenError
+    from agenttrace.run.catalog.catalog import CatalogError
+    from agenttrace.run.catalog.config import WeakTokenError
     from agenttrace.run.postgres import PostgresError
     from agenttrace.views.trouble import database_trouble
 
@@ -126,7 +126,7 @@ async def _asked(settings: Settings, action: Callable[[Engine], Awaitable[T]]) -
 def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
     """The catalog, the variables that are missing for it, and what to say about them; without a database."""
     require_run_half()
-    from agenttrace.run.catalog import CatalogError
+    from agenttrace.run.catalog.catalog import CatalogError
     from agenttrace.views import run
 
     try:

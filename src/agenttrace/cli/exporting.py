@@ -24,13 +24,13 @@ def make_exporter(settings: Settings) -> Exporter:
     """Everything that leaves this data directory."""
     from agenttrace.export.exporter import Exporter
     from agenttrace.masking import Mask
-    from agenttrace.record.agents import FACTS
+    from agenttrace.record.formats import FACTS
 
     return Exporter(settings, texts=_texts(), mask=Mask(settings.export.mask).text, agents=FACTS)
 
 
 def _texts() -> Texts:
-    from agenttrace.record.session_texts import SessionTexts
+    from agenttrace.record.texts.session_texts import SessionTexts
 
     texts = SessionTexts()
     return texts.contents

@@ -18,9 +18,9 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.run import job_fields, row_fields
 
 if TYPE_CHECKING:
-    from agenttrace.run.dispatch import Accepted
     from agenttrace.run.engine import Engine
-    from agenttrace.run.jobs import Job, JobView, StepView
+    from agenttrace.run.jobs.dispatch import Accepted
+    from agenttrace.run.jobs.jobs import Job, JobView, StepView
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -123,7 +123,7 @@ def rerun_job(job_id: JobArgument, as_json: AsJson = False) -> None:
     """Run the event of a job once more, whatever became of the first run."""
 
     async def action(engine: Engine) -> Accepted:
-        from agenttrace.run.catalog import UnknownEventError
+        from agenttrace.run.catalog.catalog import UnknownEventError
 
         try:
             accepted = await engine.dispatcher.rerun(job_id)

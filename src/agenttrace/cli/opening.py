@@ -30,14 +30,14 @@ def opened_store(of: Settings, *, read_only: bool = True) -> SqliteStore:
 
 def agent_names() -> list[str]:
     """The names of all formats we read."""
-    from agenttrace.record.agents import AGENTS
+    from agenttrace.record.formats import AGENTS
 
     return [agent.name for agent in AGENTS]
 
 
 def agent_title(name: str) -> str:
     """The name people read."""
-    from agenttrace.record.agents import AGENTS
+    from agenttrace.record.formats import AGENTS
 
     return next((agent.title for agent in AGENTS if agent.name == name), name)
 

@@ -55,8 +55,8 @@ class ImportProgress:
 
     def index(self, store: SqliteStore, stop: threading.Event) -> None:
         """Fill the search index."""
-        from agenttrace.record import search_index
-        from agenttrace.record.contents import Interpreter
+        from agenttrace.record.texts import search_index
+        from agenttrace.record.texts.contents import Interpreter
 
         interpreter = Interpreter(store)
         waiting = store.search_index.backlog

@@ -14,7 +14,7 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.quarantine import entry_fields
 
 if TYPE_CHECKING:
-    from agenttrace.record.quarantine import Outcome
+    from agenttrace.record.ingest.quarantine import Outcome
     from agenttrace.store.sqlite.quarantine import Entry
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -110,8 +110,8 @@ def retry_entries(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Try again to understand what was set aside, and record what can be read now."""
+    from agenttrace.record.ingest.quarantine import retry
     from agenttrace.record.lock import RecorderLock
-    from agenttrace.record.quarantine import retry
 
     settings = opening.settings()
     with opening.opened_store(settings):

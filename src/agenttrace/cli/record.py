@@ -258,7 +258,7 @@ def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> 
 
 def nothing_found(settings: Settings, paths: Sequence[str]) -> None:
     """Say where it looked and what to do next."""
-    from agenttrace.record.discover import named_roots
+    from agenttrace.record.files.discover import named_roots
 
     output.say("No session logs found. Looked in:", "bold")
     for root in named_roots(paths) if paths else places.roots(settings):
@@ -327,7 +327,7 @@ def _watch(recorder: Recorder, stop: threading.Event, *, quiet: bool) -> None:
 
 
 def _say_what_is_followed(recorder: Recorder) -> None:
-    from agenttrace.record.discover import list_files
+    from agenttrace.record.files.discover import list_files
 
     record = recorder.settings.record
     found = list_files(recorder.roots, record.exclude, follow=record.follow_symlinks).files

@@ -135,7 +135,7 @@ def shown_link(ready: Ready) -> str:
 
 def _missing(names: Sequence[str]) -> str:
     """What is not set, and what old names are called now."""
-    from agenttrace.run.config import MissingVariablesError, check_variables
+    from agenttrace.run.catalog.config import MissingVariablesError, check_variables
 
     try:
         check_variables(names, os.environ)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from agenttrace.costing import Bill
     from agenttrace.model import Session, Usage
-    from agenttrace.record.agents.contract import Content
+    from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import Agreement, SpanView
 
 EPILOG = """
@@ -52,7 +52,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show one session: turns, model calls and tools, with durations, tokens and errors."""
-    from agenttrace.record.contents import span_contents
+    from agenttrace.record.texts.contents import span_contents
 
     settings = opening.settings()
     with opening.opened_store(settings) as store:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from agenttrace.cli.stopping import Stop
     from agenttrace.config import Settings
-    from agenttrace.record.agents.contract import Agent
-    from agenttrace.record.discover import Found
+    from agenttrace.record.files.discover import Found
+    from agenttrace.record.formats.contract import Agent
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -116,7 +116,7 @@ def _not_serving(error: BaseException) -> None:
 
 def what_is_there(settings: Settings) -> list[dict[str, object]]:
     """Sessions and bytes of each agent, with nothing read but the beginnings of files that are new."""
-    from agenttrace.record.agents import AGENTS
+    from agenttrace.record.formats import AGENTS
 
     agents = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
     sessions: dict[str, set[str]] = {agent.name: set() for agent in agents}
@@ -137,7 +137,7 @@ def _known_sources(settings: Settings) -> dict[str, tuple[str, str]]:
     """Agent and session of each file that was read before."""
     import msgspec
 
-    from agenttrace.record.agents.contract import Source
+    from agenttrace.record.formats.contract import Source
     from agenttrace.store.errors import STORE_FAILURES
 
     # A store that is new, old or damaged only means that the files tell.

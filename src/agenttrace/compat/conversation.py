@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from agenttrace.run.conversation import reuse_window
+from agenttrace.run.chat.conversation import reuse_window
 
 _SESSION_ID = re.compile(r"conv_([1-9]\d*)_\d+", re.ASCII)
 

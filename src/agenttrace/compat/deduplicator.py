@@ -11,7 +11,7 @@ from typing import Any
 
 from agenttrace.compat.database import open_database
 from agenttrace.ids import session_number
-from agenttrace.record.dedup import Tiers
+from agenttrace.record.ingest.dedup import Tiers
 
 _HEX_ID = re.compile("[0-9a-f]{32}")
 

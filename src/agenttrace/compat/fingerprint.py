@@ -6,7 +6,7 @@ import hashlib
 import os
 from typing import Any
 
-from agenttrace.record.fingerprint import digest, identity, read_head
+from agenttrace.record.files.fingerprint import digest, identity, read_head
 
 
 class FileFingerprint:

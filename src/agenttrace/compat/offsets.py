@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from agenttrace.compat.database import open_database
-from agenttrace.record import fingerprint as fp
+from agenttrace.record.files import fingerprint as fp
 
 logger = logging.getLogger(__name__)
 

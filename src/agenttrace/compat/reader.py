@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from agenttrace.compat.offsets import FileOffset, PersistentOffsetStore
-from agenttrace.record import fingerprint as fp
-from agenttrace.record.reader import BOM, LineReader, OpenFile
+from agenttrace.record.files import fingerprint as fp
+from agenttrace.record.files.reader import BOM, LineReader, OpenFile
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TypedDict, Unpack
 
-from agenttrace.run import run_log
-from agenttrace.run.run_log import RunLogTransitionError, cut_prompt
+from agenttrace.run.results import run_log
+from agenttrace.run.results.run_log import RunLogTransitionError, cut_prompt
+from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import RunStatus
-from agenttrace.run.storable import storable_text
 
 #: States in which a row may be created; all but the first are refusals, and final.
 FIRST_STATES = (RunStatus.PENDING, RunStatus.BUDGET_EXCEEDED, RunStatus.CIRCUIT_OPEN, RunStatus.RATE_LIMITED)

@@ -14,7 +14,7 @@ from agenttrace import costing, model
 from agenttrace.config import Settings, load_settings
 from agenttrace.library.objects import Hit, Message, Session, Span, Usage
 from agenttrace.library.rows import Rows, columns_of
-from agenttrace.record.session_texts import SessionTexts
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store import open_store as open_engine
 from agenttrace.store.errors import SessionNameError
 from agenttrace.store.questions import SearchQuery, SessionFilter, SpanRow, UsageGroup, UsageQuery, title_of

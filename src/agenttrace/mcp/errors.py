@@ -24,7 +24,7 @@ from agenttrace.mcp.tool import (
     most,
 )
 from agenttrace.model import Session
-from agenttrace.record.agents.contract import Content
+from agenttrace.record.formats.contract import Content
 from agenttrace.store.questions import ErrorQuery, FailedSpan
 from agenttrace.views.spans import joined
 

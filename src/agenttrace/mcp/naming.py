@@ -8,7 +8,7 @@ from agenttrace.config import did_you_mean
 from agenttrace.ids import session_key
 from agenttrace.mcp.past import ToolContext
 from agenttrace.model import Session
-from agenttrace.record.agents import AGENTS
+from agenttrace.record.formats import AGENTS
 from agenttrace.redaction import session_name
 from agenttrace.store.errors import SessionNameError
 from agenttrace.views.sessions import title_of

@@ -20,7 +20,7 @@ from agenttrace.config import Settings, load_settings
 from agenttrace.costing import Cashier
 from agenttrace.mcp.order import ReadingOrders
 from agenttrace.mcp.shown import Shown
-from agenttrace.record.session_texts import SessionTexts
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.redaction import redacted
 from agenttrace.store import open_store
 from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError

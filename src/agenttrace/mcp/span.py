@@ -16,8 +16,8 @@ from agenttrace.mcp.tool import DATA_NOTE, Arguments, Cursor, SessionName, Tool
 from agenttrace.mcp.transcript import MaxChars
 from agenttrace.model import Session
 from agenttrace.providers import provider_of_span
-from agenttrace.record.agents import FACTS
-from agenttrace.record.agents.contract import Content
+from agenttrace.record.formats import FACTS
+from agenttrace.record.formats.contract import Content
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views import figures
 from agenttrace.views.markdown import label_of

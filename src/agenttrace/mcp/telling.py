@@ -10,7 +10,7 @@ import msgspec
 from agenttrace.mcp.order import TurnSummary
 from agenttrace.mcp.pages import Passage
 from agenttrace.mcp.shown import Shown
-from agenttrace.record.agents.contract import Content
+from agenttrace.record.formats.contract import Content
 from agenttrace.store.questions import MAIN_STREAM
 from agenttrace.views import figures
 from agenttrace.views.markdown import DEEPEST_HEADING, label_of

@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from agenttrace.config import Settings
+from agenttrace.record.files.tracked import COUNTS
 from agenttrace.record.lock import RecorderLock
 from agenttrace.record.recorder import Recorder, Summary
-from agenttrace.record.tracked import COUNTS
 
 #: Below this a second process costs more than it saves.
 PARALLEL_BYTES = 64 << 20

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from agenttrace.config import Settings
 from agenttrace.record import own_logs
-from agenttrace.record.stored_paths import still_there
+from agenttrace.record.files.stored_paths import still_there
 from agenttrace.store.sqlite.retention import Report
 from agenttrace.store.sqlite.store import SqliteStore
 

@@ -17,12 +17,8 @@ import msgspec
 from agenttrace.config import Settings, SettingsError, did_you_mean
 from agenttrace.ids import session_number
 from agenttrace.prices import shape as price_shape
-from agenttrace.record.agents import AGENTS, BROKEN_FORMATS, is_side_file
-from agenttrace.record.agents.contract import Agent, NamesSessions, Source
-from agenttrace.record.agents.lenient import DECODING_ERRORS
-from agenttrace.record.bad_lines import BadLineError, BatchLimit, blame, is_a_lines_fault
 from agenttrace.record.calendar import day_finder, zone_name
-from agenttrace.record.discover import (
+from agenttrace.record.files.discover import (
     Bounds,
     Found,
     Listing,
@@ -35,12 +31,16 @@ from agenttrace.record.discover import (
     list_files,
     named_roots,
 )
-from agenttrace.record.pipeline import Pipeline
-from agenttrace.record.quarantine_rows import UNRECOGNISED, QuarantineLimits
-from agenttrace.record.reader import BOM, Chunk, open_limit, storable
-from agenttrace.record.recognition import may_become_known, openings, recognised
-from agenttrace.record.tracked import COUNTS, HEAD_BYTES, TrackedFile
-from agenttrace.record.watchlist import Watchlist
+from agenttrace.record.files.reader import BOM, Chunk, open_limit, storable
+from agenttrace.record.files.recognition import may_become_known, openings, recognised
+from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
+from agenttrace.record.files.watchlist import Watchlist
+from agenttrace.record.formats import AGENTS, BROKEN_FORMATS, is_side_file
+from agenttrace.record.formats.contract import Agent, NamesSessions, Source
+from agenttrace.record.formats.lenient import DECODING_ERRORS
+from agenttrace.record.ingest.bad_lines import BadLineError, BatchLimit, blame, is_a_lines_fault
+from agenttrace.record.ingest.pipeline import Pipeline
+from agenttrace.record.ingest.quarantine_rows import UNRECOGNISED, QuarantineLimits
 from agenttrace.store import open_store
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.sqlite.database import Connection

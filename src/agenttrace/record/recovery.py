@@ -20,11 +20,11 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.ids import file_number, session_number
-from agenttrace.record import replay
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.reader import stored_path
-from agenttrace.record.stored_paths import path_on_disk
-from agenttrace.record.tracked import TrackedFile
+from agenttrace.record.files.reader import stored_path
+from agenttrace.record.files.stored_paths import path_on_disk
+from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.record.ingest import replay
 from agenttrace.store.batch import BLOCK_BITS, FileRow
 from agenttrace.store.sqlite import rebuilding
 from agenttrace.store.sqlite.rebuilding import Kept, Place, QuarantinedLine, Rebuilding

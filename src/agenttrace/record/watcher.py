@@ -16,10 +16,12 @@ from pathlib import Path
 
 from watchfiles import watch
 
-from agenttrace.record import health, quarantine, search_index
-from agenttrace.record.contents import Interpreter
+from agenttrace.record import health
+from agenttrace.record.ingest import quarantine
 from agenttrace.record.maintenance import Maintenance
 from agenttrace.record.recorder import Recorder
+from agenttrace.record.texts import search_index
+from agenttrace.record.texts.contents import Interpreter
 from agenttrace.store.errors import STORE_FAILURES, StoreError, is_corruption
 
 logger = logging.getLogger(__name__)

@@ -14,29 +14,29 @@ from dataclasses import dataclass, field
 
 from agenttrace.config import Settings, ensure_home
 from agenttrace.run.background import ended
-from agenttrace.run.cache import AICacheService
-from agenttrace.run.catalog import Catalog, load_catalog, missing_variables
-from agenttrace.run.chat import ChatService
-from agenttrace.run.config import usable_token
-from agenttrace.run.conversation import ConversationService
-from agenttrace.run.database import Database, migrate
-from agenttrace.run.dispatch import AIDispatcher, use_dispatcher
-from agenttrace.run.guarded import GuardedClient
+from agenttrace.run.catalog.catalog import Catalog, load_catalog, missing_variables
+from agenttrace.run.catalog.config import usable_token
+from agenttrace.run.chat.conversation import ConversationService
+from agenttrace.run.chat.turn import ChatService
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.guards.budget import BudgetTracker
+from agenttrace.run.guards.guarded import GuardedClient
 from agenttrace.run.guards.rate_limit import RateLimiter
 from agenttrace.run.guards.rules import BreakerRule, breaker_rules
+from agenttrace.run.jobs.dispatch import AIDispatcher, use_dispatcher
+from agenttrace.run.jobs.queue import Queue
+from agenttrace.run.jobs.schedules import Scheduler
+from agenttrace.run.jobs.sweeper import Sweeper
 from agenttrace.run.postgres import EmbeddedPostgres, PostgresError
+from agenttrace.run.postgres.pool import Database, migrate
 from agenttrace.run.presence import BEAT_SECONDS, Presence
-from agenttrace.run.providers import providers_of
-from agenttrace.run.queue import Queue
-from agenttrace.run.retention import RetentionClues
-from agenttrace.run.run_log import AIRunLogService
-from agenttrace.run.schedules import Scheduler
-from agenttrace.run.sweeper import Sweeper
-from agenttrace.run.trace_log import TraceLog
+from agenttrace.run.results.cache import AICacheService
+from agenttrace.run.results.clues import RetentionClues
+from agenttrace.run.results.run_log import AIRunLogService
+from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.upstream.client import UpstreamClient
+from agenttrace.run.upstream.providers import providers_of
 
 logger = logging.getLogger(__name__)
 

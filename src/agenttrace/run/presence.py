@@ -12,7 +12,7 @@ import socket
 import uuid
 
 from agenttrace.run.background import ended
-from agenttrace.run.database import AWAY, Database
+from agenttrace.run.postgres.pool import AWAY, Database
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from agenttrace.run.chat import ChatEvent, ChatService, ChatTurn, error_event
-from agenttrace.run.conversation import ConversationNotFoundError
+from agenttrace.run.chat.conversation import ConversationNotFoundError
+from agenttrace.run.chat.turn import ChatEvent, ChatService, ChatTurn, error_event
 from agenttrace.run.engine import Engine
 from agenttrace.run.errors import DashScopeError, RateLimitExceededError
 from agenttrace.serve.auth import CHAT_USERS_ONLY, ChatUser, chat_user, slowly

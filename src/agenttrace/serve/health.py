@@ -79,7 +79,7 @@ def health_router(run_half: RunHalf, life: Life) -> APIRouter:
 
 
 def _newest() -> str:
-    from agenttrace.run.database import HEAD
+    from agenttrace.run.postgres.pool import HEAD
 
     return HEAD
 

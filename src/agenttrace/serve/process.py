@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from agenttrace.config import ServeSettings, Settings
 from agenttrace.run import availability
-from agenttrace.run.config import check_token
+from agenttrace.run.catalog.config import check_token
 from agenttrace.serve.access.gate import needs_login
 from agenttrace.serve.access.link import published
 from agenttrace.serve.access.store import AccessStore
@@ -23,7 +23,7 @@ from agenttrace.serve.server import serve
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
-    from agenttrace.run.worker import Worker
+    from agenttrace.run.jobs.worker import Worker
 
 #: What is wrong in a sentence, for an error that can be expected; None for a bug.
 Explain = Callable[[Exception], str | None]
@@ -140,13 +140,13 @@ async def _opened(
 
 
 def _missing(settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
-    from agenttrace.run.catalog import load_catalog, missing_variables
+    from agenttrace.run.catalog.catalog import load_catalog, missing_variables
 
     return tuple(missing_variables(load_catalog(settings, environ), environ))
 
 
 def _worker(engine: Engine, settings: Settings) -> Worker:
-    from agenttrace.run.worker import Worker
+    from agenttrace.run.jobs.worker import Worker
 
     return Worker(
         engine.queue,

@@ -19,7 +19,7 @@ from agenttrace.serve.connections import connections
 from agenttrace.serve.context import Context
 
 if TYPE_CHECKING:
-    from agenttrace.run.chat import ChatService
+    from agenttrace.run.chat.turn import ChatService
 
 #: For the last bytes of streams that were ended.
 _GRACE = 5.0

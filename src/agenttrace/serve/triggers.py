@@ -11,10 +11,10 @@ import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from agenttrace.run.catalog import UnknownEventError
-from agenttrace.run.dispatch import Accepted, AIDispatcher
+from agenttrace.run.catalog.catalog import UnknownEventError
 from agenttrace.run.engine import Engine
-from agenttrace.run.jobs import JobView, TriggerEvent
+from agenttrace.run.jobs.dispatch import Accepted, AIDispatcher
+from agenttrace.run.jobs.jobs import JobView, TriggerEvent
 from agenttrace.run.states import JobStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.audit_log import INTERNAL

@@ -17,8 +17,8 @@ from agenttrace.views.trouble import REBUILD
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.record.agents.contract import LogCleanup
-    from agenttrace.record.discover import Found, Listing
+    from agenttrace.record.files.discover import Found, Listing
+    from agenttrace.record.formats.contract import LogCleanup
     from agenttrace.store.sqlite.store import SqliteStore
 
 _LITTLE_SPACE = 100_000_000
@@ -200,7 +200,7 @@ def recorder(settings: Settings) -> Iterator[Check]:
 
 def agents(settings: Settings, listing: Listing) -> Iterator[Check]:
     """What the agents of this machine have written."""
-    from agenttrace.record.agents import AGENTS
+    from agenttrace.record.formats import AGENTS
 
     wanted = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
     parts = []
@@ -254,8 +254,8 @@ def _number(path: Path) -> int | None:
 
 def deletions(settings: Settings, listing: Listing) -> Iterator[Check]:
     """Some agents delete their logs after a while; what is not recorded by then is gone."""
-    from agenttrace.record.agents import AGENTS
-    from agenttrace.record.agents.contract import DeletesLogs
+    from agenttrace.record.formats import AGENTS
+    from agenttrace.record.formats.contract import DeletesLogs
 
     for agent in AGENTS:
         logs = [found for found in listing.files if found.agent is not None and found.agent.name == agent.name]

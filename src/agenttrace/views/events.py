@@ -9,7 +9,7 @@ from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.model import Session
-    from agenttrace.record.contents import InterpretedLine
+    from agenttrace.record.texts.contents import InterpretedLine
     from agenttrace.store.sqlite.store import SqliteStore
 
 
@@ -28,7 +28,7 @@ class EventReader:
     """Reads events back from the store."""
 
     def __init__(self, store: SqliteStore) -> None:
-        from agenttrace.record.contents import Interpreter
+        from agenttrace.record.texts.contents import Interpreter
 
         self._store = store
         self._interpreter = Interpreter(store)

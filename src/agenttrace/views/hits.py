@@ -11,7 +11,7 @@ from agenttrace.store.search_terms import search_terms
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
-    from agenttrace.record.agents.contract import Content
+    from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import SearchQuery
     from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.views.events import RecordedEvent

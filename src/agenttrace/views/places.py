@@ -10,7 +10,7 @@ from agenttrace import store
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.record.discover import Listing, Root
+    from agenttrace.record.files.discover import Listing, Root
 
 
 def store_path(settings: Settings) -> Path:
@@ -20,15 +20,15 @@ def store_path(settings: Settings) -> Path:
 
 def logs(settings: Settings) -> Listing:
     """The logs that are there."""
-    from agenttrace.record.discover import list_files
+    from agenttrace.record.files.discover import list_files
 
     return list_files(roots(settings), settings.record.exclude, follow=settings.record.follow_symlinks)
 
 
 def roots(settings: Settings) -> list[Root]:
     """Where logs are looked for on this machine."""
-    from agenttrace.record.agents import AGENTS
-    from agenttrace.record.discover import agent_roots, named_roots
+    from agenttrace.record.files.discover import agent_roots, named_roots
+    from agenttrace.record.formats import AGENTS
 
     chosen = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
     home = Path(os.environ.get("HOME") or Path.home())

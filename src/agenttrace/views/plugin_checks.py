@@ -11,7 +11,7 @@ def plugins() -> Iterator[Check]:
     """Every log format and destination that another package adds."""
     from agenttrace.export.kinds import plugins as destination_plugins
     from agenttrace.plugins import FORMATS, installed
-    from agenttrace.record.agents import BROKEN_FORMATS
+    from agenttrace.record.formats import BROKEN_FORMATS
 
     destinations = destination_plugins()
     broken = (*BROKEN_FORMATS, *destinations.broken)

@@ -13,12 +13,12 @@ from agenttrace.views.trouble import TroubleError
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.run.catalog import App, Catalog, Lane
+    from agenttrace.run.catalog.catalog import App, Catalog, Lane
     from agenttrace.run.engine import Engine
     from agenttrace.run.guards.breaker import BreakerView
     from agenttrace.run.guards.budget import BudgetStatus
-    from agenttrace.run.jobs import Job
-    from agenttrace.run.schedules import Schedule
+    from agenttrace.run.jobs.jobs import Job
+    from agenttrace.run.jobs.schedules import Schedule
 
 
 def time_field(moment: datetime | None) -> str | None:
@@ -34,7 +34,7 @@ def row_fields(row: Mapping[str, Any]) -> dict[str, Any]:
 def session_key_of(session_id: str) -> str:
     """The key of the session under which a job or a conversation is recorded."""
     from agenttrace.ids import session_number
-    from agenttrace.run.trace_log import AGENT
+    from agenttrace.run.results.trace_log import AGENT
 
     return f"{session_number(AGENT, session_id):016x}"
 
@@ -160,8 +160,8 @@ def breaker_fields(breaker: Breaker) -> dict[str, Any]:
 
 def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
     """The catalog without an engine, the variables that are missing for it, and what to say about them."""
-    from agenttrace.run.catalog import load_catalog, missing_variables
-    from agenttrace.run.config import MissingVariablesError, check_variables
+    from agenttrace.run.catalog.catalog import load_catalog, missing_variables
+    from agenttrace.run.catalog.config import MissingVariablesError, check_variables
 
     catalog = load_catalog(settings, os.environ)
     missing = missing_variables(catalog, os.environ)
@@ -204,7 +204,7 @@ def app_fields(app: App) -> dict[str, Any]:
 
 def schedule_fields(schedule: Schedule, zone: str, now: datetime) -> dict[str, Any]:
     """A schedule for JSON, with its next time."""
-    from agenttrace.run.schedules import WEEKDAYS
+    from agenttrace.run.jobs.schedules import WEEKDAYS
 
     return {
         "schedule": schedule.name,

@@ -9,7 +9,7 @@ from agenttrace.views.checks import Check
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.run.catalog import App
+    from agenttrace.run.catalog.catalog import App
 
 
 def applications(settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -19,8 +19,8 @@ def applications(settings: Settings, environ: Mapping[str, str]) -> Iterator[Che
     if not is_installed():
         yield Check("applications", "ok", _NOT_INSTALLED)
         return
-    from agenttrace.run.catalog import CatalogError, load_catalog, missing_variables
-    from agenttrace.run.config import MissingVariablesError, WeakTokenError, check_token, check_variables
+    from agenttrace.run.catalog.catalog import CatalogError, load_catalog, missing_variables
+    from agenttrace.run.catalog.config import MissingVariablesError, WeakTokenError, check_token, check_variables
 
     try:
         check_token(environ)
@@ -63,7 +63,7 @@ def database(settings: Settings) -> Check:
         return Check("database", "ok", _NOT_INSTALLED)
     import psycopg
 
-    from agenttrace.run.database import HEAD, revision_of
+    from agenttrace.run.postgres.pool import HEAD, revision_of
     from agenttrace.views.trouble import database_trouble
 
     url = settings.database.url

@@ -9,12 +9,12 @@ import msgspec
 
 from agenttrace.costing import TOKEN_FIELDS
 from agenttrace.providers import provider_of_span
-from agenttrace.record.agents import FACTS
+from agenttrace.record.formats import FACTS
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.model import Session, Usage
-    from agenttrace.record.agents.contract import Content
+    from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import SpanView
 
 #: Other work has no operation of its own.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agenttrace.config import Settings
-    from agenttrace.record.discover import Listing
+    from agenttrace.record.files.discover import Listing
     from agenttrace.store.questions import FileStatus
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -60,7 +60,7 @@ def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
 
 def file_states(read: Sequence[FileStatus], listing: Listing) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Every file that is there or was read, how far, and what could not be read."""
-    from agenttrace.record.reader import stored_path
+    from agenttrace.record.files.reader import stored_path
 
     present = {stored_path(found.path): found for found in listing.files}
     unreadable = [{"path": path, "reason": reason} for path, reason in listing.unreadable]
@@ -98,7 +98,7 @@ def _state(file: FileStatus, size: int | None) -> dict[str, Any]:
 
 
 def _size(path: str) -> int | None:
-    from agenttrace.record.stored_paths import path_on_disk
+    from agenttrace.record.files.stored_paths import path_on_disk
 
     try:
         found = path_on_disk(path)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from agenttrace import costing
 from agenttrace.costing import Cashier, cost_of
 from agenttrace.model import Session
-from agenttrace.record.agents.contract import Content
-from agenttrace.record.session_texts import SessionTexts
+from agenttrace.record.formats.contract import Content
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views import figures
 from agenttrace.views.plain import hidden_replaced, one_line

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from agenttrace.model import Event, Usage
-from agenttrace.record import acts as a
-from agenttrace.record.agents.contract import Content, Source, Unusable
-from agenttrace.record.agents.lenient import DECODING_ERRORS, FieldByField
+from agenttrace.record.formats.contract import Content, Source, Unusable
+from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField
+from agenttrace.record.ingest import acts as a
 
 
 class Call(msgspec.Struct):

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.acts import (
+from agenttrace.record.formats.claude_code import ClaudeCode
+from agenttrace.record.formats.contract import DeletesLogs, Source, Unusable
+from agenttrace.record.ingest.acts import (
     Act,
     Error,
     Note,
@@ -29,9 +31,7 @@ from agenttrace.record.acts import (
     TurnEnd,
     Waiting,
 )
-from agenttrace.record.agents.claude_code import ClaudeCode
-from agenttrace.record.agents.contract import DeletesLogs, Source, Unusable
-from agenttrace.record.fold import Folder, StreamState
+from agenttrace.record.ingest.fold import Folder, StreamState
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "samples"

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.model import Event, Usage
-from agenttrace.record import acts as a
-from agenttrace.record.agents.codex import Codex
-from agenttrace.record.agents.contract import Content, Source, Unusable
-from agenttrace.record.fold import Folder, StreamState
+from agenttrace.record.formats.codex import Codex
+from agenttrace.record.formats.contract import Content, Source, Unusable
+from agenttrace.record.ingest import acts as a
+from agenttrace.record.ingest.fold import Folder, StreamState
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data" / "codex-0.166.0"

@@ -16,7 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.acts import (
+from agenttrace.record.formats.contract import Source, Unusable
+from agenttrace.record.formats.kimi_cli import REMEMBERED, KimiCli
+from agenttrace.record.formats.kimi_code import KimiCode
+from agenttrace.record.ingest.acts import (
     Act,
     Note,
     ResponseUsage,
@@ -30,9 +33,6 @@ from agenttrace.record.acts import (
     TurnEnd,
     Waiting,
 )
-from agenttrace.record.agents.contract import Source, Unusable
-from agenttrace.record.agents.kimi_cli import REMEMBERED, KimiCli
-from agenttrace.record.agents.kimi_code import KimiCode
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "samples"

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.model import Event, Usage
-from agenttrace.record import acts as a
-from agenttrace.record.agents.contract import Agent, Content, Source, Unusable
-from agenttrace.record.agents.native import Native
+from agenttrace.record.formats.contract import Agent, Content, Source, Unusable
+from agenttrace.record.formats.native import Native
+from agenttrace.record.ingest import acts as a
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVER = ROOT / "tests" / "data" / "native" / "server.jsonl"
@@ -121,7 +121,7 @@ def test_the_documented_subagent_is_connected() -> None:
 
 def test_every_documented_field_is_read() -> None:
     """The field tables and the module name the same fields."""
-    from agenttrace.record.agents.native import Line, Tokens
+    from agenttrace.record.formats.native import Line, Tokens
 
     text = (ROOT / "docs" / "native-format.md").read_text("utf-8")
     rows = [row for row in text.splitlines() if row.startswith("| `")]

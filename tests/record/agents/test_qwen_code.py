@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.acts import (
+from agenttrace.record.formats.contract import Source, Unusable
+from agenttrace.record.formats.qwen_code import QwenCode
+from agenttrace.record.ingest.acts import (
     Act,
     Note,
     ResponseUsage,
@@ -23,9 +25,7 @@ from agenttrace.record.acts import (
     TurnBegin,
     TurnEnd,
 )
-from agenttrace.record.agents.contract import Source, Unusable
-from agenttrace.record.agents.qwen_code import QwenCode
-from agenttrace.record.fold import Folder, StreamState
+from agenttrace.record.ingest.fold import Folder, StreamState
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 REAL = DATA / "qwen-code" / "qwen_code.splitrail.jsonl"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agenttrace.config import Settings, ensure_home
 from agenttrace.ids import session_number
 from agenttrace.record.recorder import Recorder
-from agenttrace.record.search_index import index_all
+from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite.store import SqliteStore
 
 Line = dict[str, Any]

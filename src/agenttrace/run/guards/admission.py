@@ -18,12 +18,12 @@ from typing import Any
 from psycopg.errors import UniqueViolation
 from psycopg.types.numeric import Int4, Int8
 
-from agenttrace.run.calls import PROMPT_LIMIT, CallRequest
-from agenttrace.run.database import Database
 from agenttrace.run.errors import BudgetExceededError, CircuitOpenError, RateLimitExceededError
 from agenttrace.run.guards.rules import BreakerRule
+from agenttrace.run.postgres.pool import Database
+from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import RunStatus
-from agenttrace.run.storable import storable_text
+from agenttrace.run.upstream.calls import PROMPT_LIMIT, CallRequest
 
 Clock = Callable[[], datetime]
 

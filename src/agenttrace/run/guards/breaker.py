@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
-from agenttrace.run.database import Database, patient
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
 from agenttrace.run.guards.rules import BreakerRule
+from agenttrace.run.postgres.pool import Database, patient
 from agenttrace.run.states import CircuitState
 from agenttrace.run.upstream.attempts import CallClosedError, Gate
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from agenttrace.run.database import Database
+from agenttrace.run.postgres.pool import Database
 
 Clock = Callable[[], datetime]
 

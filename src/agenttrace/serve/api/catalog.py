@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.run.catalog import App
+from agenttrace.run.catalog.catalog import App
 from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.running import engine_of
 from agenttrace.serve.api.shapes import AppInfo, Catalog, EventInfo

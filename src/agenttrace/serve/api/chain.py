@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from agenttrace.run.catalog import Catalog, Step, UnknownEventError
-from agenttrace.run.jobs import Job, JobView, StepView
+from agenttrace.run.catalog.catalog import Catalog, Step, UnknownEventError
+from agenttrace.run.jobs.jobs import Job, JobView, StepView
 from agenttrace.run.states import OPEN_JOBS, StepStatus
 from agenttrace.serve.api.filters import app_named
 from agenttrace.serve.api.shapes import ChainStep, StepCall

@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 
 from agenttrace.costing import Cashier
 from agenttrace.model import Session
-from agenttrace.record.session_texts import SessionTexts
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.redaction import redacted, redacted_line, redacted_session
 from agenttrace.serve.api.downloading import Full, downloading
 from agenttrace.serve.api.finding import SessionName, no_session, session_named

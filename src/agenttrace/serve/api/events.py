@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 from fastapi import APIRouter, Path, Request, Response
 
 from agenttrace.model import Session
-from agenttrace.record.contents import Interpreter
+from agenttrace.record.texts.contents import Interpreter
 from agenttrace.redaction import redacted_line
 from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.downloading import Full, downloading

@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
+from agenttrace.serve.api.caching import Kept
 from agenttrace.serve.api.filters import page_of, place_of
-from agenttrace.serve.api.kept import Kept
 from agenttrace.serve.api.shapes import (
     Backfill,
     Destination,

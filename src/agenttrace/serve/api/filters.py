@@ -16,7 +16,7 @@ from agenttrace.views import cursors
 from agenttrace.views.times import moment, parse_when
 
 if TYPE_CHECKING:
-    from agenttrace.run.catalog import App, Catalog
+    from agenttrace.run.catalog.catalog import App, Catalog
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from agenttrace.run.catalog import App, Catalog
+from agenttrace.run.catalog.catalog import App, Catalog
 from agenttrace.run.engine import Engine
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from agenttrace.model import Session
-from agenttrace.record.agents.contract import Content
+from agenttrace.record.formats.contract import Content
 from agenttrace.views.transcript import TranscriptSpan, heading_of, visible
 
 _STYLE = """

@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from agenttrace.run.catalog import Catalog, UnknownEventError
-from agenttrace.run.dispatch import Accepted, AIDispatcher
-from agenttrace.run.jobs import Job, JobView, TriggerEvent
+from agenttrace.run.catalog.catalog import Catalog, UnknownEventError
+from agenttrace.run.jobs.dispatch import Accepted, AIDispatcher
+from agenttrace.run.jobs.jobs import Job, JobView, TriggerEvent
 from agenttrace.run.states import JobStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin

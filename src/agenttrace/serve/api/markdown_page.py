@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agenttrace.model import Session
-from agenttrace.record.agents.contract import Content
+from agenttrace.record.formats.contract import Content
 from agenttrace.views.markdown import DEEPEST_HEADING, escaped, fenced, label_of
 from agenttrace.views.transcript import TranscriptSpan, heading_of, visible
 

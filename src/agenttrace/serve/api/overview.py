@@ -16,8 +16,8 @@ from fastapi import APIRouter, Request, Response
 from agenttrace.costing import Bill, Cashier
 from agenttrace.record.calendar import day_finder
 from agenttrace.serve.api.answers import answer, shaped
+from agenttrace.serve.api.caching import Kept
 from agenttrace.serve.api.exports import kept_exports
-from agenttrace.serve.api.kept import Kept
 from agenttrace.serve.api.recording import Recording, kept_recording
 from agenttrace.serve.api.rows import bill_of
 from agenttrace.serve.api.run_state import run_state

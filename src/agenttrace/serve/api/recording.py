@@ -7,7 +7,7 @@ from typing import Any
 
 from agenttrace.record.health import problem
 from agenttrace.record.lock import owner
-from agenttrace.serve.api.kept import Kept
+from agenttrace.serve.api.caching import Kept
 from agenttrace.serve.api.shapes import DedupTier, FileRow, LineCounts, RecordingState
 from agenttrace.serve.context import Context
 from agenttrace.store.sqlite.store import SqliteStore

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from agenttrace.config import Settings
+from agenttrace.record.ingest.quarantine import requested, retry_requested
 from agenttrace.record.lock import AlreadyRecordingError, RecorderLock, owner
-from agenttrace.record.quarantine import requested, retry_requested
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store import open_store, store_path
 from agenttrace.store.errors import STORE_FAILURES

@@ -53,12 +53,12 @@ def api_routers(context: Context) -> list[APIRouter]:
 def _run_routers() -> tuple[Router, ...]:
     if not is_installed():
         return (_not_installed,)
-    from agenttrace.serve.api.cached import cache_router
+    from agenttrace.serve.api.cache import cache_router
     from agenttrace.serve.api.catalog import catalog_router
+    from agenttrace.serve.api.chat_trial import chat_router
     from agenttrace.serve.api.guards import guards_router
     from agenttrace.serve.api.jobs import jobs_router
     from agenttrace.serve.api.runs import runs_router
-    from agenttrace.serve.api.trying import chat_router
 
     return (jobs_router, runs_router, guards_router, cache_router, catalog_router, chat_router)
 

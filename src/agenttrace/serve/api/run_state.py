@@ -24,7 +24,7 @@ async def run_state(context: Context) -> RunState:
     """Whether the run half works and how its guards stand; never an error, and never after more than two seconds."""
     if context.engine is None:
         return _unavailable(context.run_half.problem or NOT_RUNNING, context.run_half)
-    from agenttrace.run.database import AWAY
+    from agenttrace.run.postgres.pool import AWAY
 
     try:
         async with asyncio.timeout(PATIENCE):

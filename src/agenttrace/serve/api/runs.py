@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.run.catalog import Catalog
+from agenttrace.run.catalog.catalog import Catalog
 from agenttrace.run.states import RunStatus
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
 from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of

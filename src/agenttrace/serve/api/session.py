@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.costing import Cashier
 from agenttrace.model import Session
-from agenttrace.record.line_index import LineIndex
+from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.finding import SessionName, no_session, ref_of, session_named
 from agenttrace.serve.api.rows import bill_of, row_of
@@ -76,7 +76,7 @@ def _by_model(usage: list[UsageRow], prices: Cashier) -> list[NamedBill]:
 
 def job_of(session: Session) -> int | None:
     """The job whose trace this is."""
-    from agenttrace.run.trace_log import AGENT
+    from agenttrace.run.results.trace_log import AGENT
 
     match = _JOB.fullmatch(session.session_id) if session.agent == AGENT else None
     return None if match is None else int(match[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from agenttrace.record.session_texts import SessionTexts
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.serve.api.store import TraceReader
 
 _OPEN: WeakKeyDictionary[TraceReader, SessionTexts] = WeakKeyDictionary()

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.config import SETTINGS, Settings
 from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.kept import Kept
+from agenttrace.serve.api.caching import Kept
 from agenttrace.serve.api.shapes import Check, Doctor, SettingList, SettingRow
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import documented

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request, Response
 from agenttrace.costing import Cashier, cost_of, price_of, terms_of
 from agenttrace.model import Price, Session
 from agenttrace.price_tables import MILLION, SEARCHES
-from agenttrace.record.contents import InterpretedLine, attributes_of
-from agenttrace.record.session_texts import Gathered, SessionTexts
+from agenttrace.record.texts.contents import InterpretedLine, attributes_of
+from agenttrace.record.texts.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.finding import SessionName, SpanName, no_session, ref_of, session_named, span_of
 from agenttrace.serve.api.session_texts import session_texts

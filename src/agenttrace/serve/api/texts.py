@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.record.agents.contract import Content
+from agenttrace.record.formats.contract import Content
 from agenttrace.serve.api.answers import BIGGEST, answer, shaped
 from agenttrace.serve.api.finding import SessionName, SpanName, no_session, session_named, span_of
 from agenttrace.serve.api.session_texts import session_texts

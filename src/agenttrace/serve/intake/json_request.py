@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from agenttrace.record.agents.lenient import DECODING_ERRORS, mended
+from agenttrace.record.formats.lenient import DECODING_ERRORS, mended
 from agenttrace.serve.intake.lines import (
     MOST_ELEMENTS,
     SPAN_KINDS,

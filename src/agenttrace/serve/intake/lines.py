@@ -2,7 +2,7 @@
 
 What a request says once for many spans (resource, scope) is in each of their lines where it is short. Where it is long,
 it is a line of its own, once for each trace of the request, under the digest of its content; the lines of the spans
-have the digest, and the few words of it that recording needs. What ``record/agents/otlp_lines.py`` reads is what is
+have the digest, and the few words of it that recording needs. What ``record/formats/otlp_lines.py`` reads is what is
 written here.
 """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.run.config import usable_token
+from agenttrace.run.catalog.config import usable_token
 from agenttrace.serve.access.gate import address_of, needs_login
 from agenttrace.serve.auth import INTAKE_SENDERS
 from agenttrace.serve.intake import answers

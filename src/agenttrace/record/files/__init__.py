@@ -1,0 +1,3 @@
+"""Which bytes of which log files are new."""
+
+from __future__ import annotations

@@ -1,0 +1,220 @@
+"""Which files are there: every place the agents write to, and whatever paths the user adds."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+
+from agenttrace.record.formats.contract import Agent
+
+logger = logging.getLogger(__name__)
+
+#: Log files by name, rotated ones (``x.jsonl.1``) and compressed ones included.
+LOG_NAME = re.compile(r"\.jsonl(\.\d+)?(\.zst)?$")
+
+
+@dataclass(frozen=True)
+class Root:
+    """A directory to look through, a single file, or a pattern for either."""
+
+    path: Path
+    #: The agent whose home it is; ``None`` for a path the user named, where any format may be.
+    agent: Agent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A log file as a listing shows it."""
+
+    path: str
+    agent: Agent | None
+    size: int
+    mtime_ns: int
+    device: int
+    inode: int
+
+
+@dataclass
+class Listing:
+    """What one look found, and what could not be looked at."""
+
+    files: list[Found] = field(default_factory=list)
+    #: Directories that could not be read now; the files in them are not gone.
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    #: Links that lead out of the watched directories, and where they lead: they are not followed.
+    links: list[tuple[str, str]] = field(default_factory=list)
+
+
+def agent_roots(agents: Sequence[Agent], environ: Mapping[str, str], home: Path) -> list[Root]:
+    """The homes of all agents, whether they exist yet or not."""
+    return [Root(path, agent) for agent in agents for path in agent.homes(environ, home)]
+
+
+def named_roots(paths: Sequence[str]) -> list[Root]:
+    """Paths, directories and patterns from the command line or the settings."""
+    return [Root(Path(os.path.expanduser(path))) for path in paths]
+
+
+class Bounds:
+    """Where links may lead: into the watched directories, or anywhere if the settings say so."""
+
+    def __init__(self, roots: Sequence[Root], *, follow: bool = False) -> None:
+        self._follow = follow
+        self._tops = [os.path.realpath(place) for root in roots if (place := _named_place(root)) is not None]
+
+    def hold(self, target: str) -> bool:
+        """Whether a link may be followed to ``target``, a path without links."""
+        return self._follow or any(_is_within(target, top) for top in self._tops)
+
+
+def _named_place(root: Root) -> str | None:
+    """The path that the user named; of a pattern, the directory that it begins in."""
+    path = os.fspath(root.path)
+    if os.path.lexists(path) or not glob.has_magic(path):
+        return path
+    parts = list(takewhile(lambda part: not glob.has_magic(part), root.path.parts))
+    return os.path.join(*parts) if parts else os.curdir
+
+
+def _is_within(path: str, top: str) -> bool:
+    return path == top or path.startswith(top.rstrip(os.sep) + os.sep)
+
+
+def expanded(root: Root, bounds: Bounds | None = None, listing: Listing | None = None) -> list[Root]:
+    """What a pattern stands for now, because new files may match it any time; a path stands for itself."""
+    pattern = os.fspath(root.path)
+    if os.path.lexists(pattern) or not glob.has_magic(pattern):
+        return [root]
+    matches = []
+    bounds = bounds or Bounds([root])
+    for match in sorted(glob.glob(pattern, recursive=True)):
+        target = os.path.realpath(match)
+        if bounds.hold(target):
+            matches.append(Root(Path(match), root.agent))
+        elif listing is not None:
+            listing.links.append((match, target))
+    return matches
+
+
+def list_files(roots: Sequence[Root], exclude: Sequence[str] = (), *, follow: bool = False) -> Listing:
+    """Every log file under the roots, each inode once, oldest first; ``follow`` links that lead out of them."""
+    listing = Listing()
+    bounds = Bounds(roots, follow=follow)
+    seen: set[tuple[int, int]] = set()
+    for part in (part for root in roots for part in expanded(root, bounds, listing)):
+        for found in _look(part, bounds, listing):
+            if (found.device, found.inode) in seen or is_excluded(found.path, exclude):
+                continue
+            seen.add((found.device, found.inode))
+            listing.files.append(found)
+    listing.files.sort(key=_reading_order)
+    return listing
+
+
+def _reading_order(found: Found) -> tuple[bool, int, str]:
+    """Companions by name: several replay the same lines, and a time of the file system must not say whose they are."""
+    companion = is_companion(found.path)
+    return companion, 0 if companion else found.mtime_ns, found.path
+
+
+def is_companion(path: str) -> bool:
+    """Whether a file belongs to a session's main log.
+
+    Main logs are read first, because subagents' files replay parts of them: what both hold belongs to the main
+    log. Among those, originals come before the forks that copy them, as far as times can tell, then names settle it.
+    """
+    return f"{os.sep}subagents{os.sep}" in path
+
+
+def is_excluded(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path is one that the settings say never to read."""
+    return any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
+
+
+def _look(root: Root, bounds: Bounds, listing: Listing) -> Iterator[Found]:
+    top = os.fspath(root.path)
+    try:
+        is_directory = os.path.isdir(top)
+        if not is_directory:
+            if os.path.isfile(top):
+                yield _found(os.path.realpath(top), root.agent, os.stat(top))
+            return
+    except OSError as error:
+        listing.unreadable.append((top, error.strerror or str(error)))
+        return
+    yield from _walk(os.path.realpath(top), root.agent, bounds, listing)
+
+
+def _walk(top: str, agent: Agent | None, bounds: Bounds, listing: Listing) -> Iterator[Found]:
+    pending = [top]
+    visited: set[tuple[int, int]] = set()
+    while pending:
+        directory = pending.pop()
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if not entry.is_symlink():
+                        yield from _entry(entry, agent, pending)
+                    elif (target := _followed(entry, agent, bounds, listing)) is not None:
+                        yield from _linked(target, entry, agent, pending, visited)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            listing.unreadable.append((directory, error.strerror or str(error)))
+
+
+def _entry(entry: os.DirEntry[str], agent: Agent | None, pending: list[str]) -> Iterator[Found]:
+    try:
+        if entry.is_dir():
+            pending.append(entry.path)
+        elif _is_log(entry, agent) and entry.is_file():
+            yield _found(entry.path, agent, entry.stat())
+    except OSError:
+        # It vanished between listing and looking; if it comes back, the next look finds it.
+        return
+
+
+def _followed(entry: os.DirEntry[str], agent: Agent | None, bounds: Bounds, listing: Listing) -> str | None:
+    """Where a link leads; ``None`` if that is none of ours."""
+    target = os.path.realpath(entry.path)
+    if bounds.hold(target):
+        return target
+    if _is_log(entry, agent) or os.path.isdir(target):
+        listing.links.append((entry.path, target))
+    return None
+
+
+def _linked(
+    target: str, entry: os.DirEntry[str], agent: Agent | None, pending: list[str], visited: set[tuple[int, int]]
+) -> Iterator[Found]:
+    try:
+        stat = entry.stat()
+        if entry.is_dir():
+            # A link may lead back up; only the first visit of a linked directory counts.
+            if (stat.st_dev, stat.st_ino) not in visited:
+                visited.add((stat.st_dev, stat.st_ino))
+                pending.append(target)
+        elif _is_log(entry, agent) and entry.is_file():
+            yield _found(target, agent, stat)
+    except OSError:
+        return
+
+
+def has_log_name(path: str, agent: Agent | None) -> bool:
+    """Whether a file is a log by its name: the agent in whose home it is decides, elsewhere the usual names do."""
+    return LOG_NAME.search(path) is not None if agent is None else agent.is_log(Path(path))
+
+
+def _is_log(entry: os.DirEntry[str], agent: Agent | None) -> bool:
+    return has_log_name(entry.path, agent)
+
+
+def _found(path: str, agent: Agent | None, stat: os.stat_result) -> Found:
+    return Found(path, agent, stat.st_size, stat.st_mtime_ns, stat.st_dev, stat.st_ino)

@@ -1,0 +1,303 @@
+"""A file's new complete lines, as bytes with their offsets; a half-written last line waits.
+
+Reading decides nothing about content. It promises: a line is handed out once it is complete, memory is bounded by
+the longest allowed line, and a file that was truncated, replaced or rewritten is noticed before its next line is
+read and read from the start, where the events' ids tell what is known.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import stat as modes
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zstandard
+
+from agenttrace.record.files.positioned import pread
+from agenttrace.record.formats.contract import Source
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 1 << 20
+#: Descriptors kept open at most; files idle longest give theirs back first.
+OPEN_FILES = 1024
+BOM = b"\xef\xbb\xbf"
+#: How the reason begins why the rest of a compressed file is not read.
+UNPACKED_LIMIT = "unpacked it is larger than record.max_unpacked_bytes"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some consecutive lines of a file."""
+
+    lines: list[bytes]
+    #: Where each line begins.
+    offsets: list[int]
+    #: Where the next line will begin.
+    end: int
+    #: ``(offset, length, digest)`` of a line that was too long to be loaded; it ends at ``end``.
+    oversized: tuple[int, int, bytes] | None = None
+    #: The bytes the lines were cut from, up to ``end``; empty where they were not loaded.
+    data: bytes = b""
+    #: Why nothing behind ``end`` is read, where that is so.
+    refused: str | None = None
+
+
+def split_lines(data: bytes, offset: int, most: int = -1) -> tuple[list[bytes], list[int], int]:
+    """The first lines of ``data``, which ends with a newline, where they begin in the file, and where they end."""
+    lines = data.split(b"\n", most)
+    lines.pop()
+    offsets = list(accumulate((len(line) + 1 for line in lines), initial=offset))
+    return lines, offsets, offsets.pop()
+
+
+class OpenFile:
+    """A file that is being read: the descriptor, and what tells it from another file."""
+
+    def __init__(self, path: str, *, follow: bool = True) -> None:
+        self.path = path
+        # Should a pipe stand here meanwhile, opening it must not wait for somebody to write.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        self.descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
+        stat = os.fstat(self.descriptor)
+        if not modes.S_ISREG(stat.st_mode):
+            os.close(self.descriptor)
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        self.device, self.inode = stat.st_dev, stat.st_ino
+
+    def stat(self) -> os.stat_result:
+        """The file behind the descriptor, whatever its name is now."""
+        return os.fstat(self.descriptor)
+
+    def close(self) -> None:
+        """Let the file go."""
+        os.close(self.descriptor)
+
+
+class LineReader:
+    """Reads lines from a descriptor, from an offset on. Scanning an endless line does not start over each time."""
+
+    def __init__(self, descriptor: int, max_line_bytes: int) -> None:
+        self._descriptor = descriptor
+        self._max_line_bytes = max_line_bytes
+        #: The line at ``_start`` has no newline before ``_scanned``. NULs behind it do not count as scanned: a program
+        #: that reserves space for its log writes over them.
+        self._start = self._scanned = -1
+
+    def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
+        """The next complete lines between ``offset`` and ``size``, ``most`` of them; ``None`` if there is none yet."""
+        if offset >= size:
+            return None
+        if self._start == offset and self._scanned > offset:
+            return self._read_long(offset, size)
+        data = pread(self._descriptor, min(CHUNK_BYTES, size - offset), offset)
+        end = data.rfind(b"\n") + 1
+        if end:
+            self._start = -1
+            data = data[:end]
+            lines, offsets, end = split_lines(data, offset, most)
+            return Chunk(lines, offsets, end, data=data[: end - offset])
+        self._start, self._scanned = offset, offset + len(data.rstrip(b"\0"))
+        return self._read_long(offset, size) if offset + len(data) < size else None
+
+    def _read_long(self, offset: int, size: int) -> Chunk | None:
+        """Look for the end of a line longer than a chunk, loading it only if it is short enough."""
+        position = self._scanned
+        while position < size:
+            data = pread(self._descriptor, min(CHUNK_BYTES, size - position), position)
+            if not data:
+                return None
+            newline = data.find(b"\n")
+            if newline >= 0:
+                self._start = -1
+                # Should what was scanned have been changed behind our back, it is scanned again.
+                return self._finish_long(offset, position + newline) or self.read(offset, size)
+            if solid := len(data.rstrip(b"\0")):
+                self._scanned = position + solid
+            position = self._next_data(position + len(data), size)
+        return None
+
+    def _next_data(self, position: int, end: int) -> int:
+        """Where bytes are stored again: in space that is only reserved there is nothing to find."""
+        try:
+            return min(end, os.lseek(self._descriptor, position, os.SEEK_DATA))
+        except AttributeError:
+            return position
+        except OSError as error:
+            return end if error.errno == errno.ENXIO else position
+
+    def _finish_long(self, offset: int, end: int) -> Chunk | None:
+        """The line from ``offset`` to ``end``; ``None`` if that is not one line."""
+        length = end - offset
+        if length > self._max_line_bytes:
+            digest = self._digest_of(offset, end)
+            return None if digest is None else Chunk([], [], end + 1, (offset, length, digest))
+        data = pread(self._descriptor, length + 1, offset)
+        if data.find(b"\n") != length:
+            return None
+        return Chunk([data[:-1]], [offset], end + 1, data=data)
+
+    def _digest_of(self, start: int, end: int) -> bytes | None:
+        digest = hashlib.sha256()
+        while start < end:
+            data = pread(self._descriptor, min(CHUNK_BYTES, end - start), start)
+            if not data or b"\n" in data:
+                return None
+            digest.update(data)
+            start = self._next_data(start + len(data), end)
+        return digest.digest()[:16]
+
+    def solid_end(self, size: int) -> int:
+        """Where the bytes end that somebody wrote, as far as is known: reserved space is not content."""
+        return size if self._start < 0 else min(size, self._scanned)
+
+    def unterminated(self, offset: int, size: int) -> bytes | None:
+        """The last line, without its newline, if it is short enough to be looked at."""
+        if not 0 < size - offset <= self._max_line_bytes:
+            return None
+        return pread(self._descriptor, size - offset, offset)
+
+
+class _FromStart:
+    """The bytes behind a descriptor, whose own position stays where it is."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._offset = descriptor, 0
+
+    def read(self, size: int) -> bytes:
+        data = pread(self._descriptor, size, self._offset)
+        self._offset += len(data)
+        return data
+
+
+class ZstdReader:
+    """Reads lines from a compressed file; offsets count decompressed bytes. Such files never grow in place."""
+
+    def __init__(self, descriptor: int, max_line_bytes: int, max_unpacked_bytes: int = 1 << 62) -> None:
+        self._descriptor = descriptor
+        self._max_line_bytes = max_line_bytes
+        self._max_unpacked_bytes = max_unpacked_bytes
+        self._stream: Any = None
+        #: How much of the decompressed text the stream has given.
+        self._given = 0
+        self._step = CHUNK_BYTES
+        self._damage: str | None = None
+        self._position = 0
+        self._buffer = b""
+
+    def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
+        """The next complete lines, ``most`` of them; ``size`` does not matter. The last line needs no newline here.
+
+        Raises ``OSError`` where the file is damaged or still being written; everything before was handed out.
+        """
+        if self._stream is None or self._position != offset:
+            self._buffer, self._position = b"", offset
+            self._rewind(offset)
+        if offset >= self._max_unpacked_bytes:
+            return self._refusal(offset)
+        while (newline := self._buffer.rfind(b"\n")) < 0:
+            if len(self._buffer) > self._max_line_bytes:
+                return self._oversized(offset)
+            data = self._next()
+            if not data:
+                return self._last(offset)
+            self._buffer += data
+        # The limit falls behind the same line wherever reading has paused before.
+        last = self._buffer.find(b"\n", self._max_unpacked_bytes - offset - 1)
+        lines, offsets, end = split_lines(self._buffer[: (newline if last < 0 else last) + 1], offset, most)
+        self._buffer = self._buffer[end - offset :]
+        self._position = end
+        return Chunk(lines, offsets, end)
+
+    def _refusal(self, offset: int) -> Chunk | None:
+        """What to say of a file that goes on behind the limit; ``None`` where it does not."""
+        self._buffer = self._buffer or self._next()
+        if not self._buffer:
+            return self._last(offset)
+        return Chunk([], [], offset, refused=f"{UNPACKED_LIMIT} ({self._max_unpacked_bytes:,} bytes)")
+
+    def _rewind(self, offset: int) -> None:
+        self._stream = zstandard.ZstdDecompressor().stream_reader(
+            _FromStart(self._descriptor),  # type: ignore[arg-type]  # all that is ever called of it is read()
+            read_across_frames=True,
+            closefd=False,
+        )
+        self._given = 0
+        while self._given < offset and self._next(offset - self._given):
+            pass
+
+    def _next(self, most: int = 1 << 62) -> bytes:
+        try:
+            data = bytes(self._stream.read(min(most, self._step)))
+        except zstandard.ZstdError as error:
+            if self._step == 1:
+                self._damage = f"compressed log ends early: {error}"
+                return b""
+            # What was decompressed before the damage went with it: come closer in smaller steps.
+            self._step = max(1, self._step // 64)
+            self._rewind(self._given)
+            return self._next(most)
+        self._given += len(data)
+        return data
+
+    def _last(self, offset: int) -> Chunk | None:
+        if self._damage is not None:
+            raise OSError(errno.EIO, self._damage)
+        if not self._buffer:
+            return None
+        line, self._buffer = self._buffer, b""
+        self._position = offset + len(line)
+        return Chunk([line], [offset], self._position)
+
+    def _oversized(self, offset: int) -> Chunk:
+        digest, length = hashlib.sha256(), 0
+        data = self._buffer
+        while data and b"\n" not in data:
+            digest.update(data)
+            length += len(data)
+            data = self._next()
+        head, _, self._buffer = data.partition(b"\n")
+        digest.update(head)
+        length += len(head)
+        self._position = offset + length + 1
+        return Chunk([], [], self._position, (offset, length, digest.digest()[:16]))
+
+    def solid_end(self, size: int) -> int:
+        """The end: nobody reserves space for a compressed file."""
+        return size
+
+    def unterminated(self, offset: int, size: int) -> bytes | None:
+        """Nothing: a compressed file has no half-written line."""
+        return None
+
+
+def open_limit() -> int:
+    """How many files may stay open: a quarter of what the system allows, so that the rest of the program can work."""
+    try:
+        import resource
+    except ImportError:
+        return OPEN_FILES
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES if allowed == resource.RLIM_INFINITY else max(8, min(OPEN_FILES, allowed // 4))
+
+
+def stored_path(path: str | Path) -> str:
+    """A path as the store can hold it: names that are not UTF-8 are shown with escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def storable(source: Source) -> Source:
+    """A source as the store can hold it: what was taken from a path may not be UTF-8."""
+    texts = {
+        name: stored_path(value)
+        for name, value in msgspec.structs.asdict(source).items()
+        if isinstance(value, str) and not value.isascii()
+    }
+    return msgspec.structs.replace(source, **texts)

@@ -1,0 +1,481 @@
+"""A file under watch: where reading stands, and whether it is still the file that was read.
+
+That is checked before and after every read, by a ``Mark`` of the bytes that were read: they must stand in the file as
+they did. The mark is taken from those bytes and never from the file afterwards, which may have become another one
+meanwhile. The inode decides nothing here: it misses an atomic rewrite (new inode, same file) and a reused number
+(same inode, other file). Any doubt means reading from the start: known events are dropped by their ids, so doubt
+costs time and never data.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from agenttrace.record.files import fingerprint as fp
+from agenttrace.record.files.positioned import pread
+from agenttrace.record.files.reader import BOM, CHUNK_BYTES, Chunk, LineReader, OpenFile, ZstdReader, stored_path
+from agenttrace.record.formats.contract import Agent, Source
+from agenttrace.store.batch import FileRow
+
+logger = logging.getLogger(__name__)
+
+#: A complete last line without its newline is taken once the file has been quiet for this long.
+QUIET_SECONDS = 1.0
+#: Clocks of file systems tick this slowly at worst: a file changed twice within a tick may look unchanged.
+TICK_SECONDS = 2.0
+#: In place of the hash of a tail: this compressed file was read to its end.
+END = "end"
+#: So much of a file tells nearly always what it is.
+HEAD_BYTES = 65_536
+COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
+
+
+class TrackedFile:
+    """One file. ``row`` is what the store holds; the other fields are ahead of it until the next commit."""
+
+    #: There may be ten thousand of them.
+    __slots__ = (
+        "_content_end",
+        "_ended",
+        "_forgiven",
+        "_fresh",
+        "_fruitless",
+        "_mark",
+        "_max_line_bytes",
+        "_max_unpacked_bytes",
+        "_noticed",
+        "_noticed_before",
+        "_reader",
+        "begun",
+        "blocks",
+        "counted_end",
+        "counted_only",
+        "counts",
+        "detached",
+        "generation",
+        "handle",
+        "home",
+        "last_growth",
+        "lost_bytes",
+        "mtime_ns",
+        "path",
+        "place",
+        "position",
+        "row",
+        "seen_lines",
+        "size",
+        "source",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        row: FileRow,
+        max_line_bytes: int,
+        home: Agent | None = None,
+        *,
+        max_unpacked_bytes: int = 1 << 62,
+    ) -> None:
+        self.path = path
+        self.row = row
+        #: The agent in whose directory it was found.
+        self.home = home
+        self.source: Source | None = _decode_source(row.source)
+        self.position = row.offset
+        self.blocks = row.blocks
+        self.generation = row.generation
+        self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
+        self.lost_bytes = 0
+        self.counted_only = 0
+        self.counted_end = row.counted_end
+        #: True while the counts of the row are those of a file that was refused, and do not hold any more.
+        self._forgiven = False
+        self.size = row.file_size
+        self.mtime_ns = row.mtime_ns
+        #: ``size`` without the space that is only reserved.
+        self._content_end = row.file_size
+        #: Device and inode, as the last look found them.
+        self.place: tuple[int, int] | None = None
+        #: Size and time at the last look and at the one before: what goes before it is read is counted as lost.
+        self._noticed: tuple[int, int | None] = (0, None)
+        self._noticed_before: tuple[int, int | None] = (0, None)
+        self.handle: OpenFile | None = None
+        #: True once the path names another file: what is left is read through the handle alone.
+        self.detached = False
+        self.last_growth = time.monotonic()
+        #: How often each line stood before ``position``; built when a line without an id turns up again.
+        self.seen_lines: dict[int, int] | None = None
+        #: Whether a line before ``position`` told when the log was begun; ``None``: not known without a look.
+        self.begun: bool | None = None
+        self._mark: fp.Mark | None = None
+        #: Changed so shortly before the last look that a further change might not show.
+        self._fresh = False
+        #: Position, size and time at which there was no complete line to read.
+        self._fruitless: tuple[int, int, int | None] | None = None
+        #: Only of compressed files, whose size says nothing about how far they were read.
+        self._ended = row.tail_hash == END
+        self._reader: LineReader | ZstdReader | None = None
+        self._max_line_bytes = max_line_bytes
+        self._max_unpacked_bytes = max_unpacked_bytes
+
+    @property
+    def compressed(self) -> bool:
+        """Whether this is a zstd file."""
+        return self.path.endswith(".zst")
+
+    # -- is it still the same file ----------------------------------------------------------------------------
+
+    def open(self) -> OpenFile:
+        """The open file; opened on first use."""
+        if self.handle is None:
+            # Links were followed when it was found: one that stands here now may lead anywhere.
+            self.handle = OpenFile(self.path, follow=False)
+            self._make_reader()
+            self._verify()
+        return self.handle
+
+    def _make_reader(self) -> None:
+        self._reader = self._new_reader()
+
+    def _new_reader(self) -> LineReader | ZstdReader:
+        assert self.handle is not None
+        if self.compressed:
+            return ZstdReader(self.handle.descriptor, self._max_line_bytes, self._max_unpacked_bytes)
+        return LineReader(self.handle.descriptor, self._max_line_bytes)
+
+    def close(self) -> None:
+        """Give the descriptor back; reading can go on later."""
+        if self.handle is not None:
+            self.handle.close()
+            self.handle = self._reader = None
+        if not self.dirty:
+            # The store knows it too; ten thousand quiet files should not weigh anything.
+            self._mark = self.seen_lines = self.begun = None
+
+    def hand_over(self, rest: TrackedFile) -> None:
+        """The file was saved anew and goes on from there; ``rest`` reads what is still written to the old one."""
+        rest.handle, self.handle, self._reader = self.handle, None, None
+        rest.path, rest.home, rest.source, rest.place = self.path, self.home, self.source, self.place
+        rest.position = rest.row.offset = self.position
+        rest.size, rest.mtime_ns, rest._noticed = self.size, self.mtime_ns, self._noticed
+        rest._content_end = self._content_end
+        rest._mark = self._mark
+        rest._make_reader()
+        self.size = self._content_end = self.position
+        self._noticed, self._noticed_before = (0, None), (0, None)
+
+    def is_reachable(self) -> bool:
+        """Whether the path leads to the open file; if not, it must not be closed while somebody may write to it."""
+        if self.handle is None or self.detached:
+            return False
+        try:
+            stat = os.stat(self.path)
+        except OSError:
+            return False
+        return (stat.st_dev, stat.st_ino) == (self.handle.device, self.handle.inode)
+
+    def notice(self, size: int, mtime_ns: int) -> None:
+        """A look at the path found the file like this."""
+        if (size, mtime_ns) != self._noticed:
+            self._noticed_before, self._noticed = self._noticed, (size, mtime_ns)
+
+    def renew(self) -> bool:
+        """Look at the open file: notice growth, truncation, replacement in place. True: something to read."""
+        handle = self.open()
+        stat = handle.stat()
+        changed = stat.st_size != self.size or stat.st_mtime_ns != self.mtime_ns
+        if changed:
+            self.last_growth = time.monotonic()
+        if changed or self._fresh:
+            if self._verify() and stat.st_size < self.size:
+                self._cut(stat.st_size)
+            if stat.st_size <= self.size:
+                self._make_reader()  # what was scanned may be other bytes by now
+            self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
+            self._content_end = self.size
+            self._fresh = abs(time.time() - stat.st_mtime) < TICK_SECONDS
+            self._fruitless = None
+            self._ended = self._ended and not changed
+        return not self._ended if self.compressed else self.size > self.position
+
+    def _verify(self) -> bool:
+        """Start over unless what was read is as it was."""
+        if self.position == 0 or self._is_as_it_was():
+            return True
+        assert self.handle is not None
+        self.restart("truncated" if self.handle.stat().st_size < self.position else "replaced")
+        return False
+
+    def _is_as_it_was(self) -> bool:
+        assert self.handle is not None
+        descriptor, row = self.handle.descriptor, self.row
+        if self.compressed:
+            stat = os.fstat(descriptor)
+            return (self.size, self.mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+        mark = self._mark
+        if mark is not None and mark.end == self.position:
+            return fp.read_mark(descriptor, mark.end, mark.line) == mark
+        if self.position != row.offset:
+            return False
+        self._mark = fp.stored_mark(descriptor, row.offset, row.fingerprint, row.tail_hash)
+        return self._mark is not None
+
+    def fits(self, path: str) -> bool:
+        """Whether the file at ``path`` can be this one: it begins with what was read of it."""
+        other = TrackedFile(path, self.row, self._max_line_bytes)
+        other.position, other.size, other.mtime_ns, other._mark = self.position, self.size, self.mtime_ns, self._mark
+        try:
+            other.handle = OpenFile(path, follow=False)
+        except OSError:
+            return False
+        try:
+            return other.position == 0 or other._is_as_it_was()
+        finally:
+            other.handle.close()
+
+    def restart(self, why: str) -> None:
+        """Read from the first byte again; bytes that were seen and never read are counted as lost."""
+        lost = self.unread_bytes()
+        logger.info("%s was %s: reading it from the start (%d unread bytes lost)", self.path, why, lost)
+        self.lost_bytes += lost
+        self.size, self.mtime_ns, self._content_end, self._noticed_before = 0, None, 0, (0, None)
+        if not self._begins_as_before():
+            self.counted_end = 0
+        self.start_over()
+
+    def _begins_as_before(self) -> bool:
+        """Whether lines that were only counted may stand where they did."""
+        assert self.handle is not None
+        known = self._mark.identity if self._mark is not None else self.row.fingerprint
+        return known is not None and fp.same_head(known, fp.read_head(self.handle.descriptor))
+
+    def start_over(self) -> None:
+        """Read all of it again."""
+        self.generation += 1
+        self.position = 0
+        self.source = self._mark = self.seen_lines = self.begun = self._fruitless = None
+        self._ended = False
+        self._make_reader()
+
+    def forgive(self) -> None:
+        """Read all of a file that was refused as one that nobody knew; its lines were never read."""
+        self._forgiven = not self.row.recorded and not self.row.ignored
+        self.start_over()
+
+    def _cut(self, size: int) -> None:
+        """The file lost its end, and nothing that was read."""
+        lost = max(0, self.position + self.unread_bytes() - size)
+        logger.info("%s was cut off: %d unread bytes lost", self.path, lost)
+        self.lost_bytes += lost
+        self._noticed_before = (0, None)
+
+    def unread_bytes(self) -> int:
+        """How many bytes were seen and not read, before the file became what it is now."""
+        if self.compressed:
+            return 0
+        noticed = self._noticed
+        if self.handle is not None:
+            stat = self.handle.stat()
+            if noticed == (stat.st_size, stat.st_mtime_ns):
+                noticed = self._noticed_before
+        seen = noticed[0] if noticed[0] > self.size else self._content_end
+        return max(0, seen - self.position)
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def head(self) -> bytes:
+        """The first whole lines, for recognition."""
+        self.open()
+        assert self.handle is not None
+        if self.compressed:
+            chunk = self._new_reader().read(0, 0, 50)
+            return b"\n".join(chunk.lines) + b"\n" if chunk and chunk.lines else b""
+        return pread(self.handle.descriptor, HEAD_BYTES, 0)
+
+    def lines_from(self, start: int) -> Iterator[bytes]:
+        """The complete lines behind ``start``, as they are now; those too long to be loaded are left out."""
+        self.open()
+        reader = self._new_reader()
+        while (chunk := reader.read(start, self.size)) is not None and not chunk.refused:
+            yield from chunk.lines
+            start = chunk.end
+
+    def read(self, most: int = -1) -> Chunk | None:
+        """The next complete lines, ``most`` of them, or ``None``.
+
+        A chunk from a file that changed meanwhile is not handed out.
+        """
+        self.open()
+        assert self._reader is not None
+        chunk = None if self._ended else self._reader.read(self.position, self.size, most)
+        if chunk is None:
+            self._fruitless = (self.position, self.size, self.mtime_ns)
+            self._content_end = self._reader.solid_end(self.size)
+            self._ended = self.compressed
+            return None
+        if self.compressed:
+            self._ended = chunk.refused is not None
+            return chunk
+        if not self._verify():
+            return None
+        if chunk.lines and not chunk.lines[0] and self._inside_line():
+            # The newline of a line that was taken before it came.
+            return Chunk(chunk.lines[1:], chunk.offsets[1:], chunk.end, chunk.oversized, chunk.data)
+        return chunk
+
+    def _inside_line(self) -> bool:
+        return self._mark is not None and not self._mark.tail.endswith(b"\n")
+
+    def passed(self, chunk: Chunk) -> None:
+        """Reading goes on behind this chunk."""
+        self.position = chunk.end
+        if self.compressed or self.handle is None:
+            return
+        if chunk.oversized is not None:
+            self._mark = fp.read_mark(self.handle.descriptor, chunk.end, chunk.oversized[0])
+        else:
+            line = chunk.offsets[-1] if chunk.offsets else chunk.end
+            self._mark = (self._mark or fp.NOTHING_READ).grown(chunk.data, line)
+
+    @property
+    def unread(self) -> bool:
+        """Whether there may be lines that nobody has looked for yet."""
+        looked = (self.position, self.size, self.mtime_ns) == self._fruitless
+        if self.compressed:
+            return self._fresh or not self._ended
+        return self._fresh or (self.size > self.position and not looked)
+
+    def is_quiet(self) -> bool:
+        """Whether nobody has written for a while."""
+        if self.mtime_ns is not None and time.time() - self.mtime_ns / 1e9 >= QUIET_SECONDS:
+            return True
+        return time.monotonic() - self.last_growth >= QUIET_SECONDS
+
+    def unterminated(self) -> Chunk | None:
+        """The last line without its newline."""
+        self.open()
+        assert self._reader is not None
+        line = self._reader.unterminated(self.position, self.size)
+        if line is None or len(line) != self.size - self.position or b"\n" in line:
+            return None
+        return Chunk([line], [self.position], self.size, data=line)
+
+    def pending(self) -> int:
+        """1 if a line has begun and not ended."""
+        if self.compressed or self.size <= self.position:
+            return 0
+        return 1
+
+    def times_seen(self, raw: bytes, offset: int, *, whole: bool = True) -> int:
+        """How often this very line stood in the file before ``offset``; counts it as seen, unless it is a piece of one.
+
+        Who counts the lines of the file anew finds no pieces either.
+        """
+        if self.seen_lines is None:
+            self.seen_lines = self._count_lines(offset)
+        mark = hash(raw)
+        seen = self.seen_lines.get(mark, 0)
+        if whole:
+            self.seen_lines[mark] = seen + 1
+        return seen
+
+    def _count_lines(self, end: int) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for line in self.lines_before(end):
+            mark = hash(line)
+            counts[mark] = counts.get(mark, 0) + 1
+        return counts
+
+    def lines_before(self, end: int) -> Iterator[bytes]:
+        """The lines of the file up to a place that was read."""
+        reader = self._new_reader()
+        position = 0
+        while position < end and (chunk := reader.read(position, min(end, position + CHUNK_BYTES * 64))):
+            for line, offset in zip(chunk.lines, chunk.offsets, strict=True):
+                if offset < end:
+                    yield line if offset else line.removeprefix(BOM)
+            position = chunk.end
+
+    # -- what the store keeps ---------------------------------------------------------------------------------
+
+    def next_row(self) -> FileRow:
+        """The row to be written with the next batch."""
+        before = FileRow(filepath="") if self._forgiven else self.row
+        row = msgspec.structs.replace(
+            self.row,
+            filepath=self.row.filepath if self.detached else stored_path(self.path),
+            offset=self.position,
+            file_size=self._content_end,
+            mtime_ns=self.mtime_ns,
+            last_read_at=time.time(),
+            read_count=self.row.read_count + 1,
+            generation=self.generation,
+            blocks=self.blocks,
+            source=msgspec.json.encode(self.source) if self.source else None,
+            lost_bytes=self.row.lost_bytes + self.lost_bytes,
+            counted_only=before.counted_only + self.counted_only,
+            counted_end=self.counted_end,
+            error=None,
+            gone_at=None,
+            **{name: getattr(before, name) + count for name, count in self.counts.items()},
+        )
+        if self.handle is not None:
+            row.device, row.inode = self.handle.device, self.handle.inode
+        elif self.place is not None:
+            row.device, row.inode = self.place
+        if self.compressed:
+            row.fingerprint = fp.identity(b"")  # size and time tell whether it changed
+            row.tail_hash = END if self._ended else None
+        elif self._mark is not None and self._mark.end == self.position:
+            row.fingerprint, row.tail_hash = self._mark.identity, self._mark.ending
+            row.head_length = len(self._mark.head)
+        elif (self.position, self.generation) != (self.row.offset, self.row.generation):
+            row.fingerprint = row.tail_hash = None
+        return row
+
+    def committed(self, row: FileRow) -> None:
+        """The row is in the store."""
+        self.row = row
+        self._forgiven = False
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self.lost_bytes = self.counted_only = 0
+
+    def roll_back(self) -> None:
+        """The batch was not stored: go back to what is."""
+        self.position, self.blocks = self.row.offset, self.row.blocks
+        self.generation = self.row.generation
+        self.source = _decode_source(self.row.source)
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self.lost_bytes = self.counted_only = 0
+        self.counted_end = self.row.counted_end
+        self._forgiven = False
+        self.seen_lines = self.begun = self._mark = self._fruitless = None
+        self._ended = self.row.tail_hash == END
+        # What no path leads to any more must stay open; the rest is opened and checked again.
+        self.size, self.mtime_ns = self.row.file_size, self.row.mtime_ns
+        self._content_end = self.size
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is something to store."""
+        return (
+            self.position != self.row.offset
+            or self.generation != self.row.generation
+            or self.lost_bytes > 0
+            or any(self.counts.values())
+            or (self.compressed and self._ended != (self.row.tail_hash == END))
+        )
+
+
+def _decode_source(data: bytes | None) -> Source | None:
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data, type=Source)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,33 @@
+"""The log formats AgentTrace reads, one module each; order matters only where two could claim a file."""
+
+from __future__ import annotations
+
+from agenttrace.model import AgentFacts
+from agenttrace.record.formats.claude_code import ClaudeCode
+from agenttrace.record.formats.codex import Codex
+from agenttrace.record.formats.contract import Agent
+from agenttrace.record.formats.kimi_cli import KimiCli
+from agenttrace.record.formats.kimi_code import KimiCode
+from agenttrace.record.formats.native import Native
+from agenttrace.record.formats.otlp import Otlp
+from agenttrace.record.formats.plugins import load_formats
+from agenttrace.record.formats.qwen_code import QwenCode
+
+#: The log of received spans is inside the home of our own format: whose directory is the inner one comes first.
+_BUILT_IN: tuple[Agent, ...] = (Otlp(), Native(), KimiCode(), KimiCli(), Codex(), QwenCode(), ClaudeCode())
+_FROM_PACKAGES = load_formats({agent.name for agent in _BUILT_IN})
+
+AGENTS: tuple[Agent, ...] = (*_BUILT_IN, *_FROM_PACKAGES.agents)
+#: Formats of other packages that cannot be used, and why.
+BROKEN_FORMATS = _FROM_PACKAGES.broken
+#: What other parts of the product know of each agent, by name.
+FACTS = {
+    agent.name: AgentFacts(title=agent.title, provider=agent.traits.provider, integration=agent.traits.integration)
+    for agent in AGENTS
+}
+
+
+def is_side_file(name: str) -> bool:
+    """Whether a file whose content no agent recognises is kept beside logs by one of them: no log, and no damage."""
+    patterns = (agent.traits.side_files for agent in AGENTS)
+    return any(pattern is not None and pattern.fullmatch(name) is not None for pattern in patterns)

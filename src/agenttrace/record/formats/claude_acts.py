@@ -1,0 +1,444 @@
+"""What the lines of a Claude Code log mean.
+
+Nothing in the log says plainly where a turn begins or ends. A prompt begins one; a response that stops for
+good ends it, on each of its lines, and the fold takes the repeated end as the same end, later. What a stream
+has to remember for that is small: the turn, whether it is over, and the latest response.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from agenttrace.model import Usage
+from agenttrace.record.formats.claude_lines import (
+    INTERRUPTED,
+    NOISE,
+    Block,
+    Line,
+    Message,
+    Tokens,
+    error_text,
+    flat,
+    is_result,
+    plain,
+    prompt_text,
+)
+from agenttrace.record.formats.lenient import FieldByField, count, number, time_at, value_of
+from agenttrace.record.ingest.acts import (
+    Act,
+    Answered,
+    Error,
+    Note,
+    ResponseUsage,
+    SessionInfo,
+    Spawned,
+    StepBegin,
+    StepEnd,
+    ToolBegin,
+    ToolEnd,
+    Totals,
+    TurnBegin,
+    TurnEnd,
+    Waiting,
+)
+
+_PREVIEW = 300
+#: Output that is no more than this, in a response without a stop reason, is the placeholder of its start.
+_PLACEHOLDER = 32
+#: How many linked subagents a stream remembers, so that their progress lines do not repeat the link.
+_LINKS = 16
+#: How many lines of responses without an id of their own a stream remembers, so that the lines after them find them.
+_CHAIN = 64
+#: An id made from a clock alone, as some proxies give: another response may have the same.
+_NOT_UNIQUE = re.compile(r"[A-Za-z_.:-]{0,16}[0-9][0-9TZ:._+-]{7,}")
+_SYNTHETIC = "<synthetic>"
+#: How a response was served, as far as prices depend on it: ``speed`` and ``inference_geo``.
+_PRICED_TERMS = frozenset({"fast", "us"})
+_SUBAGENT_TOOLS = frozenset({"Agent", "Task", "Workflow"})
+#: Tools that ask the user something; everything else that waits for the user is not logged.
+_ASKING = frozenset({"AskUserQuestion", "ExitPlanMode"})
+_ENDING = frozenset({"end_turn", "stop_sequence", "refusal"})
+#: Who may name a session, the stronger over the weaker.
+_TITLES = {"summary": 1, "ai-title": 2, "custom-title": 3}
+_REFUSED = (INTERRUPTED, "The user doesn't want to ")
+_STOP_HOOK = "Stop hook feedback"
+_FROM_TASKS = ("<task-notification", "<teammate-message")
+_COMMAND = (
+    re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL),
+    re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL),
+)
+
+
+class _Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The few facts about a tool's outcome that stand beside its result, or in a subagent's progress."""
+
+    type: str | None = None
+    agent_id: str | None = None
+    agent_type: str | None = None
+    interrupted: bool | None = None
+
+
+_outcome = FieldByField(_Outcome)
+#: What the run of a workflow is called, in its call's outcome and as the directory of its agents.
+_RUN = re.compile(r"wf_[0-9a-f-]{4,40}")
+#: The counts of ``cost-state`` by the names of ours.
+_COSTS = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_read_tokens": "cacheReadInputTokens",
+    "cache_write_tokens": "cacheCreationInputTokens",
+    "cache_write_1h_tokens": "cacheCreationEphemeral1hInputTokens",
+    "reasoning_tokens": "thinkingTokens",
+    "web_searches": "webSearchRequests",
+}
+
+
+def meaning(line: Line, memory: dict[str, Any], main: bool) -> list[Act]:
+    """The acts of a line; ``main``: it belongs to the session's own stream, not to a subagent's."""
+    found: list[Act] = []
+    if main:
+        _note_facts(line, memory, found)
+    handle = _MEANINGS.get(line.type or "")
+    if handle is not None:
+        handle(line, memory, found, main)
+    return found
+
+
+def _note_facts(line: Line, memory: dict[str, Any], found: list[Act]) -> None:
+    facts = [line.cwd, line.git_branch, line.version]
+    if facts != memory.get("facts") and any(facts):
+        memory["facts"] = facts
+        found.append(SessionInfo(cwd=line.cwd, branch=line.git_branch, version=line.version))
+
+
+def _user(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    content = None if line.message is None else line.message.content
+    if not content:
+        return
+    if not isinstance(content, str):
+        results = [block for block in content if is_result(block)]
+        if results:
+            _continue_chain(line, memory)
+            _tool_results(line, results, found)
+            return
+    if line.tool_use_result:
+        return
+    text = prompt_text(content).lstrip()
+    if line.is_meta or line.is_compact_summary or text.startswith(NOISE):
+        if memory.pop("fired", None) and text:
+            # What the schedule asks for; the turn began when it fired.
+            found.append(TurnBegin(text[:_PREVIEW], "system", memory.get("turn")))
+        else:
+            _injected(text, memory, found)
+    elif text.startswith(INTERRUPTED):
+        _end_turn(memory, found, TurnEnd("cancelled"))
+    else:
+        _begin_turn(line, text, memory, found, main)
+
+
+def _begin_turn(line: Line, text: str, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    turn = memory["turn"] if memory.pop("fired", None) else _turn_of(line, text, memory)
+    memory["turn"] = turn
+    memory.pop("over", None)
+    if text.startswith("<command-message>"):
+        # A command that is a prompt of its own; the prompt itself follows as an injected line.
+        text = " ".join(found_part[1] for part in _COMMAND if (found_part := part.search(text)))
+    found.append(TurnBegin(text[:_PREVIEW] or None, _origin(line, text) if main else "subagent", turn))
+
+
+def _turn_of(line: Line, text: str, memory: dict[str, Any]) -> str | None:
+    """What a prompt's turn is called. In a fork all prompts have one prompt id: there its place tells them apart.
+
+    What tasks report while their turn goes on belongs to that turn.
+    """
+    position = value_of(line.turn_position)
+    place = position.get("turnIndex") if isinstance(position, dict) else None
+    turn, before = line.prompt_id or line.uuid, memory.get("prompt")
+    memory["prompt"] = [turn, place]
+    if text.startswith(_FROM_TASKS) or before is None or before[0] != turn:
+        return turn
+    another = memory.get("over") or (place is not None and place != before[1])
+    return line.uuid if another else memory.get("turn")
+
+
+def _origin(line: Line, text: str) -> str:
+    if text.startswith(_FROM_TASKS):
+        return "task"
+    origin = value_of(line.origin)
+    kind = origin.get("kind") if isinstance(origin, dict) else None
+    return "user" if kind in (None, "human") else "task"
+
+
+def _injected(text: str, memory: dict[str, Any], found: list[Act]) -> None:
+    """Not typed by anybody. After the end of a turn it may set off work that is not that turn's any more."""
+    if text.startswith(_STOP_HOOK):
+        _reopen_turn(memory, found)
+        found.append(Note("hook", text[:_PREVIEW]))
+    elif memory.get("over"):
+        memory.pop("turn", None)
+
+
+def _reopen_turn(memory: dict[str, Any], found: list[Act]) -> None:
+    if memory.pop("over", None) and memory.get("turn"):
+        found.append(TurnBegin(turn=memory["turn"]))
+
+
+def _end_turn(memory: dict[str, Any], found: list[Act], end: TurnEnd) -> None:
+    memory["over"] = True
+    found.append(end)
+
+
+def _tool_results(line: Line, results: list[Block], found: list[Act]) -> None:
+    outcome = _outcome_of(line.tool_use_result)
+    for block in results:
+        assert block.tool_use_id is not None
+        if outcome.agent_id and len(results) == 1:
+            found.append(Spawned(block.tool_use_id, outcome.agent_id, outcome.agent_type))
+        elif (run := _run_of(line.tool_use_result)) and len(results) == 1:
+            found.append(Spawned(block.tool_use_id, run))
+        found.append(_tool_end(block, bool(outcome.interrupted)))
+
+
+def _outcome_of(raw: msgspec.Raw) -> _Outcome:
+    """Tool results are long: they are searched for what matters before they are decoded."""
+    if raw:
+        text = bytes(raw)
+        if b'"agentId"' in text or b'"interrupted":true' in text:
+            return _outcome(text) or _Outcome()
+    return _Outcome()
+
+
+def _run_of(raw: msgspec.Raw) -> str | None:
+    """The run of a workflow that a call started: a fact of its outcome, not a word in what a tool printed."""
+    if not raw or b'"wf_' not in bytes(raw):
+        return None
+    outcome = value_of(raw)
+    facts = outcome.values() if isinstance(outcome, dict) else ()
+    return next((fact for fact in facts if isinstance(fact, str) and _RUN.fullmatch(fact)), None)
+
+
+def _tool_end(block: Block, interrupted: bool) -> ToolEnd:
+    assert block.tool_use_id is not None
+    if not block.is_error and not interrupted:
+        return ToolEnd(block.tool_use_id)
+    text = plain(block.content)
+    status = "cancelled" if interrupted or text.startswith(_REFUSED) else "error"
+    return ToolEnd(block.tool_use_id, status, text[:_PREVIEW] or None)
+
+
+def _assistant(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    message = line.message
+    if message is None:
+        return
+    if line.is_api_error_message:
+        text = prompt_text(message.content or "")[:_PREVIEW] or "API error"
+        found.append(Error(text, "turn"))
+        _end_turn(memory, found, TurnEnd("error", text))
+    if line.is_api_error_message or message.model == _SYNTHETIC:
+        return
+    step = _response_name(line, message, memory)
+    if step != memory.get("step"):
+        _reopen_turn(memory, found)
+        memory["step"] = step
+    if main and message.model != memory.get("model"):
+        memory["model"] = message.model
+        found.append(SessionInfo(model=message.model))
+    found.append(StepBegin(step, None, message.model, implied=True))
+    asking = isinstance(message.content, list) and _tool_calls(message.content, step, found)
+    _usage(message, step, memory, found)
+    if message.stop_reason is not None:
+        found.append(StepEnd(step, finish_reason=message.stop_reason))
+        if message.stop_reason in _ENDING:
+            _end_turn(memory, found, TurnEnd())
+    elif _speaks(message.content):
+        found.append(Answered())
+    if asking:
+        found.append(Waiting())
+
+
+def _response_name(line: Line, message: Message, memory: dict[str, Any]) -> str:
+    """What the lines of one response and their copies share, and no other response has: its message id as a rule.
+
+    An id that is not unique counts together with the model, and with the request id or else with the first line of the
+    response: the other lines hang on that one, on each other, or on results of calls between them.
+    """
+    name = message.id or line.request_id or line.uuid or str(line.timestamp)
+    if message.id is None or _NOT_UNIQUE.fullmatch(name) is None:
+        return name
+    name = f"{name}\x1f{message.model}\x1f"
+    if line.request_id and _NOT_UNIQUE.fullmatch(line.request_id) is None:
+        return name + line.request_id
+    above = memory.get("chain", {}).get(line.parent_uuid or "", "")
+    name = above if above.startswith(name) else name + (line.uuid or "")
+    _remember_chain(memory, line.uuid, name)
+    return name
+
+
+def _remember_chain(memory: dict[str, Any], uuid: str | None, response: str) -> None:
+    """The latest response stands under no uuid as well, for lines that do not say what they hang on."""
+    chain: dict[str, str] = memory.setdefault("chain", {})
+    for key in (uuid or "", ""):
+        chain.pop(key, None)
+        chain[key] = response
+    while len(chain) > _CHAIN:
+        del chain[next(iter(chain))]
+
+
+def _continue_chain(line: Line, memory: dict[str, Any]) -> None:
+    """What hangs on the result of a call may still be the response that called."""
+    chain: dict[str, str] | None = memory.get("chain")
+    if chain and line.uuid and line.parent_uuid in chain:
+        _remember_chain(memory, line.uuid, chain[line.parent_uuid])
+
+
+def repeated_usage(line: Line, memory: dict[str, Any]) -> ResponseUsage | None:
+    """The usage in a line that was recorded before; the replay made for a compaction may be the first to have it."""
+    message = line.message
+    if line.type == "user":
+        _continue_chain(line, memory)
+    if line.type != "assistant" or message is None or line.is_api_error_message or message.model == _SYNTHETIC:
+        return None
+    step = _response_name(line, message, memory)
+    return None if message.usage is None else _told(message, message.usage, step, finished=False)
+
+
+def _speaks(content: str | list[Block] | None) -> bool:
+    """Whether something is said and nothing asked for."""
+    if not isinstance(content, list):
+        return bool(content)
+    asks = any(block.type is not None and block.type.endswith("tool_use") for block in content)
+    return not asks and any(block.text for block in content)
+
+
+def _tool_calls(blocks: list[Block], step: str, found: list[Act]) -> bool:
+    """Begin the tools of an answer, and end those that the provider ran itself; true if one asks the user."""
+    asking = False
+    for block in blocks:
+        if block.id and block.type is not None and block.type.endswith("tool_use"):
+            name = block.name or "unknown"
+            asking = asking or name in _ASKING
+            found.append(ToolBegin(block.id, name, step, name in _SUBAGENT_TOOLS))
+        elif is_result(block):
+            found.append(_tool_end(block, interrupted=False))
+    return asking
+
+
+def _usage(message: Message, step: str, memory: dict[str, Any], found: list[Act]) -> None:
+    tokens = message.usage
+    if tokens is None:
+        return
+    if message.stop_reason is not None:
+        memory["done"] = step
+    found.append(_told(message, tokens, step, finished=memory.get("done") == step))
+
+
+def _told(message: Message, tokens: Tokens, step: str, *, finished: bool) -> ResponseUsage:
+    output = count(tokens.output_tokens)
+    estimated = message.stop_reason is None and output <= _PLACEHOLDER and not finished
+    terms = " ".join(term for term in (tokens.speed, tokens.inference_geo) if term in _PRICED_TERMS)
+    return ResponseUsage(f"claude:{step}", _counted(tokens, output), message.model, step, estimated, terms=terms)
+
+
+@lru_cache(maxsize=256)
+def _counted(tokens: Tokens, output: int) -> Usage:
+    """Every line of a response repeats its usage, so most of them are answered from memory."""
+    written, one_hour = count(tokens.cache_creation_input_tokens), 0
+    if tokens.cache_creation is not None:
+        one_hour = count(tokens.cache_creation.ephemeral_1h_input_tokens)
+        written = written or one_hour + count(tokens.cache_creation.ephemeral_5m_input_tokens)
+    details, tools = tokens.output_tokens_details, tokens.server_tool_use
+    return Usage(
+        input_tokens=count(tokens.input_tokens),
+        output_tokens=output,
+        cache_read_tokens=count(tokens.cache_read_input_tokens),
+        cache_write_tokens=written,
+        cache_write_1h_tokens=min(one_hour, written),
+        reasoning_tokens=min(count(details.thinking_tokens), output) if details is not None else 0,
+        web_searches=count(tools.web_search_requests) if tools is not None else 0,
+    )
+
+
+def _system(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    if line.subtype == "turn_duration":
+        if not memory.get("over"):
+            _end_turn(memory, found, TurnEnd())
+    elif line.subtype == "compact_boundary":
+        metadata = value_of(line.compact_metadata)
+        trigger = metadata.get("trigger") if isinstance(metadata, dict) else None
+        found.append(Note("compaction", trigger if isinstance(trigger, str) else None))
+    elif line.subtype == "api_error":
+        found.append(Note("retry", error_text(line)[:_PREVIEW] or None))
+    elif line.subtype == "scheduled_task_fire":
+        # What it asks for stands in the next line.
+        memory.update(turn=line.uuid, fired=True)
+        memory.pop("over", None)
+        found.append(TurnBegin(None, "system", line.uuid))
+
+
+def _cost_state(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    """What the process counted, and those before it that ended by themselves: since ``startTime``."""
+    told, started = value_of(line.model_usage), number(line.start_time)
+    since = time_at(started * 1000) if started else None
+    if not main or not isinstance(told, dict) or since is None:
+        return
+    # Sums may be larger than what one response can have.
+    usage = {
+        model: Usage(**{ours: max(number(counts.get(theirs)) or 0, 0) for ours, theirs in _COSTS.items()})
+        for model, counts in told.items()
+        if isinstance(counts, dict)
+    }
+    found.append(Totals(segment=f"claude:{started}", usage=usage, since=since))
+
+
+def _progress(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    """A subagent's message is embedded here, usage and all: it links, it does not count."""
+    call = line.parent_tool_use_id
+    linked: list[str] = memory.get("linked", [])
+    if call is None or call in linked or b'"agent_progress"' not in bytes(line.data)[:4096]:
+        return
+    data = _outcome(line.data)
+    if data is not None and data.type == "agent_progress" and data.agent_id:
+        memory["linked"] = [*linked[1 - _LINKS :], call]
+        found.append(Spawned(call, data.agent_id, data.agent_type))
+
+
+def _attachment(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    queued = _queued(line)
+    if queued is not None:
+        found.append(Note("notification" if queued.startswith(_FROM_TASKS) else "steer", queued[:_PREVIEW]))
+
+
+def _queued(line: Line) -> str | None:
+    """What was typed, or reported by a task, while the agent was at work."""
+    if b'"queued_command"' not in bytes(line.attachment):
+        return None
+    value = value_of(line.attachment)
+    if not isinstance(value, dict) or value.get("type") != "queued_command":
+        return None
+    return flat(value.get("prompt"))
+
+
+def _titled(line: Line, memory: dict[str, Any], found: list[Act], main: bool) -> None:
+    title = line.custom_title or line.ai_title or line.summary
+    rank = _TITLES[line.type or ""]
+    if main and title and rank >= memory.get("title", 0):
+        memory["title"] = rank
+        found.append(SessionInfo(title=title[:_PREVIEW]))
+
+
+_MEANINGS: dict[str, Callable[[Line, dict[str, Any], list[Act], bool], None]] = {
+    "user": _user,
+    "assistant": _assistant,
+    "system": _system,
+    "progress": _progress,
+    "attachment": _attachment,
+    "summary": _titled,
+    "ai-title": _titled,
+    "custom-title": _titled,
+    "cost-state": _cost_state,
+}

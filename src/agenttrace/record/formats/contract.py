@@ -1,0 +1,166 @@
+"""What an agent module provides: recognise a file, decode a line, say what it means, and what it says.
+
+To add a format, write one module with one class like this and name it in ``agents/__init__.py``, or in the entry points
+of a package. Nothing else in the product knows the formats.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from agenttrace.model import Event
+from agenttrace.record.ingest.acts import Act, ResponseUsage
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file is, found out from its path, its first bytes and the small files beside it."""
+
+    agent: str
+    session_id: str
+    #: ``main``, or the id of the subagent that wrote this file.
+    stream: str = "main"
+    #: The stream and the tool call that started this one, where the files beside it say so.
+    parent_stream: str | None = None
+    parent_call: str | None = None
+    #: The session this one was forked from, where the files beside it say so.
+    parent_session: str | None = None
+    #: True for a copy that came after its original, when the files say so: it never owns tokens it shares.
+    copied: bool = False
+    cwd: str | None = None
+    title: str | None = None
+    #: The subagent's kind ("coder"), for the name of its turns.
+    name: str | None = None
+    #: The model where only the agent's settings know it.
+    model: str | None = None
+    #: The directory of the file, for agents that keep companions there.
+    directory: str = ""
+
+
+class Unusable(msgspec.Struct, frozen=True):
+    """A line that is not an event."""
+
+    reason: str
+    #: True: known and of no interest (a header). False: broken, to be quarantined.
+    harmless: bool
+    #: Whole objects that could be cut out of the broken line, each to be recorded.
+    salvaged: tuple[bytes, ...] = ()
+
+
+class Content(msgspec.Struct, frozen=True):
+    """A piece of text in a line, for people and for search."""
+
+    kind: Literal["prompt", "text", "thinking", "arguments", "arguments_part", "result", "error", "note"]
+    text: str
+    #: The tool call it belongs to, if any.
+    call: str | None = None
+
+
+#: The raw line of another event of the same session, by trace, type and key; ``None`` where there is none.
+Find = Callable[[str, str, str], bytes | None]
+
+
+@runtime_checkable
+class TellsAttributes(Protocol):
+    """An agent whose lines have more to show than its acts carry."""
+
+    def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
+        """Everything that a line says of its span, by name; ``find`` looks up lines that it refers to."""
+        ...
+
+
+@runtime_checkable
+class RepeatsUsage(Protocol):
+    """An agent that writes a line again, in another file, with more of its response's usage than it had before."""
+
+    def repeated_usage(self, event: Event, source: Source, memory: dict[str, Any]) -> ResponseUsage | None:
+        """The usage in a line whose event is recorded already; called in file order, among the calls of ``acts``."""
+        ...
+
+
+class LogCleanup(msgspec.Struct, frozen=True, kw_only=True):
+    """After how long an agent deletes its logs of a directory."""
+
+    directory: Path
+    days: float
+    #: Where the number comes from, for people.
+    origin: str
+
+
+@runtime_checkable
+class DeletesLogs(Protocol):
+    """An agent that deletes its logs after a while."""
+
+    def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
+        """The directories of these logs, each with its period."""
+        ...
+
+
+@runtime_checkable
+class NamesSessions(Protocol):
+    """An agent whose sessions are not named by the file's own name."""
+
+    def session_name(self, path: Path) -> str:
+        """The session of a log whose beginning is damaged."""
+        ...
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rest of the product has to know of an agent; a format may leave all of it out."""
+
+    #: Who serves the models that it was made for, in the words of the GenAI conventions: ``anthropic``.
+    provider: str | None = None
+    #: What observability tools call it, for a coding agent: ``openai-codex``.
+    integration: str | None = None
+    #: Environment variables that say where it writes: a service of the machine must have them, too.
+    variables: tuple[str, ...] = ()
+    #: Names of files that it writes beside its logs: no logs, and no damage.
+    side_files: re.Pattern[str] | None = None
+    #: Whether one file may hold several sessions, so that files cannot be divided among importers by session.
+    mixes_sessions: bool = False
+
+
+class Agent(Protocol):
+    """One log format. Instances hold no state: what must be remembered goes into ``memory``."""
+
+    #: The name used in commands and in the store: ``claude-code``.
+    name: str
+    #: The name people read: ``Claude Code``.
+    title: str
+    #: A format of a package may leave it out.
+    traits: Traits
+
+    def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """Directories where this agent writes sessions, honouring its own environment variables."""
+        ...
+
+    def is_log(self, path: Path) -> bool:
+        """Whether a file found under one of the homes is a session log (by name alone, no reading)."""
+        ...
+
+    def recognise(self, path: Path, head: bytes) -> Source | None:
+        """What this file is, from its first 64 KiB, or from some of its first lines; ``None`` if it is not ours.
+
+        Content decides; the path only adds what the content leaves open. May read small companions.
+        """
+        ...
+
+    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
+        """Decode one line. Pure, fast, and never raises for bad input."""
+        ...
+
+    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+        """What the line means. Called once for each new event, in file order, never for duplicates.
+
+        ``memory`` belongs to the stream, starts empty, is stored with every batch, and holds only what msgpack
+        can carry. It must stay small however long the session gets.
+        """
+        ...
+
+    def content(self, event: Event, source: Source) -> list[Content]:
+        """The text in the line, whole."""
+        ...

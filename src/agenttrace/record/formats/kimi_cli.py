@@ -1,0 +1,239 @@
+"""Kimi CLI's ``wire.jsonl``: one wire message a line, with no id but its time.
+
+A foreground subagent is written twice, in its own file and wrapped in the parent's. Where its own file is
+there, that one is folded and the wrapped events only say who started whom; where it is not (old versions,
+forks) the wrapped events are folded in a stream of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tomllib
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agenttrace.model import Event
+from agenttrace.record.formats.contract import Content, Source, Traits, Unusable
+from agenttrace.record.formats.kimi_acts import REMEMBERED, meaning
+from agenttrace.record.formats.kimi_lines import (
+    LOG_NAME,
+    Message,
+    Relayed,
+    Wrapped,
+    decode_line,
+    is_wire_message,
+    opening_objects,
+    read_odd_line,
+    texts_of,
+)
+from agenttrace.record.formats.lenient import DECODING_ERRORS, as_text, read_as, read_object
+from agenttrace.record.ingest.acts import Act
+
+__all__ = ["REMEMBERED", "KimiCli"]
+
+#: A first line too long for the head.
+_CUT_LINE = re.compile(rb'\{"timestamp": ?[\d.]+, ?"message": ?\{"type": ?"\w+"')
+
+
+class KimiCli:
+    """The log format of Kimi CLI, from 0.59 to its last version."""
+
+    name = "kimi-cli"
+    title = "Kimi CLI"
+    #: Beside its logs it keeps the messages that it sends, and lists of prompts.
+    traits = Traits(
+        provider="moonshot_ai",
+        integration="kimi-cli",
+        variables=("KIMI_SHARE_DIR",),
+        side_files=re.compile(r"(context(_sub)?(_\d+)?|[0-9a-f]{32})\.jsonl"),
+    )
+
+    def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """The sessions under ``$KIMI_SHARE_DIR`` or ``~/.kimi``; imported copies are left out."""
+        share = environ.get("KIMI_SHARE_DIR")
+        return [(Path(share).expanduser() if share else home / ".kimi") / "sessions"]
+
+    def is_log(self, path: Path) -> bool:
+        """``wire.jsonl`` of a session or of one of its subagents."""
+        return path.name == LOG_NAME and "imported_sessions" not in path.parts
+
+    def recognise(self, path: Path, head: bytes) -> Source | None:
+        """A header without ``created_at`` (that is Kimi Code's), or wire messages without any header."""
+        if not _is_wire(head):
+            return None
+        if path.name != LOG_NAME:
+            return Source(agent=self.name, session_id=path.stem, directory=str(path.parent))
+        if path.parent.parent.name == "subagents":
+            return _subagent_source(path)
+        return Source(
+            agent=self.name,
+            session_id=path.parent.name,
+            directory=str(path.parent),
+            **_session_facts(path.parent),
+        )
+
+    def session_name(self, path: Path) -> str:
+        """That of the directory: all logs have one name."""
+        return path.parent.name if path.name == LOG_NAME else path.stem
+
+    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
+        """The line's type, time and key; a payload stays undecoded until somebody asks."""
+        try:
+            line = decode_line(raw)
+        except DECODING_ERRORS:
+            return _decode_odd(raw, source)
+        message = line.message
+        if message is None:
+            return _decode_odd(raw, source)
+        return _event(message, line.timestamp, raw, source)
+
+    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+        """What the message means; a wrapped one is given for the subagent's stream."""
+        return meaning(event, source, memory)
+
+    def content(self, event: Event, source: Source) -> list[Content]:
+        """The texts of the message; none for a wrapped one that the subagent's own file has."""
+        return texts_of(event.body)
+
+
+def _is_wire(head: bytes) -> bool:
+    """Whether the first lines are Kimi CLI's; a header alone is enough."""
+    header = False
+    for value in opening_objects(head):
+        if is_wire_message(value):
+            return True
+        if header or value.get("type") != "metadata" or "protocol_version" not in value:
+            return False
+        if "created_at" in value:
+            return False
+        header = True
+    return header or _CUT_LINE.match(head) is not None
+
+
+def _session_facts(session: Path) -> dict[str, Any]:
+    """Working directory, title, model: all of it stands outside the log."""
+    title = as_text(read_object(session / "state.json").get("custom_title"))
+    title = title or as_text(read_object(session / "metadata.json").get("title"))
+    facts: dict[str, Any] = {"title": title, "copied": title is not None and title.startswith("Fork: ")}
+    if session.parent.parent.name == "sessions":
+        share = session.parent.parent.parent
+        facts |= {"cwd": _work_dir(share, session.parent.name), "model": _configured_model(share)}
+    return facts
+
+
+def _subagent_source(path: Path) -> Source:
+    session = path.parent.parent.parent
+    stream = path.parent.name
+    meta = read_object(path.parent / "meta.json")
+    facts = _session_facts(session)
+    launch = meta.get("launch_spec")
+    model = as_text(launch.get("effective_model")) if isinstance(launch, dict) else None
+    if model is not None:
+        facts["model"] = _configured_model(session.parent.parent.parent, model)
+    return Source(
+        agent=KimiCli.name,
+        session_id=session.name,
+        stream=stream,
+        parent_stream="main",
+        parent_call=_background_call(session, stream),
+        name=as_text(meta.get("subagent_type")),
+        directory=str(path.parent),
+        **facts,
+    )
+
+
+def _work_dir(share: Path, bucket: str) -> str | None:
+    """The directory whose digest the bucket is named after."""
+    work_dirs = read_object(share / "kimi.json").get("work_dirs")
+    for entry in work_dirs if isinstance(work_dirs, list) else []:
+        path = as_text(entry.get("path")) if isinstance(entry, dict) else None
+        if path is None:
+            continue
+        digest = hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+        kaos = entry.get("kaos", "local")
+        if bucket == (digest if kaos == "local" else f"{kaos}_{digest}"):
+            return path
+    return None
+
+
+def _configured_model(share: Path, alias: str | None = None) -> str | None:
+    """The model the settings name: a guess, for the log never says which one answered."""
+    if alias is None and (named := os.environ.get("KIMI_MODEL_NAME")):
+        return named
+    try:
+        config = tomllib.loads((share / "config.toml").read_text("utf-8"))
+    except (OSError, ValueError):
+        return alias
+    alias = alias or as_text(config.get("default_model"))
+    models = config.get("models")
+    entry = models.get(alias) if isinstance(models, dict) else None
+    return (as_text(entry.get("model")) if isinstance(entry, dict) else None) or alias
+
+
+def _background_call(session: Path, agent: str) -> str | None:
+    """The tool call that started a background subagent, from the task it runs as."""
+    for spec_file in sorted(session.glob("tasks/*/spec.json"))[:256]:
+        spec = read_object(spec_file)
+        payload = spec.get("kind_payload")
+        if isinstance(payload, dict) and payload.get("agent_id") == agent:
+            return as_text(spec.get("tool_call_id"))
+    return None
+
+
+def _event(message: Message, seconds: float | None, raw: bytes, source: Source) -> Event:
+    at = key = None
+    if seconds is not None and 0 < seconds < 1e11:
+        # No ordinal: a line that is appended again is the same event.
+        at = round(seconds * 1e6)
+        key = f"{at}:{zlib.crc32(raw):x}" if source.stream == "main" else f"{source.stream}:{at}:{zlib.crc32(raw):x}"
+    if message.type == "SubagentEvent":
+        relayed = _unwrap(message, source)
+        if relayed is not None:
+            stream = None if relayed.mirrored else relayed.stream
+            return Event("SubagentEvent", key, at, relayed, stream)
+    return Event(message.type, key, at, message)
+
+
+def _decode_odd(raw: bytes, source: Source) -> Event | Unusable:
+    line = read_odd_line(raw)
+    if isinstance(line, Unusable):
+        return line
+    return _event(line.message or Message(), line.timestamp, raw, source)
+
+
+def _unwrap(message: Message, source: Source) -> Relayed | None:
+    """The innermost event; the calls of this file's own stream are the outermost wrapper's."""
+    relayed = None
+    for _ in range(8):
+        wrapped = read_as(Wrapped, message.payload)
+        if wrapped.event is None:
+            break
+        call = as_text(wrapped.parent_tool_call_id) or as_text(wrapped.task_tool_call_id)
+        agent = as_text(wrapped.agent_id)
+        stream = agent or (f"task:{call}" if call else None)
+        if stream is None:
+            break
+        mirrored = agent is not None and _has_own_file(agent, source)
+        if relayed is not None:
+            call, mirrored = relayed.call, mirrored or relayed.mirrored
+        message = wrapped.event
+        relayed = Relayed(stream, call, as_text(wrapped.subagent_type), message, mirrored)
+        if message.type != "SubagentEvent":
+            break
+    return relayed
+
+
+def _has_own_file(agent: str, source: Source) -> bool:
+    session = source.directory
+    if not session:
+        return False
+    if source.stream != "main":
+        session = os.path.dirname(os.path.dirname(session))
+    try:
+        return os.stat(os.path.join(session, "subagents", agent, LOG_NAME)).st_size > 0
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,144 @@
+"""Lines of the intake's log (``serve/intake/lines.py``), read leniently, and what of them names the session."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Struct
+
+from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField, mended, whole_objects
+
+#: What a span is called that says nothing of itself.
+NAMELESS = "span"
+#: In ``flags``: whether the parent is in another process, and that the sender knows.
+_REMOTE = 0x300
+_LONGEST_SESSION = 200
+
+_HEX_TRACE, _HEX_SPAN = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
+_OPENING = re.compile(r'\{"otlp":')
+
+Attributes = dict[str, Any]
+#: A time in nanoseconds, as OTLP has them.
+Nanoseconds = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+#: The attributes that name the session, the most telling first. ``thread.id`` is a thread of the operating system.
+SESSION_NAMES = (
+    "session.id",
+    "gen_ai.conversation.id",
+    "langfuse.session.id",
+    "langfuse.trace.session_id",
+    "traceloop.association.properties.session_id",
+    "traceloop.association.properties.conversation_id",
+    "traceloop.association.properties.thread_id",
+    "traceloop.association.properties.chat_id",
+    "ai.telemetry.metadata.sessionId",
+    "ai.telemetry.metadata.conversationId",
+    "ai.telemetry.metadata.threadId",
+    "ai.telemetry.metadata.chatId",
+    "langsmith.trace.session_id",
+    "langsmith.metadata.session_id",
+    "langsmith.metadata.thread_id",
+    "gcp.vertex.agent.session_id",
+)
+
+
+class SpanEvent(Struct):
+    """Something that happened inside a span."""
+
+    name: str = ""
+    time: int = 0
+    attributes: Attributes = {}
+
+
+class Resource(Struct):
+    """The program that sent a span, as far as it matters here."""
+
+    service: str | None = msgspec.field(name="service.name", default=None)
+    version: str | None = msgspec.field(name="service.version", default=None)
+
+    @property
+    def program(self) -> str | None:
+        """Its name; an SDK that was told none makes one up."""
+        return None if self.service is None or self.service.startswith("unknown_service") else self.service
+
+
+class Line(Struct, kw_only=True):
+    """A span; or, with a digest and without an id, what spans of a trace share."""
+
+    otlp: Any = None
+    trace: str = ""
+    span: str = ""
+    parent: str = ""
+    name: str = ""
+    kind: str = ""
+    start: Nanoseconds = 0
+    end: Nanoseconds = 0
+    status: str = ""
+    message: str = ""
+    attributes: Attributes = {}
+    events: list[SpanEvent] = []
+    resource: Resource = msgspec.field(default_factory=Resource)
+    flags: int = 0
+    digest: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has what a span cannot do without."""
+        return _HEX_TRACE.fullmatch(self.trace) is not None and _HEX_SPAN.fullmatch(self.span) is not None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is a resource or a scope that spans name by its digest."""
+        return not self.span and bool(self.digest) and _HEX_TRACE.fullmatch(self.trace) is not None
+
+    @property
+    def parent_id(self) -> bytes | None:
+        """The parent, if it names one."""
+        return bytes.fromhex(self.parent) if _HEX_SPAN.fullmatch(self.parent) else None
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether a trace, or a program's part of it, begins here."""
+        return not self.parent or self.flags & _REMOTE == _REMOTE
+
+    @property
+    def session(self) -> str | None:
+        """The session that the span names."""
+        attributes = self.attributes
+        for name in SESSION_NAMES:
+            found = attributes.get(name)
+            if found and isinstance(found, str | int) and not isinstance(found, bool):
+                return str(found)[:_LONGEST_SESSION]
+        return None
+
+
+_decode = msgspec.json.Decoder(Line).decode
+_decode_tolerantly = FieldByField(Line)
+
+
+def read_line(raw: bytes) -> Line | None:
+    """A line whose odd fields are left out; ``None`` if it is no JSON object."""
+    try:
+        return _decode(raw)
+    except DECODING_ERRORS:
+        line = _decode_tolerantly(raw)
+    if line is None:
+        better = mended(raw)
+        line = None if better is None else _decode_tolerantly(better)
+    return line
+
+
+def salvaged(raw: bytes) -> tuple[bytes, ...]:
+    """The spans, and what they share, that stand whole in a torn line."""
+    return whole_objects(raw, _OPENING, lambda value: "trace" in value and ("span" in value or "digest" in value))
+
+
+def all_of(raw: bytes) -> dict[str, Any]:
+    """The whole line as it was written; empty where it cannot be read."""
+    try:
+        value = msgspec.json.decode(raw)
+    except DECODING_ERRORS:
+        return {}
+    return value if isinstance(value, dict) else {}

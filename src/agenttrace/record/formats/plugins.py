@@ -1,0 +1,150 @@
+"""Log formats of other packages: found through entry points, and kept from stopping the recorder.
+
+A format that cannot be loaded is left out. One that fails at work loses what it failed at: a line is quarantined with
+the reason, a file is not recognised, a directory is not watched; every other format goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from agenttrace.model import Event
+from agenttrace.plugins import FORMATS, BrokenPlugin, Plugin, PluginError, installed, load, reason_of
+from agenttrace.record.formats.contract import (
+    Agent,
+    Content,
+    Find,
+    NamesSessions,
+    RepeatsUsage,
+    Source,
+    TellsAttributes,
+    Traits,
+    Unusable,
+)
+from agenttrace.record.ingest.acts import Act, ResponseUsage
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_METHODS = ("homes", "is_log", "recognise", "decode", "acts", "content")
+
+
+class Formats(NamedTuple):
+    """The formats of other packages."""
+
+    agents: tuple[Agent, ...]
+    broken: tuple[BrokenPlugin, ...]
+
+
+def load_formats(taken: Collection[str]) -> Formats:
+    """All that are installed; ``taken``: names that a plug-in cannot have."""
+    agents: dict[str, Agent] = {}
+    broken: list[BrokenPlugin] = []
+    for plugin in installed(FORMATS):
+        try:
+            if plugin.name in taken or plugin.name in agents:
+                raise PluginError("there is another format of that name")
+            agents[plugin.name] = PluginAgent(plugin, _checked(plugin))
+        except PluginError as error:
+            broken.append(BrokenPlugin(plugin, str(error)))
+    return Formats(tuple(agents.values()), tuple(broken))
+
+
+def _checked(plugin: Plugin) -> Agent:
+    """An instance of the class that a plug-in names."""
+    found = load(plugin)
+    try:
+        agent: Agent = found() if isinstance(found, type) else found
+    except Exception as error:
+        raise PluginError(f"it cannot be made: {reason_of(error)}") from error
+    missing = [name for name in _METHODS if not callable(getattr(agent, name, None))]
+    if missing:
+        raise PluginError(f"it has no {', '.join(missing)}; docs/adding-a-format.md describes what a format has")
+    if getattr(agent, "name", None) != plugin.name:
+        raise PluginError(f"its name is {getattr(agent, 'name', None)!r}, but its entry point is named {plugin.name!r}")
+    if not isinstance(getattr(agent, "traits", Traits()), Traits):
+        raise PluginError("its traits are no agenttrace.record.formats.contract.Traits")
+    return agent
+
+
+class PluginAgent:
+    """A format of another package, whose exceptions never leave it but as the fault of a line."""
+
+    def __init__(self, plugin: Plugin, agent: Agent) -> None:
+        self._plugin = plugin
+        self._agent = agent
+        self._reported: set[str] = set()
+        self.name = plugin.name
+        self.title = str(getattr(agent, "title", "") or plugin.name)
+        self.traits: Traits = getattr(agent, "traits", Traits())
+        # What a format may have or not is looked for on the instance.
+        if isinstance(agent, TellsAttributes):
+            self.attributes = self._attributes_of(agent)
+        if isinstance(agent, RepeatsUsage):
+            self.repeated_usage = self._usage_of(agent)
+        if isinstance(agent, NamesSessions):
+            self.session_name = self._names_of(agent)
+
+    def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """None where it fails."""
+        return self._tried("homes", lambda: [Path(path) for path in self._agent.homes(environ, home)], [])
+
+    def is_log(self, path: Path) -> bool:
+        """Not where it fails."""
+        return self._tried("is_log", lambda: bool(self._agent.is_log(path)), False)
+
+    def recognise(self, path: Path, head: bytes) -> Source | None:
+        """Under its own name; not where it fails."""
+        return self._tried("recognise", lambda: self._own(self._agent.recognise(path, head)), None)
+
+    def _own(self, source: Source | None) -> Source | None:
+        return None if source is None else msgspec.structs.replace(source, agent=self.name)
+
+    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
+        """A line over which it fails is set aside."""
+        try:
+            found: object = self._agent.decode(raw, source)
+        except Exception as error:
+            return Unusable(f"{self._plugin} failed: {reason_of(error)}", harmless=False)
+        if isinstance(found, Event | Unusable):
+            return found
+        return Unusable(f"{self._plugin} failed: decode gave no Event", harmless=False)
+
+    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+        """A line over which it fails is set aside: no error of its own looks like one of the store."""
+        try:
+            yield from self._agent.acts(event, source, memory)
+        except Exception as error:
+            raise PluginError(f"{self._plugin} failed: {reason_of(error)}") from error
+
+    def content(self, event: Event, source: Source) -> list[Content]:
+        """Nothing where it fails."""
+        return self._tried("content", lambda: list(self._agent.content(event, source)), [])
+
+    # -- what it may have or not ------------------------------------------------------------------------------
+
+    def _attributes_of(self, agent: TellsAttributes) -> Callable[[bytes, Find], dict[str, Any]]:
+        return lambda raw, find: self._tried("attributes", lambda: dict(agent.attributes(raw, find)), {})
+
+    def _usage_of(self, agent: RepeatsUsage) -> Callable[[Event, Source, dict[str, Any]], ResponseUsage | None]:
+        return lambda event, source, memory: self._tried(
+            "repeated_usage", lambda: agent.repeated_usage(event, source, memory), None
+        )
+
+    def _names_of(self, agent: NamesSessions) -> Callable[[Path], str]:
+        return lambda path: self._tried("session_name", lambda: str(agent.session_name(path)), path.stem)
+
+    def _tried(self, method: str, call: Callable[[], T], otherwise: T) -> T:
+        try:
+            return call()
+        except Exception as error:
+            if method not in self._reported:
+                self._reported.add(method)
+                logger.warning("the %s failed in %s: %s", self._plugin, method, reason_of(error))
+            return otherwise

@@ -1,0 +1,251 @@
+"""A record of a Qwen Code log: its fields as far as recording needs them, and the texts in it."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from agenttrace.record.formats.contract import Content, Unusable
+from agenttrace.record.formats.lenient import (
+    DECODING_ERRORS,
+    FieldByField,
+    mended,
+    moment,
+    value_of,
+    whole_objects,
+)
+
+ABSENT = msgspec.Raw()
+
+#: What begins a turn, by the subtype of the user's record.
+ORIGINS = {None: "user", "realtime_message": "user", "cron": "system", "goal_runtime": "system"}
+
+_OPENINGS = re.compile(r'\{"(?:uuid|parentUuid|sessionId|type)"')
+#: Where the payloads of system records keep text that people would look for.
+_TEXT_KEYS = ("displayText", "customTitle", "rawCommand", "message", "userText", "content", "resultText")
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """Usage of a response as the Gemini interface words it."""
+
+    prompt_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    total_token_count: int | None = None
+    cached_content_token_count: int | None = None
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A tool call or the answer to one."""
+
+    id: str | None = None
+    name: str | None = None
+    args: msgspec.Raw = ABSENT
+    response: msgspec.Raw = ABSENT
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """One part of a message."""
+
+    text: msgspec.Raw = ABSENT
+    thought: bool | None = None
+    function_call: Call | None = None
+    function_response: Call | None = None
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What was said to the model or by it."""
+
+    parts: list[Part] | None = None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """How a tool call went."""
+
+    call_id: str | None = None
+    status: str | None = None
+    duration_ms: float | None = None
+    result_display: msgspec.Raw = ABSENT
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """Where a copied record came from."""
+
+    session_id: str | None = None
+    message_uuid: str | None = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """A line."""
+
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    session_id: str | None = None
+    timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    type: str | None = None
+    subtype: str | None = None
+    cwd: str | None = None
+    version: str | None = None
+    git_branch: str | None = None
+    prompt_id: str | None = None
+    model: str | None = None
+    message: Message | None = None
+    usage_metadata: Counts | None = None
+    tool_call_result: Result | None = None
+    system_payload: msgspec.Raw = ABSENT
+    agent_id: str | None = None
+    agent_run_id: str | None = None
+    agent_round: int | None = None
+    is_sidechain: bool | None = None
+    delivered_turn: bool | None = None
+    forked_from: Origin | None = None
+
+
+class ApiCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A model call, or an attempt at one, as telemetry tells it."""
+
+    name: str | None = msgspec.field(name="event.name", default=None)
+    model: str | None = None
+    prompt_id: str | None = None
+    duration_ms: float | None = None
+    input_token_count: int | None = None
+    output_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    total_token_count: int | None = None
+    subagent_name: str | None = None
+    subagent_id: str | None = None
+    error_message: str | None = None
+    error: str | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """Its usage as a message would word it."""
+        return Counts(
+            prompt_token_count=self.input_token_count,
+            candidates_token_count=self.output_token_count,
+            thoughts_token_count=self.thoughts_token_count,
+            total_token_count=self.total_token_count,
+            cached_content_token_count=self.cached_content_token_count,
+        )
+
+    @property
+    def duration(self) -> int:
+        """How long it took, in microseconds."""
+        return microseconds_of(self.duration_ms) or 0
+
+
+class _Telemetry(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    ui_event: ApiCall | None = None
+
+
+def microseconds_of(milliseconds: float | None) -> int | None:
+    """A length of time that the log gives in milliseconds; ``None`` for what cannot be one."""
+    return round(milliseconds * 1000) if milliseconds is not None and 0 <= milliseconds < 1e12 else None
+
+
+_decode = msgspec.json.Decoder(Record).decode
+_telemetry = FieldByField(_Telemetry, {"ui_event": FieldByField(ApiCall)})
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
+_call = FieldByField(Call)
+_part = FieldByField(Part, {"function_call": _call, "function_response": _call})
+
+
+def _read_parts(raw: msgspec.Raw) -> list[Part]:
+    """Parts of which some are not what they should be: the others still count."""
+    parts: list[Part | None] = [_part(part) for part in _raws.decode(raw)]
+    return [part for part in parts if part is not None]
+
+
+_record = FieldByField(
+    Record,
+    {
+        "message": FieldByField(Message, {"parts": _read_parts}),
+        "usage_metadata": FieldByField(Counts),
+        "tool_call_result": FieldByField(Result),
+        "forked_from": FieldByField(Origin),
+        "timestamp": moment,
+    },
+)
+
+
+def read_call(payload: msgspec.Raw) -> ApiCall:
+    """The call that a line of telemetry is about."""
+    found = _telemetry(payload)
+    return (found.ui_event if found is not None else None) or ApiCall()
+
+
+def read_record(raw: bytes) -> Record | None:
+    """The record, or ``None`` if the line is no JSON object."""
+    try:
+        return _decode(raw)
+    except DECODING_ERRORS:
+        return _record(raw)
+
+
+def unusable(raw: bytes) -> Unusable:
+    """What to say of a line that is no JSON object."""
+    if not raw.strip():
+        return Unusable("blank line", harmless=True)
+    if mended(raw) is not None:
+        return Unusable("not a JSON object", harmless=False)
+    salvaged = whole_objects(raw, _OPENINGS, _is_record)
+    return Unusable("torn or malformed", harmless=False, salvaged=salvaged)
+
+
+def _is_record(value: dict[str, Any]) -> bool:
+    return isinstance(value.get("uuid"), str) and isinstance(value.get("sessionId"), str)
+
+
+def text_at(value: object, *keys: str) -> str | None:
+    """The text at the end of a path of keys, if that is what is there."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, str) and value else None
+
+
+def texts_of(record: Record) -> list[Content]:
+    """Every text in the record, whole."""
+    found = [_part_content(record, part) for part in parts_of(record)]
+    if record.type == "system":
+        payload = value_of(record.system_payload)
+        found += [Content("note", text) for key in _TEXT_KEYS if (text := text_at(payload, key))]
+    return [piece for piece in found if piece is not None and piece.text]
+
+
+def parts_of(record: Record) -> list[Part]:
+    """The parts of the record's message."""
+    return (record.message.parts if record.message is not None else None) or []
+
+
+def _plain(raw: msgspec.Raw) -> str:
+    value = value_of(raw)
+    return value if isinstance(value, str) else ""
+
+
+def said(record: Record) -> str:
+    """The text of the record's message."""
+    return "\n".join(_plain(part.text) for part in parts_of(record) if part.text)
+
+
+def _part_content(record: Record, part: Part) -> Content | None:
+    if part.function_call is not None:
+        arguments = bytes(part.function_call.args).decode("utf-8", "replace")
+        return Content("arguments", arguments, part.function_call.id)
+    if part.function_response is not None:
+        return _response_content(part.function_response)
+    if not part.text:
+        return None
+    if record.type == "user":
+        return Content("prompt" if record.subtype in ORIGINS else "note", _plain(part.text))
+    return Content("thinking" if part.thought else "text", _plain(part.text))
+
+
+def _response_content(answer: Call) -> Content:
+    value = value_of(answer.response)
+    error, output = text_at(value, "error"), text_at(value, "output")
+    text = error or output or bytes(answer.response).decode("utf-8", "replace")
+    return Content("error" if error else "result", text, answer.id)

@@ -1,0 +1,3 @@
+"""Lines become batches: deduplication, folding, quarantine."""
+
+from __future__ import annotations

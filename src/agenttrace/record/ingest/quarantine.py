@@ -1,0 +1,214 @@
+"""A second try for lines that were set aside: today's code may understand what an older one did not.
+
+A line that can be read now is recorded through the same pipeline as any other, so that it cannot be recorded twice,
+and its entry is marked as resolved. It joins its session late: after what was recorded since, under its own time.
+
+Trying is the work of whoever holds the recorder's lock. Others ask for it in the store, and read there what came of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from agenttrace.config import Settings
+from agenttrace.model import Event
+from agenttrace.record.calendar import day_finder
+from agenttrace.record.files.positioned import pread
+from agenttrace.record.files.reader import BOM, UNPACKED_LIMIT, Chunk
+from agenttrace.record.files.recognition import openings, recognised
+from agenttrace.record.files.stored_paths import path_on_disk
+from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.record.formats import AGENTS
+from agenttrace.record.formats.contract import Source
+from agenttrace.record.ingest.bad_lines import BadLineError, blame, is_a_lines_fault
+from agenttrace.record.ingest.pipeline import Pipeline
+from agenttrace.record.ingest.quarantine_rows import UNRECOGNISED
+from agenttrace.record.recorder import Recorder
+from agenttrace.store.batch import FileRow
+from agenttrace.store.sqlite.quarantine import Entry
+from agenttrace.store.sqlite.store import SqliteStore
+
+#: Tried in one go; new lines wait meanwhile.
+_PORTION = 50
+
+
+class Outcome(NamedTuple):
+    """What a second try came to."""
+
+    entry: Entry
+    #: ``recorded``, ``duplicate``, ``ignored``, ``reread`` (its whole file is understood now and was recorded from its
+    #: start); all of them resolve it. Or ``unchanged``.
+    result: str
+    detail: str = ""
+
+    @property
+    def told(self) -> str:
+        """Both in one."""
+        return f"{self.result}: {self.detail}" if self.detail else self.result
+
+
+def retry(store: SqliteStore, settings: Settings, chosen: Sequence[Entry]) -> list[Outcome]:
+    """Decode these lines again, oldest first, and read files again that are understood now.
+
+    The caller holds the recorder's lock.
+    """
+    outcomes = _outcomes(store, settings, chosen)
+    _read_again(settings, outcomes)
+    return outcomes
+
+
+def requested(store: SqliteStore) -> list[Entry]:
+    """The next portion of the entries for which another try is pending."""
+    return store.quarantine.requested(_PORTION)
+
+
+def retry_requested(
+    store: SqliteStore, settings: Settings, chosen: Sequence[Entry], stop: Callable[[], bool] = lambda: False
+) -> None:
+    """Try again what was requested, and store the results. The caller holds the recorder's lock."""
+    outcomes = _outcomes(store, settings, chosen)
+    _read_again(settings, outcomes, stop)
+    store.quarantine.note_results((outcome.entry.quarantine_id, outcome.told) for outcome in outcomes)
+
+
+def _outcomes(store: SqliteStore, settings: Settings, chosen: Sequence[Entry]) -> list[Outcome]:
+    second = _SecondTry(store, settings)
+    return [second.whatever_comes(entry) for entry in sorted(chosen)]
+
+
+def _read_again(settings: Settings, outcomes: Iterable[Outcome], stop: Callable[[], bool] = lambda: False) -> None:
+    """By a recorder for them alone: they need not be where recorders look."""
+    paths = sorted({each.entry.filepath for each in outcomes if each.result == "reread"})
+    if paths:
+        recorder = Recorder(settings, paths=paths)
+        try:
+            recorder.run_once(stop=stop)
+        finally:
+            recorder.close()
+
+
+class _SecondTry:
+    def __init__(self, store: SqliteStore, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._agents = {agent.name: agent for agent in AGENTS}
+        self._pipeline = Pipeline(store, self._agents, day_of=day_finder(settings.usage.timezone))
+
+    def whatever_comes(self, entry: Entry) -> Outcome:
+        """The outcome, even of what this program cannot cope with: a line must not end a recorder."""
+        if entry.resolved_at is not None:
+            return Outcome(entry, "resolved")
+        try:
+            return self.outcome(entry)
+        except Exception as error:
+            if not is_a_lines_fault(error):
+                raise
+            self._pipeline.roll_back()
+            return Outcome(entry, "unchanged", str(error) if isinstance(error, BadLineError) else blame(error))
+
+    def outcome(self, entry: Entry) -> Outcome:
+        row = self._store.files.get(entry.file_id)
+        if row is None:
+            return Outcome(entry, "unchanged", "its file is unknown by now")
+        if entry.reason == UNRECOGNISED:
+            return self._try_file(entry, row)
+        if entry.reason.startswith(UNPACKED_LIMIT):
+            return self._try_rest(entry, row)
+        raw = whole_line(entry, self._settings.record.max_line_bytes)
+        if raw is None:
+            return Outcome(entry, "unchanged", "the whole line was not kept and is not in its file any more")
+        file = TrackedFile(row.filepath, row, self._settings.record.max_line_bytes)
+        if file.source is None or file.source.agent not in self._agents:
+            return Outcome(entry, "unchanged", "the format of its file is unknown")
+        return self._try_line(entry, file, file.source, raw)
+
+    def _try_line(self, entry: Entry, file: TrackedFile, source: Source, raw: bytes) -> Outcome:
+        line = raw.removeprefix(BOM) if entry.offset == 0 else raw
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            return Outcome(entry, "unchanged", f"invalid UTF-8 at byte {error.start} of the line")
+        event = self._agents[source.agent].decode(line, source)
+        if isinstance(event, Event):
+            result = self._record(entry, file, line)
+        elif event.harmless:
+            result = "ignored"
+            file.counts["ignored"] += 1
+            file.counts["quarantined"] -= 1
+            self._pipeline.touch_file(file)
+            self._pipeline.commit()
+        else:
+            return Outcome(entry, "unchanged", event.reason)
+        self._resolve(entry)
+        return Outcome(entry, result)
+
+    def _record(self, entry: Entry, file: TrackedFile, line: bytes) -> str:
+        position = file.position
+        # Which of several identical lines it was cannot be told without the file; the first one serves.
+        file.seen_lines, file.begun = {}, True
+        self._pipeline.take(file, Chunk([line], [entry.offset], entry.offset + len(line) + 1))
+        # The line was counted when it was set aside, and reading stands where it stood.
+        file.position = position
+        file.counts["lines"] -= 1
+        file.counts["quarantined"] -= 1
+        result = "recorded" if file.counts["recorded"] else "duplicate"
+        self._pipeline.commit()
+        return result
+
+    def _try_file(self, entry: Entry, row: FileRow) -> Outcome:
+        """A file that nobody recognised: if somebody does now, the next recording reads it from its start."""
+        try:
+            known = self._is_known(row.filepath)
+        except OSError as error:
+            return Outcome(entry, "unchanged", error.strerror or str(error))
+        if not known:
+            return Outcome(entry, "unchanged", UNRECOGNISED)
+        self._store.files.read_anew(row.file_id)
+        self._resolve(entry)
+        return Outcome(entry, "reread")
+
+    def _is_known(self, path: str) -> bool:
+        file = TrackedFile(path, FileRow(filepath=path), self._settings.record.max_line_bytes)
+        try:
+            file.renew()
+            agents = list(self._agents.values())
+            return any(recognised(agents, Path(path), opening) is not None for opening in openings(file))
+        finally:
+            file.close()
+
+    def _try_rest(self, entry: Entry, row: FileRow) -> Outcome:
+        """The rest of a compressed file: if it may be read now, the next recording goes on with it."""
+        if self._settings.record.max_unpacked_bytes <= entry.offset:
+            return Outcome(entry, "unchanged", entry.reason)
+        self._store.files.read_on(row.file_id)
+        self._resolve(entry)
+        return Outcome(entry, "reread")
+
+    def _resolve(self, entry: Entry) -> None:
+        # Not in the transaction that records the line: if we die in between, the next try finds a duplicate.
+        self._store.quarantine.resolve(entry.quarantine_id)
+
+
+def whole_line(entry: Entry, limit: int) -> bytes | None:
+    """The line as it was: from what was kept, or from its file while that still holds it."""
+    kept = entry.kept()
+    if kept is not None and len(kept) == entry.length:
+        return kept
+    if entry.length > limit:
+        return None
+    try:
+        path = path_on_disk(entry.filepath)
+        if path is None:
+            return None
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        found = pread(descriptor, entry.length, entry.offset)
+    finally:
+        os.close(descriptor)
+    return found if hashlib.sha256(found).digest()[:16] == entry.digest else None

@@ -1,0 +1,104 @@
+"""Which bad lines get a row in quarantine: so many of a file, so many in all; the others are only counted.
+
+A line that is only counted is known by its place: read a second time, it stands before the furthest place up to which
+lines were counted. So it counts once, as a line does that has a row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Any, NamedTuple
+
+import zstandard
+
+from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.store.sqlite.quarantine import Quarantine
+
+COMPRESSION_LEVEL = 1
+#: Of a quarantined line, this much is kept; the place in the file is always kept.
+QUARANTINE_BYTES = 1 << 20
+
+
+#: The reason why a whole file is refused.
+UNRECOGNISED = "format not recognised"
+
+
+class QuarantineLimits(NamedTuple):
+    """How many rows there may be that wait for another try."""
+
+    of_file: int
+    in_all: int
+
+
+LIMITS = QuarantineLimits(of_file=1000, in_all=100_000)
+
+
+class _FileRows:
+    """The rows of one file, those of the batch included."""
+
+    def __init__(self, stored: Quarantine, file_id: int) -> None:
+        found = stored.of_file(file_id)
+        self.known = {(offset, digest) for offset, digest, _ in found}
+        self.waiting = sum(waiting for *_, waiting in found)
+
+
+class QuarantineRows:
+    """The quarantine as a batch sees it."""
+
+    def __init__(self, stored: Quarantine, limits: QuarantineLimits) -> None:
+        self._stored = stored
+        self._limits = limits
+        self._files: dict[int, _FileRows] = {}
+        self._total: int | None = None
+
+    def forget(self) -> None:
+        """The batch is over: the store knows it all."""
+        self._files = {}
+        self._total = None
+
+    def add(
+        self,
+        file: TrackedFile,
+        offset: int,
+        length: int,
+        digest: bytes,
+        reason: str,
+        raw: bytes | None = None,
+        salvaged: int = 0,
+    ) -> tuple[bool, tuple[Any, ...] | None]:
+        """Whether the line was never set aside before, and the row that is to be written for it, if any."""
+        file_id = file.row.file_id
+        rows = self._files.get(file_id)
+        if rows is None:
+            rows = self._files[file_id] = _FileRows(self._stored, file_id)
+        if (offset, digest) in rows.known:
+            return False, None
+        if rows.waiting >= self._limits.of_file or self._in_all() >= self._limits.in_all:
+            return self._count(file, offset), None
+        if offset < file.counted_end:
+            return False, None
+        rows.known.add((offset, digest))
+        rows.waiting += 1
+        self._total = self._in_all() + 1
+        data = None if raw is None else zstandard.compress(raw[:QUARANTINE_BYTES], COMPRESSION_LEVEL)
+        place = (file_id, file.row.filepath, file.generation, offset, length, digest)
+        return True, (*place, reason, salvaged, time.time(), data)
+
+    @staticmethod
+    def _count(file: TrackedFile, offset: int) -> bool:
+        if offset < file.counted_end:
+            return False
+        file.counted_only += 1
+        file.counted_end = offset + 1
+        return True
+
+    def _in_all(self) -> int:
+        if self._total is None:
+            self._total = self._stored.waiting()
+        return self._total
+
+
+def digest_of(raw: bytes) -> bytes:
+    """What a line in quarantine is known by, with its place."""
+    return hashlib.sha256(raw).digest()[:16]

@@ -1,0 +1,3 @@
+"""Texts of recorded lines, and the search index."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Applications, events and chains: the catalog and its texts."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Conversations and chat turns."""
+
+from __future__ import annotations

@@ -1,0 +1,278 @@
+"""One run of a chain: its lanes side by side, each step asked with what the steps before it, or the cache, know.
+
+A step that fails or is refused does not stop its lane; the steps after it get the last result that is still valid, or
+are told what is missing. Only what concerns the whole job ends it early: a refused key, a cancellation, another worker
+that has taken over, our own stop. Calls that are running then still finish, since they are paid for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agenttrace.run.catalog.catalog import App, Catalog, Chain, Step
+from agenttrace.run.errors import BudgetExceededError, DashScopeAuthError, DashScopeError
+from agenttrace.run.guards.guarded import EffectError, GuardedClient
+from agenttrace.run.jobs.jobs import Job
+from agenttrace.run.jobs.queue import JobUnfinishedError
+from agenttrace.run.postgres.pool import AWAY
+from agenttrace.run.postgres.sql_call import SqlCall
+from agenttrace.run.results.cache import AICacheService, job_name
+from agenttrace.run.results.clues import RetentionClues
+from agenttrace.run.results.run_log import AIRunLogService, StepDoneError
+from agenttrace.run.states import JobStatus
+from agenttrace.run.upstream.calls import CallRequest
+
+_TARGET_LIMIT = 100
+#: Seconds that a step waits for its turn at a budget that is nearly spent: longer than the calls before it take.
+CHAIN_PATIENCE = 600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """What every chain of a process works with."""
+
+    catalog: Catalog
+    calls: GuardedClient
+    cache: AICacheService
+    clues: RetentionClues
+    run_logs: AIRunLogService
+
+
+@dataclass(kw_only=True)
+class Report:
+    """How the steps of a run ended."""
+
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: Why a step brought nothing, by its name.
+    failures: dict[str, str] = field(default_factory=dict)
+    #: What went wrong beside a result, by the step's name.
+    remarks: dict[str, str] = field(default_factory=dict)
+    over_budget: bool = False
+    #: Set when the key is refused: nothing will work until the configuration is put right.
+    unauthorised: bool = False
+
+    @property
+    def status(self) -> JobStatus:
+        """The status that the job ends with."""
+        if self.unauthorised:
+            return JobStatus.FAILED
+        if self.results or not self.failures:
+            return JobStatus.COMPLETED
+        return JobStatus.BUDGET_EXCEEDED if self.over_budget else JobStatus.FAILED
+
+    @property
+    def message(self) -> str | None:
+        """What did not succeed, step by step; None if everything did."""
+        told = {**self.failures, **self.remarks}
+        return "; ".join(f"{name}: {text}" for name, text in told.items()) or None
+
+
+class ChainRun:
+    """One run of the chain of a job that this worker has claimed."""
+
+    def __init__(
+        self,
+        job: Job,
+        chain: Chain,
+        tools: Tools,
+        *,
+        finished: Mapping[str, dict[str, Any]],
+        concurrency: int = 8,
+        stopping: Callable[[], bool] = bool,
+    ) -> None:
+        self.job = job
+        self.chain = chain
+        self.report = Report(results=dict(finished))
+        self._tools = tools
+        self._slots = asyncio.Semaphore(concurrency)
+        self._stopping = stopping
+        #: What ends the run before all its steps were tried.
+        self._end: Exception | None = None
+
+    async def run(self) -> None:
+        """Run all lanes; raises what ended the run early, once no call is running any more."""
+        async with asyncio.TaskGroup() as group:
+            for lane in self.chain.lanes:
+                group.create_task(self._lane(lane))
+        if self._end is not None and not self.report.unauthorised:
+            raise self._end
+
+    async def _lane(self, lane: tuple[Step, ...]) -> None:
+        for step in lane:
+            if step.name in self.report.results:
+                continue
+            async with self._slots:
+                if self._end is None and self._stopping():
+                    self._end = JobUnfinishedError("the worker stops")
+                if self._end is not None:
+                    return
+                try:
+                    await self._run_step(step)
+                except Exception as error:
+                    self._end = self._end or error
+                    return
+
+    async def _run_step(self, step: Step) -> None:
+        """Ask one application; what it answers, or why it does not, is in the report then."""
+        app = self._tools.catalog.apps[step.app]
+        target = target_of(app, step, self.job)
+        request, biz_params = await self._request(app, step)
+        generating = await self._begin(app, target)
+        try:
+            _, data, _ = await self._tools.calls.call(
+                request,
+                biz_params=biz_params,
+                parameters=app.parameters or None,
+                writes=lambda _, data: self._writes(app, target, generating, data or {}),
+            )
+        except EffectError as error:
+            await self._abandon(generating)
+            self._succeeded(step, error.data)
+            # The database adds where in which function it happened.
+            reason, *_ = str(error.__cause__).splitlines() or [""]
+            self.report.remarks[step.name] = f"its result was not written: {reason}"
+        except StepDoneError:
+            # A worker that was taken for dead has come back with the result after all.
+            await self._abandon(generating)
+            self._succeeded(step, (await self._tools.run_logs.finished_steps(self.job.id)).get(step.name))
+        except DashScopeError as error:
+            await self._abandon(generating)
+            self._failed(step, error)
+        except BaseException:
+            await asyncio.shield(self._abandon(generating))
+            raise
+        else:
+            self._succeeded(step, data)
+
+    def _succeeded(self, step: Step, data: dict[str, Any] | None) -> None:
+        self.report.results[step.name] = data or {}
+
+    def _failed(self, step: Step, error: DashScopeError) -> None:
+        self.report.failures[step.name] = f"{error.status}: {error}"
+        self.report.over_budget |= isinstance(error, BudgetExceededError)
+        if isinstance(error, DashScopeAuthError):
+            self.report.unauthorised = True
+            raise error
+
+    # ── what is asked ──
+
+    async def _request(self, app: App, step: Step) -> tuple[CallRequest, dict[str, Any]]:
+        job = self.job
+        prompt = compose(app, step, job, *await self._inputs(app, step))
+        request = CallRequest(
+            app_id=app.app_id,
+            app_type=app.app_type,
+            trigger_type=job.trigger_type,
+            site_id=job.site_id,
+            prompt=prompt,
+            rate=app.rate,
+            **app.tokens_of(prompt),
+            patience=CHAIN_PATIENCE,
+            member_id=job.member_id,
+            session_id=job.session_id,
+            job_id=job.id,
+            step=step.name,
+            claim=job.claim,
+        )
+        ids = {
+            "site_id": job.site_id,
+            "member_id": job.member_id,
+            "coach_id": job.coach_id,
+            "dimension": step.dimension,
+        }
+        return request, {name: value for name, value in ids.items() if value is not None}
+
+    async def _inputs(self, app: App, step: Step) -> tuple[dict[str, Any], list[str]]:
+        """The results that the application builds on, and which of them are from earlier runs."""
+        found: dict[str, Any] = {}
+        cached: list[str] = []
+        for key in app.inputs:
+            result = self._result_of(key, step.dimension)
+            if result is None and (result := await self._cached(key, step)) is not None:
+                cached.append(key)
+            if result is not None:
+                found[key] = result
+        return found, cached
+
+    def _result_of(self, key: str, dimension: str | None) -> dict[str, Any] | None:
+        names = (f"{key}:{dimension}", key) if dimension else (key,)
+        return next((self.report.results[name] for name in names if name in self.report.results), None)
+
+    async def _cached(self, key: str, step: Step) -> dict[str, Any] | None:
+        app = self._tools.catalog.apps[key]
+        if app.cache is None:
+            return None
+        cache, where = self._tools.cache, (app.cache.cache_type, self.job.site_id, target_of(app, step, self.job))
+        row = await cache.database.patiently(lambda: cache.get(*where))
+        return None if row is None else row["result_json"]
+
+    # ── what becomes of the answer ──
+
+    async def _begin(self, app: App, target: str) -> int | None:
+        if app.cache is None:
+            return None
+        cache, where = self._tools.cache, (app.cache.cache_type, self.job.site_id, target)
+        return await cache.database.patiently(lambda: cache.begin_generating(*where, job_name(self.job.id)))
+
+    async def _abandon(self, generating: int | None) -> None:
+        if generating is not None:
+            # If the database is away now, the lease runs out.
+            with contextlib.suppress(*AWAY):
+                await self._tools.cache.abandon(generating)
+
+    def _writes(self, app: App, target: str, generating: int | None, result: dict[str, Any]) -> list[SqlCall]:
+        """What is written together with the settled call: the cached result, and the clues of a member."""
+        job, cache, calls = self.job, self._tools.cache, []
+        if app.cache is not None:
+            where, expires = (app.cache.cache_type, job.site_id, target), cache.expiry(app.cache)
+            calls.append(cache.storing(*where, result, expires, job_name(job.id), generating))
+        if app.clues and job.member_id is not None:
+            clues = result.get("clues")
+            clues = clues if isinstance(clues, list) else [result]
+            whose = (job.site_id, job.member_id, job.event_date)
+            calls.append(self._tools.clues.writing(*whose, summarise(result, clues), clues, job.id))
+        return calls
+
+
+def target_of(app: App, step: Step, job: Job) -> str:
+    """Whose result it is: what the cache keeps it under."""
+    if app.target == "dimension":
+        return step.dimension or "-"
+    if app.target == "site":
+        return "-"
+    if job.member_id is None:
+        # Whoever it was, the next one without a number is somebody else.
+        return f"job:{job.id}"
+    member = str(job.member_id)
+    if app.target == "member:coach" and job.coach_id is not None:
+        return f"{member}:{job.coach_id}"[:_TARGET_LIMIT]
+    return member
+
+
+def compose(app: App, step: Step, job: Job, inputs: Mapping[str, Any], cached: list[str]) -> str:
+    """The prompt: the application's instruction, and all facts as one JSON object; the same for the same facts."""
+    facts = {
+        "event": job.event_type,
+        "site_id": job.site_id,
+        "member_id": job.member_id,
+        "payload": job.payload or {},
+        "dimension": step.dimension,
+        "inputs": dict(inputs),
+        # Results of earlier runs: the step that should have brought them failed, or is not part of this chain.
+        "cached_inputs": cached,
+        "missing_inputs": [key for key in app.inputs if key not in inputs],
+    }
+    return f"{app.prompt}\n\n{json.dumps(facts, ensure_ascii=False, sort_keys=True, separators=(',', ':'))}"
+
+
+def summarise(result: Mapping[str, Any], clues: list[Any]) -> str:
+    """The result's own summary, or else those of its clues."""
+    if isinstance(result.get("summary"), str) and result["summary"]:
+        return str(result["summary"])
+    parts = [clue["summary"] for clue in clues if isinstance(clue, dict) and isinstance(clue.get("summary"), str)]
+    return ";".join(parts) or json.dumps(result, ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,333 @@
+"""The rows of ``ai_trigger_jobs``: one for each event, from the moment it is accepted until its chain is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+from sqlalchemy import ARRAY, ColumnElement, Text, cast, func, null, or_, select
+
+from agenttrace.run.postgres.pool import Database
+from agenttrace.run.postgres.tables import rendered, run_logs, trigger_jobs
+from agenttrace.run.results.storable import storable_json, storable_text
+
+_COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
+    finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule"""
+
+_NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
+
+_INSERT = """
+INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, member_id, payload, is_forced, app_chain,
+                                 rerun_of, schedule, created_at, event_date)
+    SELECT %(site_id)s, %(event_type)s, %(connector_type)s, %(member_id)s, %(payload)s, %(is_forced)s, %(app_chain)s,
+           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date
+        FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
+    ON CONFLICT (event_type, member_id, site_id, event_date) WHERE NOT is_forced AND status <> 'skipped_duplicate'
+        DO NOTHING
+    RETURNING id
+"""
+
+_DUPLICATE = """
+SELECT id FROM biz.ai_trigger_jobs
+    WHERE event_type = %(event_type)s AND site_id = %(site_id)s AND member_id IS NOT DISTINCT FROM %(member_id)s
+        AND event_date = (coalesce(%(now)s, clock_timestamp()) AT TIME ZONE %(zone)s)::date
+        AND NOT is_forced AND status <> 'skipped_duplicate'
+"""
+
+_INSERT_DUPLICATE = """
+INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, member_id, payload, is_forced, app_chain,
+                                 rerun_of, schedule, created_at, event_date, status, finished_at, error_message)
+    SELECT %(site_id)s, %(event_type)s, %(connector_type)s, %(member_id)s, %(payload)s, %(is_forced)s, %(app_chain)s,
+           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date, 'skipped_duplicate', t.now, %(error)s
+        FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
+    RETURNING id
+"""
+
+_CLAIM = f"""
+UPDATE biz.ai_trigger_jobs
+    SET claim = claim + 1, status = 'running', started_at = coalesce(started_at, clock_timestamp())
+    WHERE id = %s AND status IN ('pending', 'running')
+    RETURNING {_COLUMNS}
+"""
+
+_FINISH = """
+UPDATE biz.ai_trigger_jobs SET status = %(status)s, error_message = %(error)s, finished_at = clock_timestamp()
+    WHERE id = %(id)s AND claim = %(claim)s AND status = 'running'
+"""
+
+# A job that nobody has begun ends at once; a running one ends where its next step would begin.
+_CANCEL = """
+UPDATE biz.ai_trigger_jobs
+    SET cancel_requested = true,
+        finished_at = CASE WHEN status = 'pending' THEN clock_timestamp() END,
+        error_message = CASE WHEN status = 'pending' THEN 'cancelled before it began' ELSE error_message END,
+        status = CASE WHEN status = 'pending' THEN 'cancelled' ELSE status END
+    WHERE id = %s AND status IN ('pending', 'running')
+"""
+
+_STEPS = """
+SELECT id, step, app_type, status, request_prompt, response_text, tokens_used, tokens_estimated, input_tokens,
+       output_tokens, model, request_id, attempts, latency_ms, error_message, created_at, finished_at, call_key
+    FROM biz.ai_run_logs WHERE trigger_job_id = %s ORDER BY id
+"""
+
+_COUNTS = """
+SELECT count(*) FILTER (WHERE status = 'running'), count(*) FILTER (WHERE status = 'pending'),
+       count(*) FILTER (WHERE status = 'failed')
+    FROM biz.ai_trigger_jobs, (SELECT date_trunc('day', clock_timestamp(), %(zone)s) AS midnight) AS today
+    WHERE status IN ('pending', 'running') OR status = 'failed' AND finished_at >= midnight
+"""
+
+#: What stands between the names in ``app_chain``.
+_BETWEEN_APPS = r"→|\+|×[0-9]+"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerEvent:
+    """Something has happened that applications shall look at."""
+
+    event_type: str
+    site_id: int
+    member_id: int | None = None
+    #: None: the one that the catalog names.
+    connector_type: str | None = None
+    payload: Mapping[str, Any] | None = None
+    #: Run it even if the same has been run today.
+    is_forced: bool = False
+    #: The job that this one repeats.
+    rerun_of: int | None = None
+    #: The schedule that it comes from; None: something has really happened.
+    schedule: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One row."""
+
+    id: int
+    site_id: int
+    event_type: str
+    connector_type: str | None
+    member_id: int | None
+    payload: dict[str, Any] | None
+    status: str
+    is_forced: bool
+    app_chain: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error_message: str | None
+    created_at: datetime
+    event_date: date
+    claim: int
+    rerun_of: int | None
+    cancel_requested: bool
+    #: The schedule that it is from.
+    schedule: str | None = None
+
+    @property
+    def trigger_type(self) -> str:
+        """What its calls are, in the words of the run log."""
+        if self.schedule is not None:
+            return "scheduled"
+        return "forced" if self.is_forced else "event"
+
+    @property
+    def session_id(self) -> str:
+        """The session of its trace; with the time, because another database counts its jobs from 1, too."""
+        return f"job_{self.id}_{int(self.created_at.timestamp())}"
+
+    @property
+    def coach_id(self) -> object:
+        """The coach that the event is about, if it is about one."""
+        return (self.payload or {}).get("coach_id")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepView:
+    """One call of a job's step, as the run log has it; a step that was called again has several."""
+
+    log_id: int
+    step: str
+    app_type: str
+    status: str
+    prompt: str | None
+    response: str | None
+    tokens_used: int
+    attempts: int
+    latency_ms: int | None
+    model: str | None
+    error: str | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """A job with its steps."""
+
+    job: Job
+    steps: tuple[StepView, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobCounts:
+    """How many jobs there are at work, in the queue, and failed since midnight of the business day."""
+
+    running: int
+    waiting: int
+    failed_today: int
+
+
+class Jobs:
+    """Reads and writes the rows."""
+
+    def __init__(self, database: Database, *, zone: str = "Asia/Shanghai") -> None:
+        self.database = database
+        #: Whose days an event belongs to.
+        self._zone = zone
+
+    async def insert(
+        self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str, now: datetime | None
+    ) -> int | None:
+        """A new job; None if today has the same event already. A trigger of the same instant is waited for."""
+        return await _number(connection, _INSERT, self._params(event, chain, now))
+
+    async def insert_duplicate(
+        self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str, now: datetime | None
+    ) -> tuple[int, int | None]:
+        """The row of an event that is not run, and the job that is."""
+        params = self._params(event, chain, now)
+        first = await _number(connection, _DUPLICATE, params)
+        params["error"] = f"duplicate of job {first}"
+        number = await _number(connection, _INSERT_DUPLICATE, params)
+        assert number is not None
+        return number, first
+
+    async def claim(self, connection: AsyncConnection[Any], job_id: int) -> Job | None:
+        """Take the job: whoever had it before is turned away from now on. None if it is over."""
+        cursor = await connection.execute(_CLAIM.encode(), [job_id])
+        row = await cursor.fetchone()
+        return None if row is None else _job(row)
+
+    async def finish(self, job: Job, status: str, error: str | None) -> bool:
+        """End the job; False if somebody else has it by now."""
+        params = {"id": job.id, "claim": job.claim, "status": status, "error": error and storable_text(error)}
+        if await self.database.execute(_FINISH, params):
+            return True
+        # Told twice, because the first answer was lost with its connection?
+        ended = await self.get(job.id)
+        return ended is not None and (ended.claim, ended.status) == (job.claim, status)
+
+    async def cancel(self, job_id: int) -> bool:
+        """Ask for the end of a job; False if it is over, or never was."""
+        return bool(await self.database.execute(_CANCEL, [job_id]))
+
+    async def get(self, job_id: int) -> Job | None:
+        """One job."""
+        row = await self.database.one(f"SELECT {_COLUMNS} FROM biz.ai_trigger_jobs WHERE id = %s", [job_id])
+        return None if row is None else _job(row)
+
+    async def calls(self, job_id: int) -> list[dict[str, Any]]:
+        """The run log's rows of the job, the oldest first."""
+        return await self.database.rows(_STEPS, [job_id])
+
+    async def view(self, job_id: int) -> JobView | None:
+        """The job with its steps."""
+        job = await self.get(job_id)
+        return None if job is None else JobView(job=job, steps=tuple(map(_step, await self.calls(job_id))))
+
+    async def counts(self) -> JobCounts:
+        """All jobs that are not over, and those that failed today."""
+        row = await self.database.one(_COUNTS, {"zone": self._zone})
+        assert row is not None
+        running, waiting, failed_today = row
+        return JobCounts(running=running, waiting=waiting, failed_today=failed_today)
+
+    async def list(
+        self,
+        *,
+        status: str | None = None,
+        event_type: str | None = None,
+        app: Sequence[str] = (),
+        site_id: int | None = None,
+        member_id: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before_id: int | None = None,
+        limit: int = 50,
+        payloads: bool = True,
+    ) -> list[Job]:
+        """Jobs, the newest first; ``before_id`` goes on from an earlier list.
+
+        ``app`` are names of one application: in its chain, or in the run log. Without ``payloads`` they are None.
+        """
+        table = trigger_jobs.c
+        equal = {
+            table.status: status,
+            table.event_type: event_type,
+            table.site_id: site_id,
+            table.member_id: member_id,
+        }
+        left_out = () if payloads else ("payload",)
+        query = select(*(null().label(name) if name in left_out else table[name] for name in _NAMES))
+        query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if app:
+            query = query.where(_has_app(app))
+        if since is not None:
+            query = query.where(table.created_at >= since)
+        if until is not None:
+            query = query.where(table.created_at < until)
+        if before_id is not None:
+            query = query.where(table.id < before_id)
+        rows = await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
+        return [Job(**row) for row in rows]
+
+    def _params(self, event: TriggerEvent, chain: str, now: datetime | None) -> dict[str, Any]:
+        return {
+            "site_id": event.site_id,
+            "event_type": event.event_type,
+            "connector_type": event.connector_type,
+            "member_id": event.member_id,
+            "payload": None if event.payload is None else storable_json(dict(event.payload)),
+            "is_forced": event.is_forced,
+            "app_chain": chain,
+            "rerun_of": event.rerun_of,
+            "schedule": event.schedule,
+            "now": now,
+            "zone": self._zone,
+        }
+
+
+def _has_app(names: Sequence[str]) -> ColumnElement[bool]:
+    """Whether one of the names is in a job's chain, or, as chains may change, in its calls."""
+    chain = func.regexp_split_to_array(trigger_jobs.c.app_chain, _BETWEEN_APPS, type_=ARRAY(Text))
+    calls = select(run_logs.c.id).where(run_logs.c.trigger_job_id == trigger_jobs.c.id, run_logs.c.app_type.in_(names))
+    return or_(chain.op("&&")(cast(list(names), ARRAY(Text))), calls.exists())
+
+
+async def _number(connection: AsyncConnection[Any], sql: str, params: Mapping[str, Any]) -> int | None:
+    cursor = await connection.execute(sql.encode(), params)
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    return Job(**dict(zip(_NAMES, row, strict=True)))
+
+
+def _step(row: Mapping[str, Any]) -> StepView:
+    return StepView(
+        log_id=row["id"],
+        step=row["step"] or row["app_type"],
+        prompt=row["request_prompt"],
+        response=row["response_text"],
+        tokens_used=row["tokens_used"] or 0,
+        error=row["error_message"],
+        **{
+            name: row[name]
+            for name in ("app_type", "status", "attempts", "latency_ms", "model", "created_at", "finished_at")
+        },
+    )

@@ -1,0 +1,3 @@
+"""What calls leave behind: run log, cached results, clues, trace."""
+
+from __future__ import annotations

@@ -1,0 +1,258 @@
+"""Cached results of the applications: at most one valid row a target, older ones kept as history up to a limit.
+
+``generating`` marks that somebody is at work on a target, so that others wait or pass by; it is a lease, and one that a
+crash left behind runs out. Whoever changes rows that others may be writing skips the locked ones, so that the
+transaction which stores a paid result never waits in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from psycopg import AsyncConnection
+from psycopg.types.numeric import Int8
+from sqlalchemy import select
+
+from agenttrace.run.postgres.pool import Database
+from agenttrace.run.postgres.sql_call import SqlCall, values_of
+from agenttrace.run.postgres.tables import cache, rendered
+from agenttrace.run.results.storable import storable_json
+
+ROWS_LIMIT = 20_000
+_END_OF_DAY = time(23, 59, 59, fold=1)
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CacheRule:
+    """Under which name an application's results are kept, and for how long; for ever if neither is set."""
+
+    cache_type: str
+    days: int | None = None
+    #: Until 23:59:59 of the business day on which the result was written.
+    end_of_day: bool = False
+
+
+def job_name(job_id: int) -> str:
+    """How a job is named as the one that made a result."""
+    return f"job_{job_id}"
+
+
+def expires_at(rule: CacheRule, written_at: datetime, zone: str = "Asia/Shanghai") -> datetime | None:
+    """When a result that was written at that time stops being valid."""
+    if rule.end_of_day:
+        place = ZoneInfo(zone)
+        # fold: where the clocks change at midnight, the last 23:59:59 of the day is meant, and never the next day's.
+        return datetime.combine(written_at.astimezone(place).date(), _END_OF_DAY, place).astimezone(UTC)
+    if rule.days is not None:
+        return written_at.astimezone(UTC) + timedelta(days=rule.days)
+    return None
+
+
+_BEGIN = "SELECT biz.ai_cache_begin(%s, %s, %s, %s, %s, %s)"
+
+# What a crash of the server brings back of this runs out.
+_ABANDON = """
+DELETE FROM biz.ai_cache WHERE id = %s AND status = 'generating'
+RETURNING set_config('synchronous_commit', 'off', true)
+"""
+
+_FREE = b"DELETE FROM biz.ai_cache WHERE status = 'generating' AND triggered_by = %s"
+
+_GET = """
+SELECT * FROM biz.ai_cache
+WHERE cache_type = %s AND site_id = %s AND target_id = %s AND status = 'valid'
+    AND (expires_at IS NULL OR expires_at > coalesce(%s::timestamptz, now()))
+"""
+
+_VALID = """
+SELECT * FROM biz.ai_cache
+WHERE cache_type = %(type)s AND site_id = %(site)s AND target_id = coalesce(%(target)s, target_id) AND status = 'valid'
+    AND (expires_at IS NULL OR expires_at > coalesce(%(now)s::timestamptz, now())) AND id < %(before)s
+ORDER BY id DESC LIMIT %(limit)s
+"""
+
+_EXPIRE = """
+UPDATE biz.ai_cache SET status = 'expired' WHERE id = ANY(ARRAY(
+    SELECT id FROM biz.ai_cache
+    WHERE status IN ('valid', 'generating') AND expires_at <= coalesce(%s::timestamptz, now())
+    ORDER BY expires_at LIMIT 10000 FOR UPDATE SKIP LOCKED))
+"""
+
+#: An index-only count; the index is ordered by type, so each type is counted in one run through its part.
+_OVERFULL = "SELECT cache_type, count(*) - %(limit)s FROM biz.ai_cache GROUP BY cache_type HAVING count(*) > %(limit)s"
+
+#: The inner choice reads nothing but the index; only what it chose is locked.
+_TRIM = """
+DELETE FROM biz.ai_cache WHERE id = ANY(ARRAY(
+    SELECT id FROM biz.ai_cache WHERE id = ANY(ARRAY(
+        SELECT id FROM biz.ai_cache WHERE cache_type = %s
+        ORDER BY coalesce(status IN ('valid', 'generating'), false), created_at, id LIMIT %s))
+    FOR UPDATE SKIP LOCKED))
+"""
+
+
+class AICacheService:
+    """Writes and reads ``biz.ai_cache``."""
+
+    def __init__(
+        self, database: Database, *, zone: str = "Asia/Shanghai", clock: Callable[[], datetime] | None = None
+    ) -> None:
+        self.database = database
+        self.zone = zone
+        #: None: the database's own, the same for every machine.
+        self._clock = clock
+
+    def expiry(self, rule: CacheRule, written_at: datetime | None = None) -> datetime | None:
+        """When a result of an application stops being valid, written now unless said otherwise."""
+        return expires_at(rule, written_at or self._now() or datetime.now(UTC), self.zone)
+
+    def _now(self) -> datetime | None:
+        return None if self._clock is None else self._clock()
+
+    # ── writing ──
+
+    async def begin_generating(
+        self, cache_type: str, site_id: int, target_id: str, triggered_by: str | None = None, lease: float = 600.0
+    ) -> int | None:
+        """Take the work on a target for ``lease`` seconds; None while somebody else has it."""
+        values = [cache_type, Int8(site_id), target_id, triggered_by, lease, self._now()]
+        row = await self.database.one(_BEGIN, values)
+        return None if row is None or row[0] is None else int(row[0])
+
+    async def store(
+        self,
+        connection: AsyncConnection[Any],
+        cache_type: str,
+        site_id: int,
+        target_id: str,
+        result: dict[str, Any],
+        expires_at: datetime | None,
+        triggered_by: str | None = None,
+        generating_id: int | None = None,
+    ) -> int:
+        """Make a result the valid one of its target, in the caller's transaction; its id."""
+        call = self.storing(cache_type, site_id, target_id, result, expires_at, triggered_by, generating_id)
+        row = await (await connection.execute(call.statement, values_of(call))).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def storing(
+        self,
+        cache_type: str,
+        site_id: int,
+        target_id: str,
+        result: dict[str, Any],
+        expires_at: datetime | None,
+        triggered_by: str | None = None,
+        generating_id: int | None = None,
+    ) -> SqlCall:
+        """The same, for a statement that writes more."""
+        work = None if generating_id is None else Int8(generating_id)
+        target = (cache_type, Int8(site_id), target_id)
+        written = (storable_json(result), triggered_by, expires_at, work, self._now())
+        return SqlCall(function="ai_cache_store", arguments=(*target, *written))
+
+    async def abandon(self, generating_id: int) -> None:
+        """Give the work on a target back without a result."""
+        await self.database.execute(_ABANDON, [Int8(generating_id)])
+
+    async def free_job(self, connection: AsyncConnection[Any], job_id: int) -> int:
+        """Give back what an earlier worker of a job was at when it died, in the caller's transaction; how much."""
+        return (await connection.execute(_FREE, [job_name(job_id)])).rowcount
+
+    async def invalidate(
+        self,
+        id: int | None = None,  # noqa: A002 - the column's name
+        *,
+        cache_type: str | None = None,
+        site_id: int | None = None,
+        target_id: str | None = None,
+    ) -> int:
+        """Take valid results out of use by hand, by id or by what they are about; how many."""
+        wanted = {"id": id, "cache_type": cache_type, "site_id": site_id, "target_id": target_id}
+        wanted = {name: value for name, value in wanted.items() if value is not None}
+        if not wanted:
+            raise ValueError("say which results: an id, a cache type, a site or a target")
+        where = " AND ".join(f"{name} = %({name})s" for name in wanted)
+        sql = f"""
+            UPDATE biz.ai_cache SET status = 'invalidated' WHERE id = ANY(ARRAY(
+                SELECT id FROM biz.ai_cache WHERE status = 'valid' AND {where} ORDER BY id FOR UPDATE))"""
+        return await self.database.execute(sql, wanted)
+
+    # ── reading ──
+
+    async def valid(
+        self,
+        cache_type: str,
+        site_id: int,
+        target_id: str | None = None,
+        *,
+        limit: int = 100,
+        before_id: int | None = None,
+    ) -> Rows:
+        """The results of a store that are valid now, newest first, with everything about them."""
+        values = {
+            "type": cache_type,
+            "site": Int8(site_id),
+            "target": target_id,
+            "now": self._now(),
+            "before": Int8(before_id or 2**63 - 1),
+            "limit": limit,
+        }
+        return await self.database.rows(_VALID, values)
+
+    async def get(self, cache_type: str, site_id: int, target_id: str) -> Row | None:
+        """The valid result of a target that has not run out, with everything about it; there is never more than one."""
+        rows = await self.database.rows(_GET, [cache_type, site_id, target_id, self._now()])
+        return rows[0] if rows else None
+
+    async def find(self, id: int) -> Row | None:  # noqa: A002 - the column's name
+        """One row in whatever state, with everything about it."""
+        rows = await self.database.rows("SELECT * FROM biz.ai_cache WHERE id = %s", [id])
+        return rows[0] if rows else None
+
+    async def list(
+        self,
+        *,
+        cache_type: str | None = None,
+        site_id: int | None = None,
+        target_id: str | None = None,
+        status: str | None = None,
+        limit: int = 50,
+        before_id: int | None = None,
+        bodies: bool = False,
+    ) -> Rows:
+        """Rows in any state that match, newest first; the next page is ``before_id`` the last id of this one."""
+        table = cache.c
+        query = select(*(column for column in table if bodies or column.name != "result_json"))
+        equal = {
+            table.cache_type: cache_type,
+            table.site_id: site_id,
+            table.target_id: target_id,
+            table.status: status,
+        }
+        query = query.where(*(column == value for column, value in equal.items() if value is not None))
+        if before_id is not None:
+            query = query.where(table.id < before_id)
+        return await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
+
+    # ── tidying ──
+
+    async def expire_due(self) -> int:
+        """Mark what has run out: results past their time, and work that was never finished; how many."""
+        total = 0
+        while count := await self.database.execute(_EXPIRE, [self._now()]):
+            total += count
+        return total
+
+    async def trim(self, limit: int = ROWS_LIMIT) -> int:
+        """Delete what is beyond ``limit`` rows a type: history first, then the oldest; how many."""
+        overfull = await self.database.all(_OVERFULL, {"limit": limit})
+        return sum([await self.database.execute(_TRIM, [cache_type, excess]) for cache_type, excess in overfull])
