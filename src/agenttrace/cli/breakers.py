@@ -30,9 +30,9 @@ EPILOG = """
 
   agenttrace breakers                the state of every application
 
-  agenttrace breakers open app3      call it no more until it is closed by hand
+  agenttrace breakers open app3      no calls until it is closed manually
 
-  agenttrace breakers close app3     call it again at once
+  agenttrace breakers close app3     allow calls again
 
 A breaker opens after five failures in a row and lets one probe through after a minute; if that succeeds it closes.
 All servers and workers on one database share the breakers.
@@ -48,7 +48,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list")
 def list_breakers(as_json: AsJson = False) -> None:
-    """Show the breaker of every application."""
+    """Show the circuit breaker of every application."""
     lines = asking.look(breakers_of, _untouched)
     if as_json:
         output.print_json([breaker_fields(line) for line in lines])
@@ -64,7 +64,7 @@ def _untouched() -> list[Breaker]:
 
 @app.command("open")
 def open_breaker(name: AppArgument, as_json: AsJson = False) -> None:
-    """Call an application no more until its breaker is closed by hand."""
+    """Open a circuit breaker: the application is not called until the breaker is closed manually."""
 
     async def action(engine: Engine) -> Breaker:
         app_id = await app_id_of(engine, name)
@@ -76,7 +76,7 @@ def open_breaker(name: AppArgument, as_json: AsJson = False) -> None:
 
 @app.command("close")
 def close_breaker(name: AppArgument, as_json: AsJson = False) -> None:
-    """Let calls to an application through again at once, its failures forgotten."""
+    """Close a circuit breaker: calls are allowed at once, and the failure count is reset."""
 
     async def action(engine: Engine) -> Breaker:
         app_id = await app_id_of(engine, name)

@@ -39,7 +39,7 @@ _AT_MOST = "calls under way may take at most"
 
 
 def budget(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show what of today's and this month's tokens is used, reserved and left."""
+    """Show used, reserved and remaining tokens of today and this month."""
     zone = opening.settings().run.timezone
     found = budget_fields(asking.look(_status, _untouched), datetime.now(ZoneInfo(zone)))
     if as_json:

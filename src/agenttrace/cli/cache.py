@@ -36,10 +36,10 @@ app = typer.Typer(cls=ListFirst, rich_markup_mode="rich")
 
 _LATEST, _ALL = 20, 2**31
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-TypeOption = Annotated[str | None, typer.Option("--type", metavar="NAME", help="Only of this kind, such as app3_clue.")]
-SiteOption = Annotated[int | None, typer.Option(metavar="ID", help="Only of this store.")]
+TypeOption = Annotated[str | None, typer.Option("--type", metavar="NAME", help="Filter by type, such as app3_clue.")]
+SiteOption = Annotated[int | None, typer.Option(metavar="ID", help="Filter by store.")]
 TargetOption = Annotated[
-    str | None, typer.Option(metavar="ID", help="Only about this: a member, member:coach or time dimension.")
+    str | None, typer.Option(metavar="ID", help="Filter by target: a member, member:coach or time dimension.")
 ]
 
 
@@ -49,7 +49,7 @@ def list_results(
     site: SiteOption = None,
     target: TargetOption = None,
     status: Annotated[CacheStatus | None, typer.Option(help="Only those in this state.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many at most; 0: all.")] = _LATEST,
+    limit: Annotated[int, typer.Option(min=0, help="The maximum number of rows; 0: all.")] = _LATEST,
     as_json: AsJson = False,
 ) -> None:
     """List cached results, newest first."""
@@ -135,7 +135,7 @@ def invalidate_results(
     target: TargetOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take valid results out of use: one by its number, or all that fit."""
+    """Invalidate cached results: one by its number, or all that match the filters."""
     if (result_id is None) == (cache_type is None and site is None and target is None):
         fix = "Give the number of one, or --type, --site and --target of those that are meant."
         raise UsageError("which results are meant is not clear", fix)

@@ -38,18 +38,18 @@ Nothing of yours is read or changed: the demo has a home of its own.
 
 def demo(
     seconds: Annotated[float, typer.Option(min=0.0, help="How long the agents work; 0: until Ctrl-C.")] = 30.0,
-    speed: Annotated[float, typer.Option(min=0.01, help="How fast they work.")] = 2.0,
-    days: Annotated[int, typer.Option(min=0, max=365, help="Days of history to begin with.")] = 14,
-    seed: Annotated[int, typer.Option(help="The same number tells the same stories.")] = 0,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's home at the end.")] = False,
-    apps: Annotated[bool, typer.Option("--apps/--no-apps", help="Show the applications, too.")] = True,
-    console: Annotated[bool, typer.Option("--console", help="Show it in the browser, until Ctrl-C.")] = False,
+    speed: Annotated[float, typer.Option(min=0.01, help="Speed factor.")] = 2.0,
+    days: Annotated[int, typer.Option(min=0, max=365, help="Days of history to generate.")] = 14,
+    seed: Annotated[int, typer.Option(help="Seed of the generated data.")] = 0,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory of the demo.")] = False,
+    apps: Annotated[bool, typer.Option("--apps/--no-apps", help="Include applications.")] = True,
+    console: Annotated[bool, typer.Option("--console", help="Open the console, until Ctrl-C.")] = False,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="The console's port; 0: any free one.", show_default="8317")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
 ) -> None:
-    """See AgentTrace at work: made-up sessions of every agent, then applications behind guards."""
+    """Run a demo: generated sessions of every agent, then applications behind guards."""
     from agenttrace.cli import demo_console
     from agenttrace.demo.writer import environment, past
 

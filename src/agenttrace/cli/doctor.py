@@ -28,7 +28,7 @@ _MARKS = {"ok": ("✓", "green"), "warn": ("!", "bold yellow"), "fail": ("✗", 
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Check everything recording depends on, and say how to fix what is wrong."""
+    """Check settings, files, store and applications, and show how to fix problems."""
     found = []
     for check in _findings():
         found.append(check)

@@ -68,12 +68,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def status(
     name: MaybeName = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also destinations that the settings name no longer.")
+        bool, typer.Option("--all", help="Include destinations that were removed from the settings.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Spans of each kind that NAME is shown with.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="How many spans to list per state.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far each destination is: what it has, what waits, what it refused, what nobody knows of.
+    """Show the state of each destination: acknowledged, queued, refused and unknown spans.
 
     With NAME also the latest spans that were refused or are unknown, with the destination's answer.
     """
@@ -143,7 +143,7 @@ def _latest(
 
 @app.command()
 def check(name: MaybeName = None, as_json: AsJson = False) -> None:
-    """Reach each destination without sending it anything, and say what is wrong and how to put it right."""
+    """Test the connection to each destination without sending spans, and show how to fix problems."""
     import asyncio
 
     settings = opening.settings()
@@ -197,11 +197,11 @@ async def _problem(settings: DestinationSettings) -> str | None:
 
 @app.command()
 def run(
-    once: Annotated[bool, typer.Option("--once", help="Send everything that is finished by now, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Send everything that is finished, then exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON, and nothing else.")] = False,
     until_input_ends: Annotated[bool, typer.Option("--until-input-ends", hidden=True)] = False,
 ) -> None:
-    """Send what is recorded to all destinations, as agenttrace up and agenttrace record do beside their work.
+    """Export to all destinations, as agenttrace up and agenttrace record do in the background.
 
     Only one exporter runs on a data directory. Ctrl-C stops it after the requests under way; nothing is lost, and
     nothing that was acknowledged is sent again. With --once: exit code 1 where something is left, and why.
@@ -227,13 +227,13 @@ def run(
 @app.command()
 def retry(
     name: Name,
-    refused: Annotated[bool, typer.Option("--refused", help="What was refused; this is also the default.")] = False,
+    refused: Annotated[bool, typer.Option("--refused", help="Retry refused spans (the default).")] = False,
     unknown: Annotated[
-        bool, typer.Option("--unknown", help="What was sent and not answered for; it may be there twice then.")
+        bool, typer.Option("--unknown", help="Retry unknown spans; they may then exist twice at the destination.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send again what a destination refused, or of which nobody knows whether it arrived."""
+    """Retry refused or unknown spans."""
     choices: tuple[tuple[State, bool], ...] = (("refused", refused or not unknown), ("unknown", unknown))
     states = [state for state, wanted in choices if wanted]
     with _changing(name) as found:
@@ -253,7 +253,7 @@ def retry(
 
 @app.command()
 def accept(name: Name, as_json: AsJson = False) -> None:
-    """Note down that everything unknown did arrive: you have looked. It is not sent again."""
+    """Mark all unknown spans as delivered, after checking the destination. They are not sent again."""
     with _changing(name) as found:
         number = found.exports.ledger.accept(found.row.destination_id)
     if as_json:
@@ -264,13 +264,13 @@ def accept(name: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def pause(name: Name, as_json: AsJson = False) -> None:
-    """Stop sending to a destination; what is finished meanwhile is queued."""
+    """Pause a destination; new spans stay queued."""
     _set_paused(name, paused=True, as_json=as_json)
 
 
 @app.command()
 def resume(name: Name, as_json: AsJson = False) -> None:
-    """Go on sending to a destination."""
+    """Resume a paused destination."""
     _set_paused(name, paused=False, as_json=as_json)
 
 
@@ -293,7 +293,7 @@ def backfill(
     ] = "30d",
     as_json: AsJson = False,
 ) -> None:
-    """Also send what was recorded earlier. What a destination has is not sent again, and its filters hold."""
+    """Queue earlier turns. Spans that the destination already has are not sent again, and its filters apply."""
     zone = opening.settings().usage.timezone
     moment = 0 if since.strip().lower() == "all" else since_micros(since, zone) or 0
     with _changing(name) as found:
@@ -312,7 +312,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget what was sent to a destination, so that it can be sent anew: after its data was deleted there.
+    """Reset a destination, so that spans are sent again after its data was deleted there.
 
     Needs the exporter to be stopped. What is sent anew begins at the table's start setting; more with backfill.
     """

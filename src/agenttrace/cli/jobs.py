@@ -31,9 +31,9 @@ EPILOG = """
 
   agenttrace jobs 12                        one job with its steps
 
-  agenttrace jobs cancel 12                 let it end after the steps at work
+  agenttrace jobs cancel 12                 cancel after the running steps
 
-  agenttrace jobs rerun 12                  the same event once more
+  agenttrace jobs rerun 12                  re-run the same event
 """
 
 app = typer.Typer(cls=ListFirst, rich_markup_mode="rich")
@@ -45,14 +45,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list")
 def list_jobs(
-    status: Annotated[JobStatus | None, typer.Option(help="Only those in this state.")] = None,
-    event: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of this kind of event.")] = None,
-    site: Annotated[int | None, typer.Option(metavar="ID", help="Only for this store.")] = None,
-    member: Annotated[int | None, typer.Option(metavar="ID", help="Only about this member.")] = None,
+    status: Annotated[JobStatus | None, typer.Option(help="Filter by status.")] = None,
+    event: Annotated[str | None, typer.Option(metavar="NAME", help="Filter by event type.")] = None,
+    site: Annotated[int | None, typer.Option(metavar="ID", help="Filter by store.")] = None,
+    member: Annotated[int | None, typer.Option(metavar="ID", help="Filter by member.")] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only since then: 7d, 24h, 2026-11-01, ISO time.")
+        str | None, typer.Option(metavar="WHEN", help="Created since: 7d, 24h, 2026-11-01, ISO time.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many at most; 0: all.")] = _LATEST,
+    limit: Annotated[int, typer.Option(min=0, help="The maximum number of rows; 0: all.")] = _LATEST,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
@@ -98,7 +98,7 @@ def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
 
 @app.command("cancel")
 def cancel_job(job_id: JobArgument, as_json: AsJson = False) -> None:
-    """Stop a job: one that waits ends at once, a running one begins no further step."""
+    """Cancel a job: a pending job ends at once, a running job starts no further step."""
 
     async def action(engine: Engine) -> Job:
         done = await engine.dispatcher.cancel(job_id)
@@ -120,7 +120,7 @@ def cancel_job(job_id: JobArgument, as_json: AsJson = False) -> None:
 
 @app.command("rerun")
 def rerun_job(job_id: JobArgument, as_json: AsJson = False) -> None:
-    """Run the event of a job once more, whatever became of the first run."""
+    """Re-run a job as a new job with the same event."""
 
     async def action(engine: Engine) -> Accepted:
         from agenttrace.run.catalog.catalog import UnknownEventError

@@ -24,9 +24,9 @@ See docs/mcp.md for Codex, Kimi, Cursor and VS Code.
 
 def mcp(
     full: Annotated[bool, typer.Option("--full", hidden=True)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the tools as JSON, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the tools as JSON and exit.")] = False,
 ) -> None:
-    """Let an agent look at recorded sessions: a server of the Model Context Protocol on stdin and stdout, read-only."""
+    """Serve recorded sessions to agents over the Model Context Protocol on stdin and stdout, read-only."""
     from agenttrace.mcp import server
 
     if as_json:

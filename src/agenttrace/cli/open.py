@@ -26,11 +26,12 @@ cookie instead, which outlives a restart. For scripts: agenttrace token create N
 def open_console(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in the browser.")] = True,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="Of the console, where several run.", show_default="newest")
+        int | None,
+        typer.Option(min=1, max=65_535, help="The console's port, if several run.", show_default="newest"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and open nothing.")] = False,
 ) -> None:
-    """Print the link to the console that runs, and open it."""
+    """Print the link to the running console, and open it in the browser."""
     from urllib.parse import urlsplit
 
     from agenttrace.cli.browser import can_open, open_link

@@ -50,10 +50,10 @@ _SHOWN_PARTS = 4
 
 @app.command("list")
 def list_prices(
-    everything: Annotated[bool, typer.Option("--all", help="Every model of the tables.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include models without recorded sessions.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List what the models of your sessions cost; with --all, every model."""
+    """List the prices of the models in your sessions; with --all, of every known model."""
     from agenttrace.views import prices as view
 
     settings = opening.settings()
@@ -101,10 +101,10 @@ def _show_list(table: PriceTable, names: list[str]) -> None:
 
 @app.command("show")
 def show_price(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, under any name that logs give it.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model name, as logs have it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show everything about the price of one model; "show" may be left out."""
+    """Show the price of one model in detail; "show" is optional."""
     from agenttrace.views import prices as view
 
     settings = opening.settings()
@@ -164,14 +164,14 @@ def _show_periods(periods: tuple[Price, ...]) -> None:
 
 @app.command("check")
 def check_prices(file: FileArgument, as_json: AsJson = False) -> None:
-    """Check a table of prices: everything that is wrong with it, and what it would change. Changes nothing."""
+    """Validate a price table and show what it would change. Nothing is changed."""
     settings = opening.settings()
     _checked(settings, file, _read(file), as_json=as_json)
 
 
 @app.command("update")
 def update_prices(file: FileArgument, as_json: AsJson = False) -> None:
-    """Check a table of prices, and use it before the shipped one from now on."""
+    """Validate a price table, and use it in preference to the shipped one."""
     from agenttrace.config import ensure_home
     from agenttrace.price_tables import decode_table
     from agenttrace.prices import install
@@ -194,7 +194,7 @@ def update_prices(file: FileArgument, as_json: AsJson = False) -> None:
 
 @app.command("reset")
 def reset_prices(as_json: AsJson = False) -> None:
-    """Use the shipped prices again: remove the table that update put in."""
+    """Reset to the shipped prices: remove the table that update installed."""
     from agenttrace.prices import FILE_NAME, PriceTable
     from agenttrace.views.prices import change_fields, changes
 

@@ -48,9 +48,9 @@ EPILOG = """
 
   agenttrace up          find the logs of this machine and keep recording
 
-  agenttrace open        the link to its console, once more
+  agenttrace open        print the link to the console
 
-  agenttrace sessions    what was worked on, and what waits for you
+  agenttrace sessions    list sessions, newest first
 
   agenttrace show ID     one session: turns, model calls, tools
 
@@ -108,38 +108,38 @@ def _add_group(panel: str, name: str, group: typer.Typer, text: str, epilog: str
     app.add_typer(group, name=name, help=text, epilog=_examples(epilog), rich_help_panel=panel)
 
 
-_START, _LOOK, _RUN, _CARE = "Start", "Look", "Run applications", "Care"
+_START, _LOOK, _RUN, _CARE = "Start", "Inspect", "Run applications", "Maintain"
 
 _add(_START, "up", up.up, up.EPILOG)
 _add(_START, "record", record.record, record.EPILOG)
 _add(_START, "open", open.open_console, open.EPILOG)
 _add(_START, "demo", demo.demo, demo.EPILOG)
-_add_group(_START, "service", service.app, "Have recording start with the machine.", service.EPILOG)
+_add_group(_START, "service", service.app, "Install recording as a service of this machine.", service.EPILOG)
 _add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
 _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
-_add_group(_LOOK, "prices", prices.app, "What models cost, and where that is from.", prices.EPILOG)
+_add_group(_LOOK, "prices", prices.app, "Show and update model prices.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)
 _add(_LOOK, "search", search.search, search.EPILOG)
 _add(_LOOK, "mcp", mcp.mcp, mcp.EPILOG)
 _add(_LOOK, "statusline", statusline.statusline, statusline.EPILOG)
 _add(_RUN, "apps", apps.apps, apps.EPILOG)
 _add(_RUN, "trigger", trigger.trigger, trigger.EPILOG)
-_add_group(_RUN, "jobs", jobs.app, "What was triggered, and what became of it.", jobs.EPILOG)
-_add_group(_RUN, "runs", runs.app, "Every call of an application.", runs.EPILOG)
+_add_group(_RUN, "jobs", jobs.app, "List, cancel and re-run jobs.", jobs.EPILOG)
+_add_group(_RUN, "runs", runs.app, "Show application calls.", runs.EPILOG)
 _add(_RUN, "budget", budget.budget, budget.EPILOG)
-_add_group(_RUN, "breakers", breakers.app, "Which applications are left alone for now.", breakers.EPILOG)
-_add_group(_RUN, "cache", cache.app, "Results that are kept.", cache.EPILOG)
+_add_group(_RUN, "breakers", breakers.app, "Show circuit breakers, open and close them.", breakers.EPILOG)
+_add_group(_RUN, "cache", cache.app, "Show and invalidate cached results.", cache.EPILOG)
 _add(_RUN, "serve", serve.serve, serve.SERVE_EPILOG)
 _add(_RUN, "worker", serve.worker, serve.WORKER_EPILOG)
 _add(_RUN, "simulate-dashscope", simulate_dashscope.simulate_dashscope, simulate_dashscope.EPILOG)
 _add(_CARE, "status", status.status, status.EPILOG)
 _add(_CARE, "doctor", doctor.doctor, doctor.EPILOG)
-_add_group(_CARE, "quarantine", quarantine.app, "Lines that could not be understood.", quarantine.EPILOG)
-_add_group(_CARE, "export", export.app, "Send what was recorded elsewhere, each span once.", export.EPILOG)
+_add_group(_CARE, "quarantine", quarantine.app, "Show and retry lines that could not be parsed.", quarantine.EPILOG)
+_add_group(_CARE, "export", export.app, "Export spans to other systems, each span once.", export.EPILOG)
 _add(_CARE, "prune", prune.prune, prune.EPILOG)
-_add_group(_CARE, "token", token.app, "API tokens for scripts, and tokens to try the chat.", token.EPILOG)
-_add_group(_CARE, "user", user.app, "Who may look at the console from elsewhere.", user.EPILOG)
+_add_group(_CARE, "token", token.app, "Manage API tokens, and create chat tokens for tests.", token.EPILOG)
+_add_group(_CARE, "user", user.app, "Manage users of the console.", user.EPILOG)
 
 
 def run() -> int:

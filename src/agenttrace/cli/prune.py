@@ -33,14 +33,15 @@ themselves.
 
 def prune(
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="SPAN", help="Sessions silent for longer: 90d, 12w.")
+        str | None,
+        typer.Option("--older-than", metavar="SPAN", help="Sessions inactive for longer: 90d, 12w."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    vacuum: Annotated[bool, typer.Option("--vacuum", help="Make the database file smaller afterwards.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    vacuum: Annotated[bool, typer.Option("--vacuum", help="Shrink the database file afterwards.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Remove what old sessions said; their tokens and cost stay."""
+    """Remove the content of old sessions; their tokens and cost stay."""
     from agenttrace.record import own_logs
 
     settings = opening.settings()

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 EPILOG = """
 [bold]Examples[/bold]
 
-  agenttrace quarantine list          what was set aside, and why
+  agenttrace quarantine list          quarantined lines with their reasons
 
   agenttrace quarantine show 3        one line, whole
 
-  agenttrace quarantine retry         try all of them again, after an upgrade
+  agenttrace quarantine retry         retry all, after an upgrade
 """
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -35,11 +35,11 @@ _SHOWN_BYTES = 20_000
 
 @app.command("list")
 def list_entries(
-    everything: Annotated[bool, typer.Option("--all", help="Also what was resolved since.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="How many at most; 0: all.")] = 50,
+    everything: Annotated[bool, typer.Option("--all", help="Include resolved lines.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="The maximum number of rows; 0: all.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List lines that were set aside, newest first."""
+    """List quarantined lines, newest first."""
     with opening.opened_store(opening.settings()) as store:
         found = store.quarantine.entries(resolved=everything, limit=limit or -1)
         counted = store.status.counted_only()
@@ -83,7 +83,7 @@ def show_entry(
     quarantine_id: Annotated[int, typer.Argument(metavar="ID", help="A number from the list.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show one line that was set aside."""
+    """Show one quarantined line."""
     with opening.opened_store(opening.settings()) as store:
         entry = _one(store, quarantine_id)
     kept = entry.kept()
@@ -109,7 +109,7 @@ def retry_entries(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Try again to understand what was set aside, and record what can be read now."""
+    """Retry quarantined lines, and record those that can be parsed now."""
     from agenttrace.record.ingest.quarantine import retry
     from agenttrace.record.lock import RecorderLock
 

@@ -49,13 +49,13 @@ EPILOG = """
 def record(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH", help="Files, directories or globs; without one, every agent's own place."),
+        typer.Argument(metavar="PATH", help="Files, directories or globs. Default: the directories of all agents."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Import what is there and exit.")] = False,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Record one agent only.")] = None,
     index: Annotated[
         bool,
-        typer.Option("--index/--no-index", help="With --once: fill the search index at once."),
+        typer.Option("--index/--no-index", help="With --once: update the search index before exiting."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
 ) -> None:

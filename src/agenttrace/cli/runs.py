@@ -41,20 +41,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list")
 def list_runs(
-    status: Annotated[RunStatus | None, typer.Option(help="Only those in this state.")] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Filter by status.")] = None,
     app_type: Annotated[
-        str | None, typer.Option("--app", metavar="NAME", help="Only this application's: app3 or app3_clue.")
+        str | None, typer.Option("--app", metavar="NAME", help="Filter by application: app3 or app3_clue.")
     ] = None,
-    site: Annotated[int | None, typer.Option(metavar="ID", help="Only for this store.")] = None,
-    member: Annotated[int | None, typer.Option(metavar="ID", help="Only about this member.")] = None,
-    job: Annotated[int | None, typer.Option(metavar="ID", help="Only the calls of this job.")] = None,
+    site: Annotated[int | None, typer.Option(metavar="ID", help="Filter by store.")] = None,
+    member: Annotated[int | None, typer.Option(metavar="ID", help="Filter by member.")] = None,
+    job: Annotated[int | None, typer.Option(metavar="ID", help="Filter by job.")] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only since then: 7d, 24h, 2026-11-01, ISO time.")
+        str | None, typer.Option(metavar="WHEN", help="Started since: 7d, 24h, 2026-11-01, ISO time.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many at most; 0: all.")] = _LATEST,
+    limit: Annotated[int, typer.Option(min=0, help="The maximum number of rows; 0: all.")] = _LATEST,
     as_json: AsJson = False,
 ) -> None:
-    """List calls to applications, newest first, those that were refused as well."""
+    """List application calls, newest first, including refused calls."""
     moment = None if since is None else parse_since(since, opening.settings().usage.timezone)
 
     async def action(engine: Engine) -> list[dict[str, Any]]:

@@ -45,20 +45,20 @@ _WAIT_SECONDS = 3.0
 def search(
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="Words to find; all of them must occur.")],
     session: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only in this session; the beginning of its id is enough.")
+        str | None, typer.Option(metavar="ID", help="Filter by session: an id or the beginning of one.")
     ] = None,
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent's.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Filter by agent.")] = None,
     project: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only where the working directory contains this.")
+        str | None, typer.Option(metavar="TEXT", help="Filter by a part of the working directory.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Written then or later: 7d, 24h, 2026-11-01, ISO time.")
+        str | None, typer.Option(metavar="WHEN", help="Written since: 7d, 24h, 2026-11-01, ISO time.")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Written before then.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many hits at most.")] = 20,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Written before.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The maximum number of matches.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Find text in everything that was recorded, newest first."""
+    """Search all recorded texts, newest first."""
     from agenttrace.cli.sessions import find_one
     from agenttrace.store.questions import SearchQuery
     from agenttrace.store.search_terms import has_words

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SERVE_EPILOG = """
 [bold]Examples[/bold]
 
-  agenttrace serve                        HTTP at 127.0.0.1:8317, jobs are left to workers
+  agenttrace serve                        HTTP at 127.0.0.1:8317; workers run the jobs
 
   agenttrace serve --host 10.0.0.5        for other machines
 
@@ -31,9 +31,9 @@ SERVE_EPILOG = """
 WORKER_EPILOG = """
 [bold]Examples[/bold]
 
-  agenttrace worker                       carries out jobs until Ctrl-C, then drains
+  agenttrace worker                       runs jobs until Ctrl-C, then drains
 
-  agenttrace worker --concurrency 40      more jobs at the same time
+  agenttrace worker --concurrency 40      more concurrent jobs
 
 Start as many as you like, on one machine or on several with the same AGENTTRACE_DATABASE_URL. One that dies loses
 nothing: another takes its jobs over and does not repeat what was done.
@@ -41,11 +41,11 @@ nothing: another takes its jobs over and does not repeat what was done.
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Where to listen.", show_default="127.0.0.1")] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.", show_default="8317")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say what runs as a line of JSON.")] = False,
 ) -> None:
-    """Serve the console, triggers and chat over HTTP, without recording and without carrying out jobs."""
+    """Serve the console, triggers and chat over HTTP, without a recorder and without a worker."""
     from agenttrace.config import load_settings
 
     _run(load_settings(flags={"serve.host": host, "serve.port": port}), role="server", as_json=as_json)
@@ -53,11 +53,11 @@ def serve(
 
 def worker(
     concurrency: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Jobs at the same time.", show_default="10")
+        int | None, typer.Option(min=1, max=1000, help="Concurrent jobs.", show_default="10")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say what runs as a line of JSON.")] = False,
 ) -> None:
-    """Carry out the jobs that triggers have queued."""
+    """Run queued jobs."""
     from agenttrace.cli.asking import described_catalog, require_run_half
     from agenttrace.config import load_settings
 

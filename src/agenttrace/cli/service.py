@@ -52,7 +52,7 @@ def _plan(kind: Kind | None) -> Plan:
 
 @app.command()
 def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Have recording start with the machine."""
+    """Install the service, which records whenever the machine runs."""
     from agenttrace import service
     from agenttrace.config import ensure_home
 
@@ -101,7 +101,7 @@ def _note_missing_keys(what: Plan) -> None:
 
 @app.command()
 def status(kind: KindOption = None, as_json: AsJson = False) -> None:
-    """Say whether the service is installed and whether anything records."""
+    """Show whether the service is installed and whether a recorder is running."""
     from agenttrace import service
     from agenttrace.record.lock import owner
 
@@ -122,7 +122,7 @@ def status(kind: KindOption = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def uninstall(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Stop the service and take it away; what was recorded stays."""
+    """Stop and remove the service; recorded data stays."""
     from agenttrace import service
 
     what = _plan(kind)

@@ -47,20 +47,21 @@ class State(StrEnum):
 
 
 def sessions(
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent's.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Filter by agent.")] = None,
     project: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only where the working directory contains this.")
+        str | None, typer.Option(metavar="TEXT", help="Filter by a part of the working directory.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only those active since: 7d, 24h, 2026-11-01, ISO time.")
+        str | None, typer.Option(metavar="WHEN", help="Active since: 7d, 24h, 2026-11-01, ISO time.")
     ] = None,
-    state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
+    state: Annotated[State | None, typer.Option(help="Filter by state.")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=0, help="How many at most; 0: all. [default: 20 in the table, all in JSON]")
+        int | None,
+        typer.Option(min=0, help="Maximum number of rows; 0: all. [default: 20 in the table, all in JSON]"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List sessions, newest first, with what they used and cost."""
+    """List sessions, newest first, with tokens and cost."""
     from agenttrace.store.questions import SessionFilter
 
     settings = opening.settings()

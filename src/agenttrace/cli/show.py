@@ -48,7 +48,7 @@ _PREVIEW = 160
 
 def show(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of one.")],
-    full: Annotated[bool, typer.Option("--full", help="With prompts, answers, arguments and results, whole.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Include prompts, answers, arguments and results.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show one session: turns, model calls and tools, with durations, tokens and errors."""

@@ -47,12 +47,12 @@ def simulate_dashscope(
         float, typer.Option(min=0, metavar="SECONDS", help="Wait before each frame of a stream.")
     ] = 0.0,
     fail_rate: Annotated[
-        float | None, typer.Option(min=0, max=1, metavar="SHARE", help="Share of the calls that go wrong, 0 to 1.")
+        float | None, typer.Option(min=0, max=1, metavar="SHARE", help="Share of failing calls, 0 to 1.")
     ] = None,
     fault: Annotated[
-        str | None, typer.Option(metavar="NAME", help="How they go wrong; options follow as NAME:KEY=VALUE,…")
+        str | None, typer.Option(metavar="NAME", help="The kind of failure; options follow as NAME:KEY=VALUE,…")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another number: other answers, other calls that fail.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of answers and failures.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON line at the start and one at the end.")
     ] = False,

@@ -29,10 +29,10 @@ _TIERS = {
 
 
 def status(
-    files: Annotated[bool, typer.Option("--files", help="List every file with how far it was read.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="List every file with its read position.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show whether recording runs, how far behind it is, and what it could not read."""
+    """Show the state of recording: recorder, files, backlog, quarantine, store size."""
     from agenttrace.views.status import collected
 
     settings = opening.settings()

@@ -20,7 +20,7 @@ It prints something like: 2 working, 1 waiting, $4.20 today
 
 
 def statusline(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Print one short line: who works, who waits for you, what today cost."""
+    """Print one short line for a prompt: working and waiting sessions, cost of today."""
     if not as_json:
         prompt.print_line()
         return

@@ -39,16 +39,16 @@ _POLL_SECONDS = 0.2
 
 def tail(
     session: Annotated[
-        str | None, typer.Argument(metavar="[SESSION]", help="Only this session; the beginning of its id is enough.")
+        str | None, typer.Argument(metavar="[SESSION]", help="Filter by session: an id or the beginning of one.")
     ] = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Begin with this many earlier events.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for what comes next.")] = True,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Start with this many earlier events.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for new events.")] = True,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also events that say nothing (usage, state changes).")
+        bool, typer.Option("--all", help="Include events without text (usage, state changes).")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, all events.")] = False,
 ) -> None:
-    """Show what the agents do, live, one line an event."""
+    """Follow events live, one per line."""
     from agenttrace.views.events import EventReader
 
     settings = opening.settings()

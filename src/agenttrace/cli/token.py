@@ -42,7 +42,7 @@ _FIX = (
 )
 _CHAT_OPTIONS = ("--user", "--site")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name; upper and lower case are the same.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token, case-insensitive.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -62,14 +62,14 @@ app = typer.Typer(cls=_Tokens, rich_markup_mode="rich")
 def create_token(
     name: NameArgument,
     role: Annotated[
-        Literal["viewer", "admin"], typer.Option(help="viewer: reads; admin: may also change things.")
+        Literal["viewer", "admin"], typer.Option(help="viewer: read only; admin: read and change.")
     ] = "viewer",
     days: Annotated[
-        float | None, typer.Option(min=0.001, max=3650, help="How long it is good for.", show_default="until revoked")
+        float | None, typer.Option(min=0.001, max=3650, help="Days until it expires.", show_default="until revoked")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an API token for a script; it is printed this once."""
+    """Create an API token. It is printed once and cannot be shown again."""
     seconds = None if days is None else round(days * _DAY)
     made, kept = audited_change(
         "token.create", f"{name} {role}", lambda store: store.tokens.create(name, role, seconds)
@@ -83,7 +83,7 @@ def create_token(
 
 @app.command("list")
 def list_tokens(as_json: AsJson = False) -> None:
-    """Show all API tokens, without the tokens themselves."""
+    """List API tokens, without their secrets."""
     with access_store() as store:
         tokens = store.tokens.all()
     if as_json:
@@ -103,7 +103,7 @@ def list_tokens(as_json: AsJson = False) -> None:
 
 @app.command("revoke")
 def revoke_token(name: NameArgument, as_json: AsJson = False) -> None:
-    """Take an API token back, at once."""
+    """Revoke an API token at once."""
     revoked = audited_change("token.revoke", name, lambda store: store.tokens.revoke(name))
     if as_json:
         output.print_json({"revoked": revoked})
@@ -115,10 +115,10 @@ def revoke_token(name: NameArgument, as_json: AsJson = False) -> None:
 def chat_token(
     user: Annotated[str, typer.Option(metavar="NAME", help="The user it is for.")],
     site: Annotated[int, typer.Option(min=1, metavar="ID", help="The store that the user belongs to.")],
-    days: Annotated[float, typer.Option(min=0.001, max=3650, help="How long it is good for.")] = 30,
+    days: Annotated[float, typer.Option(min=0.001, max=3650, help="Days until it expires.")] = 30,
     as_json: AsJson = False,
 ) -> None:
-    """Make a bearer token for a user of the chat, to try things out.
+    """Create a bearer token of a chat user, for tests.
 
     It is signed with the secret that the server checks with: AGENTTRACE_JWT_SECRET, or secret under \\[jwt] in
     agenttrace.toml. Whoever has the token can chat as that user until it expires.

@@ -36,25 +36,24 @@ def trigger(
     event: Annotated[
         str, typer.Argument(help="consumption, note_created, task_assigned, dws_completed, or one of your own.")
     ],
-    site: Annotated[int, typer.Option(min=1, metavar="ID", help="The store it happened in.")],
-    member: Annotated[int | None, typer.Option(min=0, metavar="ID", help="The member it is about.")] = None,
-    payload: Annotated[
-        str | None, typer.Option(metavar="JSON|@FILE", help="What else is known, as a JSON object.")
-    ] = None,
+    site: Annotated[int, typer.Option(min=1, metavar="ID", help="The store of the event.")],
+    member: Annotated[int | None, typer.Option(min=0, metavar="ID", help="The member of the event.")] = None,
+    payload: Annotated[str | None, typer.Option(metavar="JSON|@FILE", help="The payload, a JSON object.")] = None,
     connector: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The system it comes from.", show_default="the catalog's")
+        str | None,
+        typer.Option(metavar="NAME", help="The connector of the event.", show_default="the catalog's"),
     ] = None,
-    forced: Annotated[bool, typer.Option("--forced", help="Run it even if it was run today.")] = False,
+    forced: Annotated[bool, typer.Option("--forced", help="Run even if the same event ran today.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the job has ended; exit code 1 if it failed.")
     ] = False,
-    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait at most.")] = 300.0,
+    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="The longest time to wait.")] = 300.0,
     url: Annotated[
         str | None, typer.Option(metavar="URL", help="The server. [default: AGENTTRACE_URL or http://127.0.0.1:8317]")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Report an event to a running server; the chain of applications it starts runs there."""
+    """Trigger an event on a running server, which runs the chain of applications for it."""
     from agenttrace.client import TriggerClient, TriggerError
 
     data = read_payload(payload)

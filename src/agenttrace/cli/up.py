@@ -34,7 +34,7 @@ EPILOG = """
 
   agenttrace up --no-browser    print the link and do not open it
 
-  agenttrace demo               the same with made-up sessions, if you have none yet
+  agenttrace demo               the same with demo data
 
 Without DASHSCOPE_* variables everything works but the calls to applications; agenttrace apps says what is missing.
 """
@@ -43,18 +43,19 @@ _HEAD_BYTES = 65_536
 
 
 def up(
-    host: Annotated[str | None, typer.Option(help="Where the server listens.", show_default="127.0.0.1")] = None,
+    host: Annotated[str | None, typer.Option(help="The address of the server.", show_default="127.0.0.1")] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="Its port; 0: any free one.", show_default="8317")
+        int | None,
+        typer.Option(min=0, max=65_535, help="The server's port; 0: any free port.", show_default="8317"),
     ] = None,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the console in the browser, at a terminal.")
+        bool, typer.Option("--browser/--no-browser", help="Open the console in the browser (at a terminal).")
     ] = True,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was found and, at the end, the summary, as JSON lines.")
+        bool, typer.Option("--json", help="Print what was found, and the summary at the end, as JSON lines.")
     ] = False,
 ) -> None:
-    """Record everything on this machine, show it in the browser, serve and run applications, in the foreground."""
+    """Record all agents of this machine, serve the console and run applications, in the foreground."""
     from agenttrace.cli.record import follow, import_now, keep_recording, recording
     from agenttrace.config import load_settings
 

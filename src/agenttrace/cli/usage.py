@@ -51,19 +51,17 @@ class By(StrEnum):
 
 
 def usage(
-    by: Annotated[By, typer.Option(help="How to group.")] = By.day,
+    by: Annotated[By, typer.Option(help="Group by.")] = By.day,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="From that day on: 7d, 24h, 2026-11-01, ISO time.")
+        str | None, typer.Option(metavar="WHEN", help="Since this day: 7d, 24h, 2026-11-01, ISO time.")
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Compare sessions with what their agents say they used.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Compare sessions with the totals of their agents.")] = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="With --check: exit with 1 if a session differs.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show tokens and cost, by day, month, model, agent, project or session."""
+    """Show tokens and cost by day, month, model, agent, project or session."""
     from agenttrace.record.calendar import day_finder
     from agenttrace.store.questions import UsageQuery
 

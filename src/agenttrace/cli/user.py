@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 EPILOG = """
 [bold]Examples[/bold]
 
-  agenttrace user add anna                 asks for a password; anna may look
+  agenttrace user add anna                 asks for a password; anna is a viewer
 
-  agenttrace user add ben --role admin     may also change things
+  agenttrace user add ben --role admin     ben is an admin
 
   agenttrace user list
 
@@ -39,9 +39,9 @@ Another password or role ends the user's logins at once.
 app = typer.Typer(cls=ListFirst, rich_markup_mode="rich")
 
 Role = Literal["viewer", "admin"]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The user; upper and lower case are the same.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user, case-insensitive.")]
 FromStdin = Annotated[
-    bool, typer.Option("--password-stdin", help="Take the password from the first line of the standard input.")
+    bool, typer.Option("--password-stdin", help="Read the password from the first line of standard input.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -49,11 +49,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command("add")
 def add_user(
     name: NameArgument,
-    role: Annotated[Role, typer.Option(help="viewer: looks; admin: may also change things.")] = "viewer",
+    role: Annotated[Role, typer.Option(help="viewer: read only; admin: read and change.")] = "viewer",
     password_stdin: FromStdin = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let somebody log in to the console."""
+    """Add a user of the console."""
     name, password_hash = _kept(name), _new_password(password_stdin)
     user = audited_change("user.add", name, lambda store: store.users.add(name, role, password_hash))
     _tell(user_fields(user), as_json, f"{user.name} can log in now, as {_article(user.role)}.")
@@ -61,7 +61,7 @@ def add_user(
 
 @app.command("list")
 def list_users(as_json: AsJson = False) -> None:
-    """Show all users."""
+    """List users."""
     with access_store() as store:
         users = store.users.all()
     if as_json:
@@ -82,7 +82,7 @@ def list_users(as_json: AsJson = False) -> None:
 
 @app.command("remove")
 def remove_user(name: NameArgument, as_json: AsJson = False) -> None:
-    """Take a user's access away, at once."""
+    """Remove a user at once."""
     name = _kept(name)
     ended = audited_change("user.remove", name, lambda store: store.users.remove(name))
     _tell({"removed": name, "ended_logins": ended}, as_json, f"{name} is no user any more.{_ended(ended)}")
@@ -90,7 +90,7 @@ def remove_user(name: NameArgument, as_json: AsJson = False) -> None:
 
 @app.command("password")
 def set_password(name: NameArgument, password_stdin: FromStdin = False, as_json: AsJson = False) -> None:
-    """Give a user another password."""
+    """Change the password of a user."""
     with access_store() as store, told(store):
         # Nobody should think of a password for somebody who is not there.
         name = store.users.get(name).name
@@ -102,10 +102,10 @@ def set_password(name: NameArgument, password_stdin: FromStdin = False, as_json:
 @app.command("role")
 def set_role(
     name: NameArgument,
-    role: Annotated[Role, typer.Argument(metavar="viewer|admin", help="viewer: looks; admin: may also change things.")],
+    role: Annotated[Role, typer.Argument(metavar="viewer|admin", help="viewer: read only; admin: read and change.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a user a viewer or an admin."""
+    """Change the role of a user."""
     name = _kept(name)
     ended = audited_change("user.role", f"{name} {role}", lambda store: store.users.set_role(name, role))
     fields = {"changed": name, "role": role, "ended_logins": ended}
@@ -114,10 +114,10 @@ def set_role(
 
 @app.command("audit")
 def show_audit(
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The newest so many.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The maximum number of entries.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Show who changed what: users, logins, and everything that was changed through the console."""
+    """Show the audit log: logins, and every change made through the console."""
     with access_store() as store:
         entries = store.audit.page(limit)
     if as_json:
