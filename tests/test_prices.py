@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agenttrace.config import Settings, UsageSettings, load_settings
 from agenttrace.model import Price, Usage
-from agenttrace.price_tables import AMOUNTS, BadPriceError, parse_price
+from agenttrace.price_tables import AMOUNTS, BadPriceError, parse_prices
 from agenttrace.prices import PriceTable, cost_micros, cost_numerator, displayed
 
 SHIPPED = PriceTable.load(load_settings({}))
@@ -291,7 +291,7 @@ def test_a_price_survives_being_written_and_read(micros: int) -> None:
     """Six decimals are exact: no float comes between the file and the integer."""
     text = f"input = {Decimal(micros) / 1_000_000:f}\noutput = 0"
     table = tomllib.loads(text, parse_float=Decimal)
-    assert parse_price("m", table, source="", currency="USD").input == micros
+    assert parse_prices("m", table, source="", currency="USD")[0].input == micros
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_a_price_survives_being_written_and_read(micros: int) -> None:
 def test_a_price_that_cannot_be_meant_is_refused(entry: dict[str, Any], key: str) -> None:
     """The error names the part that is wrong."""
     with pytest.raises(BadPriceError) as caught:
-        parse_price("m", entry, source="")
+        parse_prices("m", entry, source="")
     assert caught.value.key == key
 
 

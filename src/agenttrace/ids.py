@@ -23,16 +23,6 @@ def generate_event_id(session_id: str, turn_index: int, step_n: int, event_type:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def recorded_event_id(session_id: str, event_type: str, key: str) -> bytes:
-    """The id under which a recorded line is stored: ``generate_event_id`` at turn 0, step 0, as bytes.
-
-    Turn and step stay out of it on purpose. A file that was deleted and re-created in mid-session starts
-    counting anew, and the same line must keep its id when a full copy turns up later.
-    """
-    text = f"{session_id}:turn:0:step:0:type:{event_type}:key:{key}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
-
-
 def trace_event_id(trace: str, event_type: str, key: str) -> bytes:
     """The id of a recorded line that belongs to a trace: the trace's session may change, the id must not."""
     text = f"trace:{trace}:{event_type}:key:{key}"

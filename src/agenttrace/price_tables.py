@@ -155,11 +155,6 @@ def parse_prices(model: str, given: object, *, source: str, currency: str | None
     return found
 
 
-def parse_price(model: str, table: Mapping[str, Any], *, source: str, currency: str | None = None) -> Price:
-    """One price as people write it."""
-    return parse_prices(model, table, source=source, currency=currency)[0]
-
-
 def read_prices(
     model: str, given: object, *, source: str, currency: object = None
 ) -> tuple[tuple[Price, ...], list[BadPriceError]]:

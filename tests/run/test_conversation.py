@@ -7,10 +7,13 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg import AsyncConnection
+from psycopg.types.numeric import Int8
 
 from agenttrace.run.chat.conversation import (
     CLOUD_ROUNDS,
@@ -21,6 +24,7 @@ from agenttrace.run.chat.conversation import (
 )
 from agenttrace.run.chat.history import Round, StoredMessage, as_messages, rounds_of, split, summarise, tokens_of
 from agenttrace.run.postgres.pool import Database
+from agenttrace.run.postgres.sql_call import tell, values_of
 from agenttrace.run.results.run_log import AIRunLogService
 from agenttrace.run.upstream.wire import Answer, AppUsage, estimate_tokens
 
@@ -50,6 +54,24 @@ def answer(text: str = "好的", session_id: str | None = "cloud-1", finish_reas
     )
 
 
+async def keep_answer(
+    service: ConversationService,
+    connection: AsyncConnection[Any],
+    conversation: Conversation,
+    log_id: int,
+    told: Answer,
+    *,
+    sent: str | None,
+    sent_tokens: int = 0,
+) -> int | None:
+    """Write an answer as settling does, in a transaction of the test's; the id of its message."""
+    found: list[int | None] = []
+    call = service.keeping(conversation, told, sent=sent, sent_tokens=sent_tokens, told=found.append)
+    row = await (await connection.execute(call.statement, values_of(call) | {"settled": Int8(log_id)})).fetchone()
+    tell(row or (), [call])
+    return found[0]
+
+
 async def say(
     service: ConversationService, message: str, told: Answer, log_id: int, entry: str = "task"
 ) -> Conversation:
@@ -57,7 +79,9 @@ async def say(
     found = await service.resolve("u", 1, entry, "t", message=message)
     async with service.database.transaction() as connection:
         sent_tokens = tokens_of(found.history)
-        await service.keep_answer(connection, found, log_id, told, sent=found.cloud_session_id, sent_tokens=sent_tokens)
+        await keep_answer(
+            service, connection, found, log_id, told, sent=found.cloud_session_id, sent_tokens=sent_tokens
+        )
     return found
 
 
@@ -150,7 +174,7 @@ def test_keeping_an_answer_twice_keeps_it_once(database_url: str) -> None:
         ids = []
         for _ in range(2):
             async with database.transaction() as connection:
-                ids.append(await service.keep_answer(connection, found, 5, answer(), sent=None))
+                ids.append(await keep_answer(service, connection, found, 5, answer(), sent=None))
         assert ids[0] == ids[1]
         assert await database.one("SELECT count(*) FROM biz.ai_messages") == (2,)
         row = await database.one("SELECT cloud_rounds, local_history FROM biz.ai_conversations")
@@ -250,7 +274,7 @@ def test_two_first_turns_at_once_leave_the_cloud(database_url: str) -> None:
         for log_id, (turn, told) in enumerate(zip(turns, ("二", "四"), strict=True), 1):
             async with database.transaction() as connection:
                 told_answer = answer(told, session_id=f"cloud-{log_id}")
-                await service.keep_answer(connection, turn, log_id, told_answer, sent=None)
+                await keep_answer(service, connection, turn, log_id, told_answer, sent=None)
         now = await service.resolve("u", 1, "task", "t")
         assert now.cloud_session_id is None
         assert [said["content"] for said in now.history] == ["一", "二", "三", "四"]

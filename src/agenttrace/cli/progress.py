@@ -55,17 +55,18 @@ class ImportProgress:
 
     def index(self, store: SqliteStore, stop: threading.Event) -> None:
         """Fill the search index."""
-        from agenttrace.record.texts import search_index
-        from agenttrace.record.texts.contents import Interpreter
+        from agenttrace.record.texts.search_index import index_all
 
-        interpreter = Interpreter(store)
         waiting = store.search_index.backlog
         task = None
         if self._progress is not None and waiting:
             task = self._progress.add_task("Indexing", total=waiting, unit="events")
-        while not stop.is_set() and (count := search_index.index_portion(store, interpreter)):
+
+        def advance(count: int) -> None:
             if self._progress is not None and task is not None:
                 self._progress.advance(task, count)
+
+        index_all(store, stop=stop.is_set, on_progress=advance)
         if self._progress is not None and task is not None and not stop.is_set():
             self._progress.update(task, completed=waiting)
 

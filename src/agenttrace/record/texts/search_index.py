@@ -39,9 +39,12 @@ def _indexed(content: Content) -> str:
     return text[:INDEXED_CHARACTERS]
 
 
-def index_all(store: SqliteStore, *, stop: Callable[[], bool] = lambda: False) -> int:
-    """Index everything that waits."""
+def index_all(
+    store: SqliteStore, *, stop: Callable[[], bool] = lambda: False, on_progress: Callable[[int], None] = lambda _: None
+) -> int:
+    """Index everything that is pending; ``on_progress`` gets the number of events of each portion."""
     interpreter, total = Interpreter(store), 0
     while not stop() and (count := index_portion(store, interpreter)):
         total += count
+        on_progress(count)
     return total

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from psycopg import AsyncClientCursor, AsyncConnection
+from psycopg import AsyncClientCursor
 from psycopg.types.numeric import Int4, Int8
 
 from agenttrace.run.chat.history import Message, Round, StoredMessage, as_messages, rounds_of
 from agenttrace.run.postgres.pool import Database
-from agenttrace.run.postgres.sql_call import SqlCall, tell, values_of
+from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import ConversationEntry
 from agenttrace.run.upstream.wire import Answer
@@ -173,26 +173,6 @@ class ConversationService:
         """Keep a summary of all messages up to one."""
         values = [storable_text(summary), Int8(until), Int8(conversation.id), Int8(until)]
         await self.database.execute(_SUMMARISE, values)
-
-    async def keep_answer(
-        self,
-        connection: AsyncConnection[Any],
-        conversation: Conversation,
-        log_id: int,
-        answer: Answer,
-        *,
-        sent: str | None,
-        sent_tokens: int = 0,
-    ) -> int | None:
-        """Write the answer, or what there is of it, in the caller's transaction; the id of its message.
-
-        ``sent`` is the cloud's session that was asked for; if none was, ``sent_tokens`` of history were sent instead.
-        """
-        found: list[int | None] = []
-        call = self.keeping(conversation, answer, sent=sent, sent_tokens=sent_tokens, told=found.append)
-        row = await (await connection.execute(call.statement, values_of(call) | {"settled": Int8(log_id)})).fetchone()
-        tell(row or (), [call])
-        return found[0]
 
     def keeping(
         self,
