@@ -523,6 +523,7 @@ def test_the_exporter_dies_with_the_recorder_and_lives_on_without_itself(
     recorded_here: Program, background: Callable[..., subprocess.Popen[str]]
 ) -> None:
     """Killed, it is started again; when its parent is killed, it ends too."""
+    configure(recorded_here, FILES + "[export]\nquiet_seconds = 0.1\n")
     process = background("record")
     first = eventually(lambda: _exporter(recorded_here), "the exporter")
     os.kill(first, signal.SIGKILL)
@@ -558,6 +559,7 @@ def test_whoever_finds_another_exporter_waits_for_its_end(
     recorded_here: Program, background: Callable[..., subprocess.Popen[str]]
 ) -> None:
     """A recorder beside an exporter says so, and sends when that has ended."""
+    configure(recorded_here, FILES + "[export]\nquiet_seconds = 0.1\n")
     with ExporterLock(recorded_here.home):
         process = background("record")
         eventually(lambda: recorded_here.recorder_pid() == process.pid, "the recorder")
