@@ -367,7 +367,8 @@ def test_hanging_up_before_the_first_word_is_settled_too(home: Path, database_ur
         assert await stack.rows("SELECT role FROM biz.ai_messages") == [("user",)]
         assert await stack.rows("SELECT sum(reserved)::int FROM biz.ai_budget_days") == [(0,)]
 
-    run_with(home, database_url, body)
+    # A client that is gone is noticed when the next heartbeat is sent.
+    run_with(home, database_url, body, serve={"heartbeat_seconds": 0.2})
 
 
 async def _has(stack: Stack, sql: str) -> bool:
