@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.cookie import NAME
-from agenttrace.serve.access.store import AccessStore
 
 
 def login_token(home: Path, seconds: int = 3600) -> str:

@@ -21,7 +21,7 @@ from agenttrace.model import Session
 from agenttrace.record.formats import claude_acts, codex, kimi_acts, native, otlp, qwen_code
 from agenttrace.record.ingest import fold
 from agenttrace.redaction import CUT_LENGTHS, redacted, redacted_line, redacted_session, session_name, whole_words
-from agenttrace.serve.access.store import AccessStore
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.visitor import Visitor
 from agenttrace.serve.api.downloading import downloading
 from agenttrace.serve.problems import ProblemError

@@ -13,7 +13,7 @@ import pytest
 
 import forked
 from agenttrace.serve.access import passwords
-from agenttrace.serve.access.store import AccessStore
+from agenttrace.serve.access.access_store import AccessStore
 
 from .conftest import Program
 

@@ -14,7 +14,7 @@ import pytest
 from agenttrace.run.catalog.catalog import Catalog
 from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.simulator import Simulator, faults
-from agenttrace.run.simulator.openai import SNAPSHOT
+from agenttrace.run.simulator.openai_endpoint import SNAPSHOT
 from serve.harness import CHAT, CHAT_APP, INTERNAL, TOKEN, Heard, Stack, bearer, run_with
 
 KEY = {"MY_KEY": "sk-0123456789abcdef", "INTERNAL_API_TOKEN": TOKEN}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agenttrace.run.errors import DashScopeApiError, DashScopeAuthError, DashScopeTimeoutError
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Fault, Simulator, faults
-from agenttrace.run.simulator.openai import SNAPSHOT
+from agenttrace.run.simulator.openai_endpoint import SNAPSHOT
 from agenttrace.run.upstream import client as client_module
 from agenttrace.run.upstream.attempts import counts_as_failure
 from agenttrace.run.upstream.client import UpstreamClient

@@ -12,12 +12,13 @@ import dashscope
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.simulator import API_KEY, BUILTIN_APP_IDS, Simulator, answers, environment, faults, frames
-from agenttrace.run.simulator.answers import default_answer
-from agenttrace.run.simulator.asked import asked
-from agenttrace.run.simulator.calls import Call, CallLog
+from agenttrace.run.simulator import API_KEY, BUILTIN_APP_IDS, Simulator, environment, faults, frames
+from agenttrace.run.simulator import generated_answers as answers
+from agenttrace.run.simulator.app_request import asked
+from agenttrace.run.simulator.call_log import Call, CallLog
+from agenttrace.run.simulator.cloud_sessions import Sessions
 from agenttrace.run.simulator.frames import Mode
-from agenttrace.run.simulator.sessions import Sessions
+from agenttrace.run.simulator.generated_answers import default_answer
 
 from .simulator_user import CHAT, INCREMENTAL, User, parsed, with_user
 

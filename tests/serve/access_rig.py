@@ -21,12 +21,12 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from agenttrace.config import ServeSettings
 from agenttrace.serve.access import passwords
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.cookie import NAME as COOKIE
+from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import Gate
 from agenttrace.serve.access.headers import SecurityHeaders
-from agenttrace.serve.access.router import access_router
-from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.visitor import admin, visitor
 from agenttrace.serve.api.answers import tagged
 from agenttrace.serve.limits import Limits

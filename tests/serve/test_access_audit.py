@@ -11,8 +11,8 @@ import pytest
 from fastapi import FastAPI, Request
 
 from agenttrace.serve.access import audit_log
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import audited
-from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.visitor import Visitor
 from agenttrace.serve.problems import ProblemError
 

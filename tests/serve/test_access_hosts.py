@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import ServeSettings, SettingsError, load_settings
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.hosts import AllowedHosts, is_loopback_bind, machine_names, parse_host
-from agenttrace.serve.access.store import AccessStore
 
 from .access_rig import Rig, run_guarded, small_app, status_of
 

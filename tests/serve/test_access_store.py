@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from agenttrace.config import load_settings
 from agenttrace.serve.access import attempts, audit_log, logins, passwords
+from agenttrace.serve.access.access_store import AccessStore, open_access
 from agenttrace.serve.access.attempts import TooManyAttemptsError
-from agenttrace.serve.access.store import AccessStore, open_access
 from agenttrace.serve.access.users import NoSuchUserError, UserError, name_of
 from agenttrace.store.errors import StoreError
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agenttrace.run.simulator import faults
 from agenttrace.run.simulator.faults import Fault
 from agenttrace.serve.access import passwords
-from agenttrace.serve.access.store import AccessStore
+from agenttrace.serve.access.access_store import AccessStore
 
 from .harness import CHAT_APP, Heard, Running, Stack, run_with
 from .seeds import audit, change, log_in

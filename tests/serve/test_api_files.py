@@ -16,7 +16,7 @@ import pytest
 
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.lock import RecorderLock, owner
-from agenttrace.serve.access.store import AccessStore
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.store import open_store
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.events import raw_lines

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
 from agenttrace.serve.access import passwords
-from agenttrace.serve.access.store import AccessStore
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.cache import cache_router
 from agenttrace.serve.api.catalog import catalog_router

@@ -24,8 +24,8 @@ from agenttrace.serve.api.hub import Hub, Subscriber
 from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import Timeline
-from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.api.timeline import whole_timeline
+from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.pruning import prune
 from agenttrace.store.sqlite.store import SqliteStore

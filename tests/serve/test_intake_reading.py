@@ -23,7 +23,7 @@ from agenttrace.serve.intake.elements import has_more_elements
 from agenttrace.serve.intake.json_request import read_json
 from agenttrace.serve.intake.lines import MOST_DEPTH, MOST_ELEMENTS, Taken
 from agenttrace.serve.intake.protobuf import read_protobuf
-from agenttrace.serve.intake.refusals import RefusedError
+from agenttrace.serve.intake.rejections import RefusedError
 from example_counts import COSTLY
 from serve.intake_rig import as_json, request, span
 

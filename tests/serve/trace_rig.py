@@ -29,7 +29,7 @@ from agenttrace.serve.api.live import live_router
 from agenttrace.serve.api.search import search_router
 from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.sessions import sessions_router
-from agenttrace.serve.api.store import TraceReader
+from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.context import Context
 from agenttrace.serve.health import Life
 from agenttrace.serve.limits import Limits

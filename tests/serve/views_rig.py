@@ -15,9 +15,9 @@ import msgspec
 from fastapi import FastAPI
 
 from agenttrace.config import RecordSettings, Settings
+from agenttrace.serve.access.access_store import AccessStore
+from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import Gate
-from agenttrace.serve.access.router import access_router
-from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.api.exports import exports_router
 from agenttrace.serve.api.files import files_router
 from agenttrace.serve.api.hub import Hub

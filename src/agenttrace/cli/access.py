@@ -10,7 +10,7 @@ from agenttrace.cli import opening
 from agenttrace.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from agenttrace.serve.access.store import AccessStore
+    from agenttrace.serve.access.access_store import AccessStore
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 @contextmanager
 def access_store() -> Iterator[AccessStore]:
     """The access store of the data directory."""
-    from agenttrace.serve.access.store import open_access
+    from agenttrace.serve.access.access_store import open_access
 
     with open_access(opening.settings()) as store:
         yield store

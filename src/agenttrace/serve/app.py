@@ -10,15 +10,15 @@ from fastapi.openapi.utils import get_openapi
 
 from agenttrace.config import Settings
 from agenttrace.console import PAGE
+from agenttrace.serve.access.access_store import open_access
+from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import Gate
 from agenttrace.serve.access.headers import SecurityHeaders
-from agenttrace.serve.access.router import access_router
-from agenttrace.serve.access.store import open_access
 from agenttrace.serve.api import answers
 from agenttrace.serve.api.hub import Hub
 from agenttrace.serve.api.routers import api_routers
 from agenttrace.serve.api.session_index import SessionIndex
-from agenttrace.serve.api.store import TraceReader
+from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.auth import SECURITY_SCHEMES
 from agenttrace.serve.console import console_router, load_page
 from agenttrace.serve.context import Context, RunHalf

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import jwt
 from fastapi import Request
 
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.gate import address_of
-from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.problems import ProblemError
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agenttrace.config import Settings
-from agenttrace.serve.access.store import AccessStore
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.api.hub import Hub
 from agenttrace.serve.api.session_index import SessionIndex
-from agenttrace.serve.api.store import TraceReader
+from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.health import Life
 from agenttrace.serve.intake.writer import SpanWriter
 from agenttrace.serve.metrics import Metrics

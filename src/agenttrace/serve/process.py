@@ -14,9 +14,9 @@ from fastapi import FastAPI
 from agenttrace.config import ServeSettings, Settings
 from agenttrace.run import availability
 from agenttrace.run.catalog.config import check_token
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.gate import needs_login
 from agenttrace.serve.access.link import published
-from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.app import create_app
 from agenttrace.serve.context import RunHalf
 from agenttrace.serve.server import serve

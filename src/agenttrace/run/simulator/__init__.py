@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agenttrace.run.simulator import faults
-from agenttrace.run.simulator.apps import API_KEY, BUILTIN_APP_IDS, INTERNAL_TOKEN, environment
-from agenttrace.run.simulator.calls import Call
+from agenttrace.run.simulator.app_ids import API_KEY, BUILTIN_APP_IDS, INTERNAL_TOKEN, environment
+from agenttrace.run.simulator.call_log import Call
 from agenttrace.run.simulator.faults import Fault
 from agenttrace.run.simulator.server import Simulator
 

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from agenttrace.run.simulator import delivery, faults
-from agenttrace.run.simulator.calls import Call
+from agenttrace.run.simulator.call_log import Call
 from agenttrace.run.simulator.faults import Fault
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from agenttrace.run.simulator import delivery
-from agenttrace.run.simulator.asked import Asked
-from agenttrace.run.simulator.calls import Call
+from agenttrace.run.simulator.app_request import AppRequest
+from agenttrace.run.simulator.call_log import Call
 from agenttrace.run.simulator.faults import Fault
 
 _PROXY_PAGE = b"<html>\r\n<head><title>%d</title></head>\r\n<body><center><h1>%d</h1></center></body>\r\n</html>\r\n"
@@ -32,7 +32,7 @@ class Reply(ABC):
 
     request: web.BaseRequest
     call: Call
-    asked: Asked
+    asked: AppRequest
     text: str
     session_id: str
     chunk_chars: int

@@ -12,16 +12,17 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from agenttrace.run.simulator import control, dashscope, delivery, openai
-from agenttrace.run.simulator.answers import default_answer
-from agenttrace.run.simulator.asked import Asked, RefusedError, asked, decoded
-from agenttrace.run.simulator.calls import Call, CallLog
+from agenttrace.run.simulator import control, dashscope, delivery
+from agenttrace.run.simulator import openai_endpoint as openai
+from agenttrace.run.simulator.app_request import AppRequest, RefusedError, asked, decoded
+from agenttrace.run.simulator.call_log import Call, CallLog
+from agenttrace.run.simulator.cloud_sessions import Sessions, new_session_id
 from agenttrace.run.simulator.dashscope import AppReply
 from agenttrace.run.simulator.faults import Fault
-from agenttrace.run.simulator.openai import ChatReply
+from agenttrace.run.simulator.generated_answers import default_answer
+from agenttrace.run.simulator.openai_endpoint import ChatReply
 from agenttrace.run.simulator.orders import Orders
 from agenttrace.run.simulator.replies import refusal
-from agenttrace.run.simulator.sessions import Sessions, new_session_id
 
 _PREFIX, _SUFFIX = "/api/v1/apps/", "/completion"
 
@@ -175,7 +176,7 @@ class Simulator:
         call: Call,
         body: dict[str, Any] | None,
         kind: type[AppReply] | type[ChatReply],
-        read: Callable[[dict[str, Any]], Asked],
+        read: Callable[[dict[str, Any]], AppRequest],
     ) -> web.StreamResponse:
         self.log.begin(call)
         try:
@@ -202,7 +203,7 @@ class Simulator:
             raise RefusedError(400, "InvalidParameter", "The request body is no JSON object.")
 
     async def _reply(
-        self, request: web.BaseRequest, call: Call, wanted: Asked, kind: type[AppReply] | type[ChatReply]
+        self, request: web.BaseRequest, call: Call, wanted: AppRequest, kind: type[AppReply] | type[ChatReply]
     ) -> web.StreamResponse:
         fault = self._orders.take(call.app_id, in_session=wanted.session_id is not None)
         self._enter_session(call, wanted, fault)
@@ -224,7 +225,7 @@ class Simulator:
             self._sessions.add_round(call.session_id, call.context, call.text)
         return response
 
-    def _enter_session(self, call: Call, wanted: Asked, fault: Fault | None) -> None:
+    def _enter_session(self, call: Call, wanted: AppRequest, fault: Fault | None) -> None:
         history = None
         if wanted.session_id is not None and not (fault is not None and fault.kind == "session_changed"):
             history = self._sessions.history(wanted.session_id)
@@ -232,7 +233,7 @@ class Simulator:
         # An id that is unknown or has expired is answered with a new one, and without what was said before.
         call.session_id = wanted.session_id if history is not None and wanted.session_id else new_session_id()
 
-    def _text(self, call: Call, wanted: Asked) -> str:
+    def _text(self, call: Call, wanted: AppRequest) -> str:
         value = self._answers.get(call.app_id)
         if value is None:
             return default_answer(call.app_id, wanted, call.context, self.seed)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit_log import DONE, Beginning, Ending
 from agenttrace.serve.access.audit_writer import AuditWriter
-from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.visitor import visitor
 from agenttrace.serve.problems import ProblemError
 

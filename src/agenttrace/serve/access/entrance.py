@@ -6,10 +6,10 @@ import asyncio
 import math
 
 from agenttrace.serve.access import passwords
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.attempts import TooManyAttemptsError
 from agenttrace.serve.access.audit_log import DONE, REFUSED
 from agenttrace.serve.access.logins import Login
-from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.users import NOBODY, name_of
 from agenttrace.serve.problems import ProblemError
 

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttrace.config import ServeSettings
 from agenttrace.serve.access import cookie
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.api_tokens import PREFIX
 from agenttrace.serve.access.audit_log import DONE
 from agenttrace.serve.access.changes import SAFE_METHODS, check_csrf, check_origin, check_question
@@ -25,7 +26,6 @@ from agenttrace.serve.access.hosts import AllowedHosts, Host, is_loopback_bind, 
 from agenttrace.serve.access.link import PARAMETER, cleaned
 from agenttrace.serve.access.logins import Login
 from agenttrace.serve.access.paths import API, LOGIN, LOGOUT, is_console, is_open
-from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.users import LOCAL, NOBODY
 from agenttrace.serve.access.visitor import Admission, NotAdminError, Visitor, local_visitor
 from agenttrace.serve.problems import ProblemError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenttrace.serve.intake.paths import INTAKE
+from agenttrace.serve.intake.routes import INTAKE
 
 API = "/api/"
 LOGIN = "/api/v1/login"

@@ -25,9 +25,9 @@ from agenttrace.model import Session
 from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import LiveHello, LiveReset, LiveSessions, LiveTexts, SessionRow, Timeline
-from agenttrace.serve.api.store import TraceReader
 from agenttrace.serve.api.texts import Cutter
 from agenttrace.serve.api.timeline import changed_timeline
+from agenttrace.serve.api.trace_reader import TraceReader
 
 if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore

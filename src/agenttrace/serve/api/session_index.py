@@ -28,7 +28,7 @@ from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.serve.api.rows import row_of
 from agenttrace.serve.api.shapes import SessionRow
-from agenttrace.serve.api.store import TraceReader
+from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.threads import shut_down
 from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.session_state import stale_before, state_now

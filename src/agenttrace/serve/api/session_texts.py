@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.serve.api.store import TraceReader
+from agenttrace.serve.api.trace_reader import TraceReader
 
 _OPEN: WeakKeyDictionary[TraceReader, SessionTexts] = WeakKeyDictionary()
 

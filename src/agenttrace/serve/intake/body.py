@@ -8,7 +8,7 @@ from collections.abc import Callable
 from agenttrace.serve.intake.json_request import read_json
 from agenttrace.serve.intake.lines import Taken
 from agenttrace.serve.intake.protobuf import read_protobuf
-from agenttrace.serve.intake.refusals import MalformedError, TooLargeError, UnsupportedError
+from agenttrace.serve.intake.rejections import MalformedError, TooLargeError, UnsupportedError
 
 #: Of a body, as it came and unpacked.
 MOST_BYTES = 16 << 20

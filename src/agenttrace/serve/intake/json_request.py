@@ -31,7 +31,7 @@ from agenttrace.serve.intake.lines import (
     plain_double,
     too_many,
 )
-from agenttrace.serve.intake.refusals import MalformedError
+from agenttrace.serve.intake.rejections import MalformedError
 
 #: 64-bit numbers are written as texts by the rules, and as numbers by many.
 _Whole = int | str | float | None

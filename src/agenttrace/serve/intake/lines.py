@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from agenttrace.serve.intake.refusals import MalformedError, TooLargeError
+from agenttrace.serve.intake.rejections import MalformedError, TooLargeError
 
 #: A longer line would be set aside by the recorder.
 LONGEST_LINE = 16 << 20

@@ -31,7 +31,7 @@ from agenttrace.serve.intake.lines import (
     plain_double,
     too_many,
 )
-from agenttrace.serve.intake.refusals import MalformedError
+from agenttrace.serve.intake.rejections import MalformedError
 
 #: A body up to this size has too few parts to count them.
 _SMALL = MOST_ELEMENTS * 2

@@ -10,10 +10,9 @@ from fastapi import APIRouter, Request, Response
 from agenttrace.run.catalog.config import usable_token
 from agenttrace.serve.access.gate import address_of, needs_login
 from agenttrace.serve.auth import INTAKE_SENDERS
-from agenttrace.serve.intake import answers
+from agenttrace.serve.intake import responses as answers
 from agenttrace.serve.intake.body import JSON, MOST_BYTES, PROTOBUF, READERS, coding, media_type, too_large, unpacked
-from agenttrace.serve.intake.paths import LANGFUSE, LOGS, METRICS, TRACES
-from agenttrace.serve.intake.refusals import (
+from agenttrace.serve.intake.rejections import (
     BusyError,
     NotHereError,
     OnlyPostError,
@@ -21,6 +20,7 @@ from agenttrace.serve.intake.refusals import (
     TooManyError,
     WrongTokenError,
 )
+from agenttrace.serve.intake.routes import LANGFUSE, LOGS, METRICS, TRACES
 from agenttrace.serve.intake.sender import check_sender
 from agenttrace.serve.problems import ProblemError
 

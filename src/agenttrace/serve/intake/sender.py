@@ -10,7 +10,7 @@ from fastapi import Request
 
 from agenttrace.serve.access.gate import came_by_proxy
 from agenttrace.serve.access.hosts import parse_host
-from agenttrace.serve.intake.refusals import StrangerError, WrongTokenError
+from agenttrace.serve.intake.rejections import StrangerError, WrongTokenError
 
 _FIX = "Send the header Authorization: Bearer TOKEN (OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN)"
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from agenttrace.serve.intake.lines import Taken
-from agenttrace.serve.intake.refusals import BusyError, RefusedError
+from agenttrace.serve.intake.rejections import BusyError, RefusedError
 from agenttrace.serve.intake.span_log import SpanLog
 from agenttrace.serve.threads import CLOSE_SECONDS
 

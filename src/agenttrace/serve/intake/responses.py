@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from agenttrace.serve.intake.body import JSON, PROTOBUF
 from agenttrace.serve.intake.lines import Taken
-from agenttrace.serve.intake.refusals import RefusedError
+from agenttrace.serve.intake.rejections import RefusedError
 
 
 def accepted(taken: Taken, media_type: str) -> Response:

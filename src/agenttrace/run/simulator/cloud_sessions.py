@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agenttrace.run.simulator.calls import Message
+from agenttrace.run.simulator.call_log import Message
 
 #: More dialogues than this are not remembered; the one that rested longest goes first.
 KEPT = 10_000

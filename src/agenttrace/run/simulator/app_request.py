@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from agenttrace.run.simulator.calls import Message
+from agenttrace.run.simulator.call_log import Message
 
 
 class RefusedError(Exception):
@@ -19,7 +19,7 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class AppRequest:
     """The parts of a request's body that matter here."""
 
     #: The last thing the user says.
@@ -41,7 +41,7 @@ def decoded(raw: bytes) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-def asked(body: dict[str, Any]) -> Asked:
+def asked(body: dict[str, Any]) -> AppRequest:
     """Read a request's body; a RefusedError says what is missing."""
     given = object_of(body, "input")
     prompt, messages, session_id = given.get("prompt"), given.get("messages"), given.get("session_id")
@@ -50,7 +50,7 @@ def asked(body: dict[str, Any]) -> Asked:
         turns = (*turns, {"role": "user", "content": prompt})
     if not turns:
         raise RefusedError(400, "InvalidParameter", "Required parameter(prompt) missing or invalid, please check.")
-    return Asked(
+    return AppRequest(
         prompt=str(turns[-1].get("content", "")),
         turns=turns,
         session_id=session_id if isinstance(session_id, str) and session_id and not messages else None,

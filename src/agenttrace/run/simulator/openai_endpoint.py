@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from agenttrace.run.simulator.apps import BUILTIN_APP_IDS
-from agenttrace.run.simulator.asked import Asked, RefusedError, messages_of, object_of
+from agenttrace.run.simulator.app_ids import BUILTIN_APP_IDS
+from agenttrace.run.simulator.app_request import AppRequest, RefusedError, messages_of, object_of
 from agenttrace.run.simulator.replies import Reply, tokens
 
 PREFIX = "/v1"
@@ -48,7 +48,7 @@ def models() -> bytes:
     return _encode({"object": "list", "data": listed})
 
 
-def asked(body: dict[str, Any]) -> Asked:
+def asked(body: dict[str, Any]) -> AppRequest:
     """Read a request's body; a RefusedError says what is missing."""
     if not isinstance(body.get("model"), str) or not body["model"]:
         raise RefusedError(400, "missing_required_parameter", "you must provide a model parameter")
@@ -61,7 +61,9 @@ def asked(body: dict[str, Any]) -> Asked:
             "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
         )
         raise RefusedError(400, "invalid_request_error", message)
-    return Asked(prompt=str(turns[-1].get("content", "")), turns=turns, session_id=None, biz_params={}, parameters=body)
+    return AppRequest(
+        prompt=str(turns[-1].get("content", "")), turns=turns, session_id=None, biz_params={}, parameters=body
+    )
 
 
 @dataclass(kw_only=True)

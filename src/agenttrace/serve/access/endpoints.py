@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agenttrace.config import ServeSettings
 from agenttrace.serve.access import cookie
+from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.audit_log import AuditEntry
 from agenttrace.serve.access.entrance import Entrance
 from agenttrace.serve.access.passwords import MOST
-from agenttrace.serve.access.store import AccessStore
 from agenttrace.serve.access.visitor import Admission, Visitor, admin, admission
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
 from agenttrace.serve.api.filters import page_of, place_of

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from agenttrace.run.simulator.apps import BUILTIN_APP_IDS
-from agenttrace.run.simulator.asked import Asked, object_of
-from agenttrace.run.simulator.calls import Message
+from agenttrace.run.simulator.app_ids import BUILTIN_APP_IDS
+from agenttrace.run.simulator.app_request import AppRequest, object_of
+from agenttrace.run.simulator.call_log import Message
 from agenttrace.run.simulator.schema_example import example
 
 #: Name, and how many days it covers.
@@ -55,7 +55,7 @@ _SCENES = (
 _DAYS = ("周三", "周五", "周六", "周日")
 
 
-def default_answer(app_id: str, wanted: Asked, context: Sequence[Message], seed: int) -> str:
+def default_answer(app_id: str, wanted: AppRequest, context: Sequence[Message], seed: int) -> str:
     """What the application says to this; one that is none of the eight chats, in JSON where that is asked for."""
     hints = wanted.prompt
     if wanted.biz_params:
