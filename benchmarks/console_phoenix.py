@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from agenttrace.store.sqlite.store import SqliteStore
 from benchmarks import ours
 from benchmarks.console_data import Logs
 from benchmarks.console_spans import BY_SESSION, BY_TURN, Json, exported
@@ -75,7 +76,7 @@ def store(programs: Path, logs: Logs, work: Path, ports: tuple[int, int]) -> Pat
         ours.record_once(None, work, CLAUDE_CONFIG_DIR=str(logs.tree))
         connection = ours.store(work)
         with contextlib.closing(connection), serving(programs, kept, ports) as (_, url):
-            _await_stored(kept, send(programs, url, exported(connection, logs.large.values())))
+            _await_stored(kept, send(programs, url, exported(SqliteStore(connection, work), logs.large.values())))
         shutil.rmtree(work)
         (kept / "complete").touch()
     return kept

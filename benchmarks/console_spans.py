@@ -5,7 +5,6 @@ The attributes are those of the OpenInference conventions, which Phoenix shows b
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,8 +12,6 @@ from agenttrace.model import Session
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.contents import span_contents
 from agenttrace.store.questions import SpanView
-from agenttrace.store.sqlite.sessions import list_sessions
-from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.spans import joined
 
@@ -27,12 +24,12 @@ _OUTPUTS = {"turn": ("text",), "step": ("thinking", "text"), "tool": ("result", 
 Json = dict[str, Any]
 
 
-def exported(connection: sqlite3.Connection, whole: Iterable[str]) -> Iterator[Json]:
+def exported(store: SqliteStore, whole: Iterable[str]) -> Iterator[Json]:
     """All spans of a store as traces of turns, and those of some sessions again as one trace each."""
     also = set(whole)
-    for session in sorted(list_sessions(connection, limit=100_000), key=lambda session: session.session_id not in also):
-        spans = session_spans(connection, session)
-        contents = span_contents(SqliteStore.of(connection), session, spans)
+    for session in sorted(store.sessions(limit=100_000), key=lambda session: session.session_id not in also):
+        spans = store.spans(session)
+        contents = span_contents(store, session, spans)
         answers = _answers(spans, contents)
         rows = [_row(session, span, contents.get(span.span_id, ()), answers.get(span.span_id)) for span in spans]
         yield from rows

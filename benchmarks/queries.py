@@ -79,7 +79,7 @@ def measure(connection: sqlite3.Connection) -> list[Answer]:
     longest = max(sessions.list_sessions(connection), key=lambda session: session.steps + session.tools)
     day = connection.execute("SELECT max(day) FROM usage_rollup").fetchone()[0]
 
-    store = SqliteStore.of(connection)
+    store = SqliteStore(connection, Path())
 
     def search(text: str) -> Callable[[], list[EventLine]]:
         query = SearchQuery(text=text, limit=50)

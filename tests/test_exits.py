@@ -33,11 +33,11 @@ from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store.exports import Entry
 from agenttrace.store.sqlite.sessions import list_sessions
 from agenttrace.store.sqlite.span_rows import stored_rows
-from agenttrace.store.sqlite.store import SqliteStore
 from export.faulty_server import FaultyServer, Received
 from export.rig import Shelf, World, stored_texts, target
 from secret_planting import leaks, native_lines, plant, received_lines, secret
 from serve.session_rig import Store
+from store_on import store_on
 
 HTTP_KINDS = ("otlp", "langfuse", "langsmith", "cozeloop")
 KEYS = {"public_key": "pk-lf-1", "secret_key": "one two", "api_key": "three four", "project": "73"}
@@ -188,7 +188,7 @@ def _everything_said(world: World) -> dict[str, set[str]]:
         for session in list_sessions(connection):
             found["title"] |= {_before_secret(text) for text in (session.title, session.first_prompt) if text}
             rows = {row.span_id: row.kind for row in stored_rows(connection, session.id, attributes=False)}
-            for span_id, contents in SessionTexts().contents(SqliteStore.of(connection), session, list(rows)).items():
+            for span_id, contents in SessionTexts().contents(store_on(connection), session, list(rows)).items():
                 for each in contents:
                     kind = "tool error" if each.kind == "error" and rows[span_id] == "tool" else each.kind
                     found[kind].add(_before_secret(each.text))
@@ -234,7 +234,7 @@ def desk(world: World, monkeypatch: pytest.MonkeyPatch) -> Desk:
 def test_no_agent_is_told_a_secret(world: World, desk: Desk) -> None:
     """All tools in all their manners, and all resources; also what is said when nothing is found."""
     with world.opened() as connection:
-        index_all(SqliteStore.of(connection))
+        index_all(store_on(connection))
     anyio.run(_ask_everything, desk)
 
 

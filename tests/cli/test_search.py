@@ -83,7 +83,7 @@ def test_while_a_recorder_runs(machine: Program, background: Callable[..., subpr
 
 def test_filters(program: Program) -> None:
     """The same filters as the API and MCP: session, agent, directory and time, alone and together."""
-    for name, project in (("first", "/work/Shop"), ("second", "/work/ÄPFEL")):
+    for name, project in (("first", "/projects/Shop"), ("second", "/projects/ÄPFEL")):
         for second in (1_700_000_000, 1_700_086_400):
             line: dict[str, object] = {
                 "type": "message",

@@ -23,7 +23,6 @@ from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.search import match_expression
-from agenttrace.store.sqlite.store import SqliteStore
 from faults import store_rig
 from faults.store_rig import (
     CLI,
@@ -102,7 +101,7 @@ def test_an_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in logs.rglob("*.jsonl")) > 5_000_000
     with recorder(tmp_path / "undisturbed", logs) as undisturbed:
         undisturbed.run_once()
-        index_all(SqliteStore.of(undisturbed.connection))
+        index_all(undisturbed.store)
     kills = import_with_kills(tmp_path / "killed", logs, seed=11)
     assert kills >= 3
     assert differences(rows(tmp_path / "killed"), rows(tmp_path / "undisturbed")) == {}

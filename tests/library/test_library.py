@@ -150,6 +150,15 @@ def test_what_cannot_be_found(program: Program, tmp_path: Path) -> None:
             store.session("nothing-like-this")
         with pytest.raises(LookupError, match="2 sessions have an id"):
             store.session("twin")
+        with pytest.raises(ValueError, match="by is 'week': give one of total, day"):
+            store.usage(by="week")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="state is 'busy'"):
+            store.sessions(state="busy")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="nothing to search for"):
+            store.search('"" *')
+        with pytest.raises(ValueError, match="is not a time"):
+            store.sessions(since="whenever")
+        assert store.usage()[0].total_tokens == 0
     with pytest.raises(agenttrace.StoreError, match="nothing recorded yet"):
         agenttrace.open_store(tmp_path)
 

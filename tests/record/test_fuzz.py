@@ -37,11 +37,11 @@ from agenttrace.mcp.server import Desk
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.store import SqliteStore
 from export.rig import Shelf, World, target
 from faults.rig import check_sum
 from faults.store_rig import Rows, differences, rows
 from serve.session_rig import Store
+from store_on import store_on
 
 _PORTION = 2500
 _LINES = int(os.environ.pop("AGENTTRACE_FUZZ_LINES", "400"))
@@ -153,7 +153,7 @@ def _read_again(user: User, settings: Settings, whole: Rows) -> None:
 
 def _index(settings: Settings) -> None:
     with closing(connect(settings.home / "agenttrace.db")) as connection:
-        index_all(SqliteStore.of(connection))
+        index_all(store_on(connection))
         connection.execute("INSERT INTO search(search) VALUES ('integrity-check')")
 
 

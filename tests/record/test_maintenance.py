@@ -25,6 +25,7 @@ from agenttrace.store import open_store
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.status import collected
+from store_on import store_on
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 DAY = maintenance.DAY
@@ -181,7 +182,7 @@ def test_words_of_pruned_sessions_leave_the_search_index(world: World) -> None:
     world.log("young", 1, word="giraffe")
     world.record()
     connection = world.connection()
-    search_index.index_all(SqliteStore.of(connection))
+    search_index.index_all(store_on(connection))
     connection.close()
     words = "SELECT count(*) FROM search WHERE search MATCH 'zebra'"
     world.run()
@@ -189,8 +190,8 @@ def test_words_of_pruned_sessions_leave_the_search_index(world: World) -> None:
     world.run(now=NOW + 8 * DAY)
     assert world.rows(words) == [(0,)]
     connection = world.connection()
-    assert search_index.index_all(SqliteStore.of(connection)) == 4
-    assert SqliteStore.of(connection).search_index.stale_since is None
+    assert search_index.index_all(store_on(connection)) == 4
+    assert store_on(connection).search_index.stale_since is None
     connection.close()
     assert world.rows("SELECT count(*) FROM search WHERE search MATCH 'giraffe'") == [(1,)]
 

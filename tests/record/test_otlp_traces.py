@@ -39,6 +39,7 @@ from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.events import raw_lines
 from agenttrace.store.sqlite.sessions import find_sessions
 from agenttrace.store.sqlite.store import SqliteStore
+from store_on import store_on
 
 
 class Arrival(NamedTuple):
@@ -278,7 +279,7 @@ def test_moved_texts_are_found(tmp_path: Path) -> None:
     store = Store(tmp_path).recorded(line(2, parent=1, attributes=said))
     for _ in range(2):
         with connect(store.settings.home / "agenttrace.db") as connection:
-            index_all(SqliteStore.of(connection))
+            index_all(store_on(connection))
             query = (
                 "SELECT session_id FROM search JOIN processed_events ON event_no = search.rowid "
                 "WHERE search MATCH 'lighthouse'"

@@ -15,7 +15,6 @@ from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts import search_index
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.sqlite.search import match_expression, segmented
-from agenttrace.store.sqlite.store import SqliteStore
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -87,7 +86,7 @@ def test_indexing_goes_on_where_it_stopped(tmp_path: Path) -> None:
     ensure_home(settings)
     recorder = Recorder(settings, paths=[str(DATA / "claude-code-2.1.197")])
     recorder.run_once()
-    store, query = SqliteStore.of(recorder.connection), SearchQuery(text="SCENARIO parallel")
+    store, query = recorder.store, SearchQuery(text="SCENARIO parallel")
     first = search_index.index_all(store)
     assert first == recorder.summary.recorded
     assert search_index.index_all(store) == 0

@@ -20,9 +20,9 @@ from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.serve.api.downloads import Document, Lines, file_name
 from agenttrace.serve.api.html_page import HtmlPage
 from agenttrace.serve.api.markdown_page import MarkdownPage
-from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.markdown import fenced
 from agenttrace.views.transcript import visible
+from store_on import store_on
 
 from .session_rig import CLAUDE, DATA, Store, call, result, said, turn
 
@@ -254,15 +254,15 @@ def test_memory(ending: str, tmp_path: Path) -> None:
     (session,) = store.sessions()
     size = 0
     with store.reading() as connection:
-        texts.index.of(SqliteStore.of(connection), session.id)
+        texts.index.of(store_on(connection), session.id)
         tracemalloc.start()
         try:
             if ending == "jsonl":
-                more = Lines(SqliteStore.of(connection), session, texts, mask).more
+                more = Lines(store_on(connection), session, texts, mask).more
             else:
                 page = HtmlPage() if ending == "html" else MarkdownPage()
-                more = Document(SqliteStore.of(connection), session, page, texts, store.prices, mask).more
-            while piece := more(SqliteStore.of(connection)):
+                more = Document(store_on(connection), session, page, texts, store.prices, mask).more
+            while piece := more(store_on(connection)):
                 size += len(piece)
             _, peak = tracemalloc.get_traced_memory()
         finally:

@@ -14,8 +14,8 @@ from agenttrace.run.results.trace_log import AGENT, JobFacts, TraceLog
 from agenttrace.serve.api.finding import key_of
 from agenttrace.serve.api.session import job_of
 from agenttrace.store.sqlite.span_rows import session_spans
-from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.spans import span_fields
+from store_on import store_on
 
 from .session_rig import CLAUDE, CLAUDE_FORK, DATA, Store, call, result, said, turn
 
@@ -138,7 +138,7 @@ def test_spans_for_scripts(store: Store) -> None:
         for session in store.sessions():
             with store.reading() as connection:
                 spans = session_spans(connection, session)
-                contents = span_contents(SqliteStore.of(connection), session, spans)
+                contents = span_contents(store_on(connection), session, spans)
             expected = [span_fields(session, span, contents.get(span.span_id, ()), full=False) for span in spans]
             found: list[object] = []
             query: dict[str, str | int] = {"limit": 7, "texts": "true"}

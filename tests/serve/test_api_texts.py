@@ -18,7 +18,7 @@ from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.serve.api.texts import MOST_CHARS, Cutter
 from agenttrace.store.sqlite.blocks import Blocks
 from agenttrace.store.sqlite.span_rows import session_spans
-from agenttrace.store.sqlite.store import SqliteStore
+from store_on import store_on
 
 from .session_rig import DATA, Store, call, result, said, samples, turn
 
@@ -27,13 +27,13 @@ def everything(store: Store, session: Session) -> dict[bytes, list[Content]]:
     """The texts of all spans, from one pass over the whole session."""
     with store.reading() as connection:
         spans = session_spans(connection, session)
-        found = span_contents(SqliteStore.of(connection), session, spans)
+        found = span_contents(store_on(connection), session, spans)
         return {span.span_id: found.get(span.span_id, []) for span in spans}
 
 
 def some(store: Store, session: Session, texts: SessionTexts, wanted: list[bytes]) -> dict[bytes, list[Content]]:
     with store.reading() as connection:
-        return texts.contents(SqliteStore.of(connection), session, wanted)
+        return texts.contents(store_on(connection), session, wanted)
 
 
 @pytest.mark.parametrize("sample", samples(), ids=lambda path: path.name)
@@ -101,7 +101,7 @@ def test_reused_names(tmp_path: Path) -> None:
     (session,) = store.sessions()
     with store.reading() as connection:
         tools = [span for span in session_spans(connection, session) if span.kind == "tool"]
-        found = texts.contents(SqliteStore.of(connection), session, [tool.span_id for tool in tools])
+        found = texts.contents(store_on(connection), session, [tool.span_id for tool in tools])
     assert [[content.text for content in found[tool.span_id]] for tool in tools] == [
         ["command 1", "result 1"],
         ["command 2", "result 2"],
@@ -132,7 +132,7 @@ def test_bounded_index(tmp_path: Path) -> None:
     with store.reading() as connection:
         sessions = store.sessions()
         for session in [*sessions, *sessions]:
-            assert index.of(SqliteStore.of(connection), session.id).count == 4
+            assert index.of(store_on(connection), session.id).count == 4
             assert len(index.sessions) <= 2
             assert index.sessions[-1] == session.id
 
@@ -145,9 +145,9 @@ def test_bounded_blocks(tmp_path: Path) -> None:
     store.record()
     with store.reading() as connection:
         for _ in range(2):
-            lines = [line.raw for line in SqliteStore.of(connection).lines_by_number(range(1, 21), small)]
+            lines = [line.raw for line in store_on(connection).lines_by_number(range(1, 21), small)]
             assert len(lines) == 20
-            assert lines == [line.raw for line in SqliteStore.of(connection).lines_by_number(range(1, 21), large)]
+            assert lines == [line.raw for line in store_on(connection).lines_by_number(range(1, 21), large)]
             assert 0 < small.bytes <= 30_000
     assert large.bytes > 200_000
 

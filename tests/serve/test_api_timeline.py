@@ -15,7 +15,7 @@ from agenttrace.serve.api.answers import from_cursor
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.api.timeline import changed_timeline, whole_timeline
 from agenttrace.store.sqlite.span_rows import session_spans
-from agenttrace.store.sqlite.store import SqliteStore
+from store_on import store_on
 
 from .session_rig import (
     CLAUDE,
@@ -46,7 +46,7 @@ CUT = {
 def timelines(store: Store) -> Iterator[tuple[Session, Timeline]]:
     with store.reading() as connection:
         for session in store.sessions():
-            yield session, whole_timeline(SqliteStore.of(connection), session, store.prices)
+            yield session, whole_timeline(store_on(connection), session, store.prices)
 
 
 @pytest.mark.parametrize("sample", samples(), ids=lambda path: path.name)
@@ -116,7 +116,7 @@ def test_changes(sample: str, data: st.DataObject) -> None:
         store.record()
         for session, last in timelines(store):
             with store.reading() as connection:
-                changed = changed_timeline(SqliteStore.of(connection), session, cursor, store.prices)
+                changed = changed_timeline(store_on(connection), session, cursor, store.prices)
             assert first.get(session.id, {}) | columns(changed) == columns(last)
             assert changed.cursor == last.cursor
 
@@ -139,12 +139,12 @@ def test_only_changes(tmp_path: Path) -> None:
     store.record()
     (session,) = store.sessions()
     with store.reading() as connection:
-        before = whole_timeline(SqliteStore.of(connection), session, store.prices)
-        assert changed_timeline(SqliteStore.of(connection), session, before.cursor, store.prices).span_id == []
+        before = whole_timeline(store_on(connection), session, store.prices)
+        assert changed_timeline(store_on(connection), session, before.cursor, store.prices).span_id == []
     store.write(call(4, 1, "Bash", {"command": "ls"}))
     store.record()
     with store.reading() as connection:
-        changed = changed_timeline(SqliteStore.of(connection), session, before.cursor, store.prices)
+        changed = changed_timeline(store_on(connection), session, before.cursor, store.prices)
     assert not changed.complete
     assert "tool" in changed.kind
     assert set(changed.turn) == {4}
@@ -158,8 +158,8 @@ def test_unknown_cursor(tmp_path: Path) -> None:
     store.record()
     (session,) = store.sessions()
     with store.reading() as connection:
-        whole = whole_timeline(SqliteStore.of(connection), session, store.prices)
-        assert changed_timeline(SqliteStore.of(connection), session, whole.cursor + 1, store.prices) == whole
+        whole = whole_timeline(store_on(connection), session, store.prices)
+        assert changed_timeline(store_on(connection), session, whole.cursor + 1, store.prices) == whole
 
 
 @given(limit=st.integers(1, 40))
@@ -167,11 +167,11 @@ def test_pages(limit: int, claude: Store) -> None:
     """Pages of any size hold every span once, in order, and all go by the first page's cursor."""
     session = next(session for session in claude.sessions() if session.session_id == CLAUDE)
     with claude.reading() as connection:
-        whole = whole_timeline(SqliteStore.of(connection), session, claude.prices)
+        whole = whole_timeline(store_on(connection), session, claude.prices)
         found: list[str] = []
         start = 0
         while True:
-            page = whole_timeline(SqliteStore.of(connection), session, claude.prices, start=start, limit=limit)
+            page = whole_timeline(store_on(connection), session, claude.prices, start=start, limit=limit)
             found += page.span_id
             place = from_cursor(page.next, tuple[int, int])
             if place is None:
@@ -237,7 +237,7 @@ def test_delegated(tmp_path: Path) -> None:
     _subagent(store)
     (session,) = store.sessions()
     with store.reading() as connection:
-        before = whole_timeline(SqliteStore.of(connection), session, store.prices)
+        before = whole_timeline(store_on(connection), session, store.prices)
     by_stream = {row["stream"]: row for row in columns(before).values() if row["kind"] == "turn"}
     (tool,) = (row for row in columns(before).values() if row["kind"] == "tool")
     assert by_stream["helper"]["parent_id"] == tool["span_id"]
@@ -246,6 +246,6 @@ def test_delegated(tmp_path: Path) -> None:
     store.write(result(1, 1, "found", ts=1_794_733_005.0))
     store.record()
     with store.reading() as connection:
-        changes = columns(changed_timeline(SqliteStore.of(connection), session, before.cursor, store.prices))
+        changes = columns(changed_timeline(store_on(connection), session, before.cursor, store.prices))
     helper = changes[by_stream["helper"]["span_id"]]
     assert (helper["status"], helper["end"]) == ("ok", 1_794_733_005_000_000)

@@ -36,7 +36,6 @@ from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
 from agenttrace.serve.server import serve
-from agenttrace.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 
@@ -91,7 +90,7 @@ class Logs:
         with self.recorder() as recorder:
             recorder.run_once()
             if index:
-                index_all(SqliteStore.of(recorder.connection))
+                index_all(recorder.store)
 
     @contextmanager
     def watched(self) -> Iterator[None]:

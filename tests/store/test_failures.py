@@ -10,6 +10,7 @@ import pytest
 from agenttrace.store.errors import STORE_FAILURES, CorruptStoreError, QueryInterruptedError
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.store import SqliteStore
+from store_on import store_on
 
 _FOR_EVER = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 
@@ -17,7 +18,7 @@ _FOR_EVER = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SEL
 @pytest.fixture
 def store(tmp_path: Path) -> SqliteStore:
     """A new store."""
-    return SqliteStore.of(connect(tmp_path / "agenttrace.db"))
+    return store_on(connect(tmp_path / "agenttrace.db"))
 
 
 def test_a_question_that_is_interrupted(store: SqliteStore) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -18,6 +18,7 @@ from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store import open_store as open_engine
 from agenttrace.store.errors import SessionNameError
 from agenttrace.store.questions import SearchQuery, SessionFilter, SpanRow, UsageGroup, UsageQuery, title_of
+from agenttrace.store.search_terms import has_words
 from agenttrace.store.session_state import SessionState
 from agenttrace.views.hits import TextMatch, find, snippet
 from agenttrace.views.money import cashier
@@ -74,6 +75,8 @@ class Store:
         ``project`` is a part of the directory; ``text`` are words of title, prompt, id, directory, branch or model;
         ``since`` and ``until`` are ``7d``, ``2026-11-01``, an ISO time, a date or a datetime.
         """
+        if state is not None:
+            _check("state", state, get_args(SessionState))
         asked = SessionFilter(
             agents=frozenset(() if agent is None else (agent,)),
             project_contains=project,
@@ -104,6 +107,7 @@ class Store:
         until: When | None = None,
     ) -> Rows[Usage]:
         """Tokens and cost by group, in the order of the groups; ``project`` is a whole directory."""
+        _check("by", by, get_args(UsageGroup))
         query = UsageQuery(
             by=by,
             agents=frozenset(() if agent is None else (agent,)),
@@ -112,8 +116,10 @@ class Store:
             since_day=self._day(since),
             before_day=self._day(until),
         )
-        groups = usage_report(self._store, self._cashier, query).groups
-        return Rows((_usage(group.name, group.bill) for group in groups), columns_of(Usage))
+        report = usage_report(self._store, self._cashier, query)
+        if by == "total":
+            return Rows([_usage("", report.total)], columns_of(Usage))
+        return Rows((_usage(group.name, group.bill) for group in report.groups), columns_of(Usage))
 
     def search(
         self,
@@ -127,6 +133,8 @@ class Store:
         limit: int = 50,
     ) -> Rows[Hit]:
         """Recorded texts with all of these words, newest first; ``"a phrase"`` in quotes, prefixes as ``migrat*``."""
+        if not has_words(text):
+            raise ValueError("there is nothing to search for: give at least one word")
         query = SearchQuery(
             text=text,
             session=None if session is None else session._number,
@@ -232,6 +240,11 @@ class Store:
         if isinstance(when, datetime) and when.tzinfo is not None:
             return when
         return parse_moment(when if isinstance(when, str) else when.isoformat(), self._settings.usage.timezone)
+
+
+def _check(name: str, value: str, valid: tuple[str, ...]) -> None:
+    if value not in valid:
+        raise ValueError(f"{name} is {value!r}: give one of {', '.join(valid)}")
 
 
 def _moment(micros: int | None) -> datetime | None:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
-from agenttrace.config import Settings, ensure_home
-from agenttrace.record.recorder import Recorder
-from agenttrace.store.sqlite.store import SqliteStore
-
-Line = dict[str, Any]
-#: Lines of log files by the name of the file.
-Logs = Mapping[str, Sequence[Line]]
+from .machine import Line, Logs
 
 NATIVE, CLAUDE = "agenttrace", "claude-code"
 IDS = ("ab", "abc", "Abd", "session_x1", "x1", "a%b", "a_b", "0000000000000001")
@@ -29,49 +19,6 @@ TITLES = ("Fix it", "Straße", "轮转", "a\\b")
 MODELS = ("gpt-5", "kimi-k3", "nobody-knows")
 #: How long ago a session was active, in seconds: on both sides of what counts as stale and as recent.
 AGES = (10.0, 300.0, 1_500.0, 172_800.0)
-
-
-class Machine:
-    """Log files, and the store that they are recorded into."""
-
-    def __init__(self, root: Path) -> None:
-        self.logs = root / "logs"
-        self.logs.mkdir()
-        self.settings = Settings(home=root / "home")
-        ensure_home(self.settings)
-
-    def record(self, logs: Logs) -> None:
-        """Append lines to the files and record them."""
-        for name, lines in logs.items():
-            with (self.logs / f"{name}.jsonl").open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(line) + "\n" for line in lines)
-        recorder = Recorder(self.settings, paths=[str(self.logs)], environ={})
-        try:
-            recorder.run_once()
-        finally:
-            recorder.close()
-
-    @contextmanager
-    def store(self, **options: Any) -> Iterator[SqliteStore]:  # noqa: ANN401 - of the engine
-        """The store, to ask."""
-        with SqliteStore.open(self.settings.home / "agenttrace.db", **options) as store:
-            yield store
-
-
-@contextmanager
-def machine() -> Iterator[Machine]:
-    """A machine on which nothing is recorded yet."""
-    with tempfile.TemporaryDirectory() as root:
-        yield Machine(Path(root))
-
-
-@contextmanager
-def store_of(logs: Logs, **options: Any) -> Iterator[SqliteStore]:  # noqa: ANN401 - of the engine
-    """A store that holds what these logs say."""
-    with machine() as made:
-        made.record(logs)
-        with made.store(**options) as store:
-            yield store
 
 
 @dataclass(frozen=True, kw_only=True)

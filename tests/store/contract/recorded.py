@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from agenttrace.config import Settings, ensure_home
 from agenttrace.ids import session_number
-from agenttrace.record.recorder import Recorder
-from agenttrace.record.texts.search_index import index_all
-from agenttrace.store.sqlite.store import SqliteStore
 
-Line = dict[str, Any]
-#: Lines of log files by the name of the file.
-Logs = Mapping[str, Sequence[Line]]
+from .machine import Line, Logs
 
 #: Times are in the past, so that sessions are over.
 BASE = 1_700_000_000
@@ -27,52 +17,8 @@ SECOND = 1_000_000
 WORDS = ("alpha", "Beta", "gamma", "重试", "连接池", "naïve", "x1")
 #: The agent of all generated sessions, and one that has none.
 AGENT, AGENTS = "agenttrace", ("agenttrace", "codex")
-PROJECTS = ("/work/Shop", "/work/ÄPFEL", "/srv/100%_done")
+PROJECTS = ("/projects/Shop", "/projects/ÄPFEL", "/srv/100%_done")
 TOOLS = ("grep", "read")
-
-
-class Machine:
-    """Log files, and the store that they are recorded into."""
-
-    def __init__(self, root: Path) -> None:
-        self.logs = root / "logs"
-        self.logs.mkdir()
-        self.settings = Settings(home=root / "home")
-        ensure_home(self.settings)
-
-    def record(self, logs: Logs) -> None:
-        """Append lines to the files, record and index them."""
-        for name, lines in logs.items():
-            with (self.logs / f"{name}.jsonl").open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        recorder = Recorder(self.settings, paths=[str(self.logs)], environ={})
-        try:
-            recorder.run_once()
-            index_all(SqliteStore.of(recorder.connection))
-        finally:
-            recorder.close()
-
-    @contextmanager
-    def store(self) -> Iterator[SqliteStore]:
-        """The store, to ask."""
-        with SqliteStore.open(self.settings.home / "agenttrace.db") as store:
-            yield store
-
-
-@contextmanager
-def machine() -> Iterator[Machine]:
-    """A machine on which nothing is recorded yet."""
-    with tempfile.TemporaryDirectory() as root:
-        yield Machine(Path(root))
-
-
-@contextmanager
-def store_of(logs: Logs) -> Iterator[SqliteStore]:
-    """A store that holds what these logs say."""
-    with machine() as made:
-        made.record(logs)
-        with made.store() as store:
-            yield store
 
 
 class Conversation(NamedTuple):

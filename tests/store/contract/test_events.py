@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from agenttrace.views.events import EventReader
 
-from .recorded import Conversation, conversations, logs_of, store_of, texts_of
+from .machine import store_of
+from .recorded import Conversation, conversations, logs_of, texts_of
 
 
 @settings(max_examples=10)

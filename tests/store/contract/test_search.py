@@ -13,20 +13,8 @@ from agenttrace.store.questions import SearchQuery
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.hits import find
 
-from .recorded import (
-    AGENT,
-    AGENTS,
-    BASE,
-    PROJECTS,
-    SECOND,
-    WORDS,
-    Conversation,
-    Line,
-    conversations,
-    logs_of,
-    store_of,
-    texts_of,
-)
+from .machine import Line, store_of
+from .recorded import AGENT, AGENTS, BASE, PROJECTS, SECOND, WORDS, Conversation, conversations, logs_of, texts_of
 
 periods = st.none() | st.integers(0, 50).map(lambda second: (BASE + second) * SECOND)
 

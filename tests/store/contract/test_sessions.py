@@ -14,7 +14,8 @@ from agenttrace.store.questions import SessionFilter, SessionPlace, title_of
 from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
 from agenttrace.store.sqlite.store import SqliteStore
 
-from .data import CLAUDE, IDS, MODELS, NATIVE, PROJECTS, Made, logs_of, machine, recordings, store_of
+from .data import CLAUDE, IDS, MODELS, NATIVE, PROJECTS, Made, logs_of, recordings
+from .machine import machine, store_of
 
 #: Each example records a store; the questions to it are many.
 few = settings(max_examples=15)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from agenttrace.store.questions import ErrorQuery, FailedSpan, SpanRow
 from agenttrace.store.sqlite.store import SqliteStore
 
-from .recorded import AGENT, AGENTS, BASE, SECOND, Conversation, conversations, logs_of, machine, store_of
+from .machine import machine, store_of
+from .recorded import AGENT, AGENTS, BASE, SECOND, Conversation, conversations, logs_of
 
 periods = st.none() | st.integers(0, 50).map(lambda second: (BASE + second) * SECOND)
 

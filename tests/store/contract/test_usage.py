@@ -15,7 +15,8 @@ from agenttrace.store.questions import SessionFilter, UsageGroup, UsageQuery, Us
 from agenttrace.views.money import cashier
 from agenttrace.views.usage import usage_report
 
-from .data import CLAUDE, MODELS, NATIVE, PROJECTS, Made, logs_of, recordings, store_of
+from .data import CLAUDE, MODELS, NATIVE, PROJECTS, Made, logs_of, recordings
+from .machine import store_of
 
 few = settings(max_examples=15)
 GROUPS: tuple[UsageGroup, ...] = get_args(UsageGroup)

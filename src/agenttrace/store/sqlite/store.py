@@ -85,12 +85,6 @@ class SqliteStore:
             connection.execute(f"PRAGMA cache_size = -{cache_kib}")
         return cls(connection, path, stale_minutes=stale_minutes)
 
-    @classmethod
-    def of(cls, connection: sqlite3.Connection, *, stale_minutes: float = STALE_MINUTES) -> SqliteStore:
-        """The store that a connection was opened for."""
-        path = connection.execute("PRAGMA database_list").fetchone()[2]
-        return cls(connection, Path(path), stale_minutes=stale_minutes)
-
     def close(self) -> None:
         """Release the file."""
         self.connection.close()
