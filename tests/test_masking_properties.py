@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agenttrace.masking import Mask, vendors
@@ -120,6 +120,8 @@ def test_nothing_of_a_token_is_left(token: Token, before: list[str], after: list
     left, right = " ".join(before), " ".join(after)
     masked = MASK.text(f"{left}{around}{token}{around}{right}")
     assert token.rest not in masked
+    # Glued to the value of a field that is named like a secret, the token is part of that value, which is masked whole.
+    assume(not before or "key=" not in before[-1])
     assert f"{around}[masked:{token.kind}]{around}" in masked
     assert masked.startswith(left)
     assert masked.endswith(right)
