@@ -36,7 +36,9 @@ Rows = dict[str, list[tuple[Any, ...]]]
 #: Columns that say when something was stored, or number it in order of storing; everything else must be equal.
 INCIDENTAL = {
     "processed_events": ("event_no", "processed_at", "block_id", "line_n"),
-    "spans": ("span_no", "changed"),
+    "spans": ("span_no", "changed", "revision"),
+    "sessions": ("revision",),
+    "responses": ("revision",),
     "file_offsets": ("last_read_at", "read_count", "blocks"),
     "quarantine": ("quarantine_id", "found_at"),
     "pruned": ("pruned_at",),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttrace.config import Settings, ensure_home
+from agenttrace.model import Session
 from agenttrace.record.recorder import Recorder, Summary
 
 SECOND = 1_000_000_000
@@ -24,9 +25,13 @@ SPANS = (
 )
 PLACES = "SELECT session_id, span_id, turn_index, step_n FROM spans ORDER BY session_id, span_id"
 EVENTS = "SELECT session_id, event_id, event_type, span_id FROM processed_events ORDER BY session_id, event_id"
-SESSIONS = "SELECT * FROM sessions ORDER BY id"
+SESSIONS = f"SELECT {', '.join(Session.__struct_fields__)} FROM sessions ORDER BY id"
 USAGE = "SELECT * FROM usage_rollup ORDER BY day, session_id, model"
-RESPONSES = "SELECT * FROM responses ORDER BY response"
+RESPONSES = (
+    "SELECT response, session_id, at, day, model, estimated, copies, terms, variant, input_tokens, output_tokens, "
+    "cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, reasoning_tokens, web_searches "
+    "FROM responses ORDER BY response"
+)
 
 
 def trace_id(number: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from otlp_rig import RESPONSES
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
@@ -17,7 +18,7 @@ from faults.store_rig import write_copies
 SESSION = "391d60d7-dca3-490d-9054-c5aeb6c3f125"
 RESUMED = "5bc45ad6-a603-48ba-a47a-d3713edbd2f0"
 REPLAY = f"{SESSION}/subagents/agent-acompact-1.jsonl"
-TABLES = ("responses", "usage_rollup")
+TABLES = {"responses": RESPONSES, "usage_rollup": "SELECT * FROM usage_rollup"}
 
 
 def line(kind: str, uuid: str, second: int, message: dict[str, Any], **more: object) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def recorded(home: Path, *paths: Path) -> dict[str, list[tuple[Any, ...]]]:
     for path in paths:
         recorder = Recorder(settings, paths=[str(path)], environ={})
         recorder.run_once()
-        found = {table: sorted(recorder.connection.execute(f"SELECT * FROM {table}")) for table in TABLES}
+        found = {name: sorted(recorder.connection.execute(query)) for name, query in TABLES.items()}
         recorder.close()
     return found
 
@@ -100,7 +101,7 @@ def test_every_response_once_with_its_final_usage(tmp_path: Path) -> None:
                 name = message["id"]
                 final[first] = max(final.get(first, 0), message["usage"]["output_tokens"])
     responses = recorded(tmp_path / "home", tmp_path / "logs")["responses"]
-    assert sorted(row[8] for row in responses) == sorted(final.values())
+    assert sorted(row[10] for row in responses) == sorted(final.values())
 
 
 def test_files_in_any_order(tmp_path: Path, logs: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -29,11 +30,13 @@ from otlp_rig import (
     written,
 )
 
+from agenttrace.record.calendar import day_finder
 from agenttrace.record.files import reader
 from agenttrace.record.files.stored_paths import still_there
 from agenttrace.record.own_logs import remove_recorded
 from agenttrace.record.recovery import recover
 from agenttrace.record.texts.search_index import index_all
+from agenttrace.store.rows import ChangesCursor, Row
 from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.events import raw_lines
@@ -154,6 +157,29 @@ def test_sent_again_in_any_order(arrival: Arrival, random: Any) -> None:  # noqa
         random.shuffle(again)
         played(store, again, [(len(again) // 2, True)], arrival.piece)
         assert store.tables(*tables) == before
+
+
+@settings(max_examples=25)
+@given(arrivals(), st.randoms(use_true_random=False))
+def test_copies_follow_traces_that_move(arrival: Arrival, random: Any) -> None:  # noqa: ANN401 - a Random
+    """Changes that were read after each run, merged in any order and some twice, give the rows of the store."""
+    tables = (SPANS, PLACES, EVENTS, SESSIONS, USAGE, RESPONSES, "SELECT event_no FROM processed_events ORDER BY 1")
+    with tempfile.TemporaryDirectory() as root, tempfile.TemporaryDirectory() as other:
+        store, copy = Store(Path(root)), Store(Path(other))
+        rows: list[Row] = []
+        cursor = ChangesCursor()
+        ends = [place for place, _ in arrival.cuts] + [len(arrival.lines)]
+        for begin, end in itertools.pairwise([0, *sorted(set(ends))]):
+            store.recorded(*arrival.lines[begin:end])
+            with SqliteStore.open(store.settings.home / "agenttrace.db") as recorded:
+                while (page := recorded.changes_since(cursor, 5)).rows:
+                    rows, cursor = rows + page.rows, page.cursor
+        rows += random.sample(rows, len(rows) // 3)
+        random.shuffle(rows)
+        with SqliteStore.open(copy.settings.home / "agenttrace.db", read_only=False) as merged:
+            for start in range(0, len(rows), 10):
+                merged.merge(rows[start : start + 10], day_of=day_finder(store.settings.usage.timezone))
+        assert copy.tables(*tables) == store.tables(*tables)
 
 
 def test_children_first(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from agenttrace.model import Session, Span, Usage
 
 #: Blocks that a file may have; a block's number is the file's number and the block's place in it.
 BLOCK_BITS = 20
+#: Of raw lines, by zstd.
+COMPRESSION_LEVEL = 1
 
 _encode_attributes = msgspec.json.Encoder().encode
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,6 +72,7 @@ def test_spans_form_a_forest_with_subagents_under_their_calls(made: list[Convers
 
 @settings(max_examples=10)
 @given(made=conversations(max_size=2), data=st.data())
+@pytest.mark.parametrize("engine", ["recorded"], indirect=True, scope="module")
 def test_changes_bring_a_reader_up_to_date(made: list[Conversation], data: st.DataObject) -> None:
     """What was read, with the spans that changed since put over it, is what is there; nothing changes by itself."""
     cuts = {each.name: data.draw(st.integers(1, len(each.lines))) for each in made}

@@ -27,7 +27,6 @@ from agenttrace.record.ingest.bad_lines import BadLineError, blame, is_a_lines_f
 from agenttrace.record.ingest.dedup import SessionIds, Tiers
 from agenttrace.record.ingest.fold import Folder, StreamState
 from agenttrace.record.ingest.quarantine_rows import (
-    COMPRESSION_LEVEL,
     LIMITS,
     QuarantineLimits,
     QuarantineRows,
@@ -35,7 +34,7 @@ from agenttrace.record.ingest.quarantine_rows import (
 )
 from agenttrace.record.ingest.trace_homes import TraceHomes, is_joined
 from agenttrace.store.batch import BLOCK_BITS as BLOCK_BITS
-from agenttrace.store.batch import Batch, Claim, span_row
+from agenttrace.store.batch import COMPRESSION_LEVEL, Batch, Claim, span_row
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.sqlite.totals import told_row
 

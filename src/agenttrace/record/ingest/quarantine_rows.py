@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import zstandard
 
 from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.store.batch import COMPRESSION_LEVEL
 from agenttrace.store.sqlite.quarantine import Quarantine
 
-COMPRESSION_LEVEL = 1
 #: Of a quarantined line, this much is kept; the place in the file is always kept.
 QUARANTINE_BYTES = 1 << 20
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.contents import Interpreter
 
 if TYPE_CHECKING:
+    from agenttrace.store.questions import EventLine
     from agenttrace.store.sqlite.store import SqliteStore
 
 #: Of one piece of text, this much is indexed: conversations nearly whole, of long tool outputs beginning and end.
@@ -19,17 +20,21 @@ _PORTION = 5_000
 
 def index_portion(store: SqliteStore, interpreter: Interpreter) -> int:
     """Index the next events; 0 when there are none left."""
-    start = store.search_index.position
-    texts, last, count = [], start, 0
-    for line in store.lines(after=start, limit=_PORTION):
-        count += 1
-        last = line.event_no
+    index = store.search_index
+    start = index.position
+    if texts := list(_texts(interpreter, store.lines(after=start, limit=_PORTION))):
+        index.add(texts, after=start, last=texts[-1][0])
+        return len(texts)
+    late = index.late(_PORTION)
+    index.add_late(_texts(interpreter, store.lines_by_number(late)), late)
+    return len(late)
+
+
+def _texts(interpreter: Interpreter, lines: Iterable[EventLine]) -> Iterator[tuple[int, str]]:
+    """Number and text of each line; the text is empty where there is nothing to index."""
+    for line in lines:
         said = interpreter.said(line)
-        if said is not None and said.contents:
-            texts.append((line.event_no, "\n".join(map(_indexed, said.contents))))
-    if count:
-        store.search_index.add(texts, after=start, last=last)
-    return count
+        yield line.event_no, "\n".join(map(_indexed, said.contents)) if said is not None else ""
 
 
 def _indexed(content: Content) -> str:

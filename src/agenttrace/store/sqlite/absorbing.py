@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from agenttrace.store.sqlite.revisions import note_removed, revise_sessions
+
 _SUMMED = (
     "requests",
     "estimated",
@@ -32,7 +34,7 @@ _STATEMENTS = (
     """,
     "DELETE FROM processed_events WHERE session_id = :part",
     """
-    UPDATE responses SET session_id = :whole WHERE session_id = :part
+    UPDATE responses SET session_id = :whole, revision = :revision WHERE session_id = :part
         AND response IN (SELECT response FROM spans WHERE session_id = :part AND response IS NOT NULL)
     """,
     f"""
@@ -47,7 +49,7 @@ _STATEMENTS = (
         AND span_id IN (SELECT span_id FROM spans WHERE session_id = :part)
     """,
     """
-    UPDATE OR IGNORE spans SET session_id = :whole, turn_index = :turn,
+    UPDATE OR IGNORE spans SET session_id = :whole, turn_index = :turn, revision = :revision,
         changed = (SELECT coalesce(max(event_no), 0) FROM processed_events)
     WHERE session_id = :part
     """,
@@ -58,7 +60,9 @@ _STATEMENTS = (
 )
 
 
-def absorb(connection: sqlite3.Connection, part: int, whole: int, turn: int) -> None:
+def absorb(connection: sqlite3.Connection, part: int, whole: int, turn: int, revision: int) -> None:
     """Make a session part of another, as its ``turn``-th turn."""
     for statement in _STATEMENTS:
-        connection.execute(statement, {"part": part, "whole": whole, "turn": turn})
+        connection.execute(statement, {"part": part, "whole": whole, "turn": turn, "revision": revision})
+    note_removed(connection, [("session", part, b"")], revision)
+    revise_sessions(connection, (part, whole), revision)

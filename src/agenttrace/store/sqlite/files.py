@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from agenttrace.store.batch import BLOCK_BITS, FileRow
+from agenttrace.store.rows import FileOfLines
 from agenttrace.store.sqlite.database import transaction
 
 #: What became of the lines of a file.
@@ -41,6 +42,11 @@ SELECT file_id FROM file_offsets WHERE gone_at < ?
             AND (file_offsets.file_id << {BLOCK_BITS}) + {(1 << BLOCK_BITS) - 1})
     AND file_id NOT IN (SELECT file_id FROM quarantine WHERE resolved_at IS NULL)
 """
+_READ_AT = "SELECT cast(round(last_read_at * 1000) AS INTEGER) FROM file_offsets WHERE file_id = ?"
+_OTHER_AT_PATH = """
+SELECT cast(round(last_read_at * 1000) AS INTEGER), file_id FROM file_offsets WHERE filepath = ?
+"""
+_MERGE = "INSERT OR REPLACE INTO file_offsets (file_id, filepath, source, last_read_at) VALUES (?, ?, ?, ?)"
 _ADD_COUNTER = """
 INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value
 """
@@ -50,6 +56,22 @@ def write_files(connection: sqlite3.Connection, rows: Sequence[FileRow]) -> None
     """The rows of files, inside a transaction of the caller's; a file has one row, under its latest path."""
     connection.executemany(_DROP_OLD_PATH, ((row.file_id, row.filepath) for row in rows))
     connection.executemany(_UPSERT, map(msgspec.structs.astuple, rows))
+
+
+def merge_files(connection: sqlite3.Connection, rows: Iterable[FileOfLines]) -> None:
+    """Files of another store; of two files at one path the one that was read last has it."""
+    for row in rows:
+        known = connection.execute(_READ_AT, (row.file_id,)).fetchone()
+        if known is not None and known[0] >= row.revision:
+            continue
+        connection.execute("DELETE FROM file_offsets WHERE file_id = ?", (row.file_id,))
+        other = connection.execute(_OTHER_AT_PATH, (row.path,)).fetchone()
+        path = row.path
+        if other is not None and other > (row.revision, row.file_id):
+            path = f"{row.path} (gone, file {row.file_id})"
+        else:
+            connection.execute(_MAKE_ROOM, (row.path, row.file_id))
+        connection.execute(_MERGE, (row.file_id, path, row.source, row.revision / 1000))
 
 
 class Files:

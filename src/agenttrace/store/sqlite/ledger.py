@@ -11,12 +11,13 @@ compared anew.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from agenttrace.model import Session, Usage
 from agenttrace.prices import variant_of
 from agenttrace.store.batch import Claim
+from agenttrace.store.rows import RemovedRow, ResponseRow
 
 Wanted = TypeVar("Wanted")
 
@@ -40,8 +41,9 @@ _LATEST = 2**62
 _BEFORE_TOKENS = 9
 
 _UPSERT_RESPONSE = f"""
-INSERT OR REPLACE INTO responses (response, session_id, at, day, model, estimated, copies, terms, variant, {_TOKENS})
-VALUES ({", ".join("?" * (9 + len(_FIELDS)))})
+INSERT OR REPLACE INTO responses (response, session_id, at, day, model, estimated, copies, terms, variant, {_TOKENS},
+    revision)
+VALUES ({", ".join("?" * (10 + len(_FIELDS)))})
 """
 
 _ADD_ROLLUP = f"""
@@ -223,6 +225,7 @@ def settle(
     *,
     day_of: Callable[[int], str],
     moved: Moved,
+    revision: int,
 ) -> set[bytes]:
     """Enter a batch of claims and keep the roll-up equal to the ledger; ``moved`` sessions are stored by now.
 
@@ -243,9 +246,7 @@ def settle(
             owner = min((after[response].session, *holders), key=rank)
             after[response] = after[response]._replace(session=owner)
     changed = {response: entry for response, entry in after.items() if entry != before.get(response)}
-    connection.executemany(
-        _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in changed.items())
-    )
+    _put(connection, changed, revision)
     _apply(connection, (before[response] for response in changed.keys() & before.keys()), changed.values())
     return {
         response
@@ -255,7 +256,12 @@ def settle(
 
 
 def replace(
-    connection: sqlite3.Connection, removed: Iterable[bytes], claims: Sequence[Claim], *, day_of: Callable[[int], str]
+    connection: sqlite3.Connection,
+    removed: Iterable[bytes],
+    claims: Sequence[Claim],
+    *,
+    day_of: Callable[[int], str],
+    revision: int,
 ) -> set[bytes]:
     """Take responses out, and enter claims in place of what was known of theirs; those that are new or others now."""
     gone = set(removed)
@@ -263,12 +269,51 @@ def replace(
     before = _load(connection, gone | after.keys())
     changed = {response: entry for response, entry in after.items() if before.get(response) != entry}
     connection.executemany("DELETE FROM responses WHERE response = ?", ((response,) for response in gone))
-    connection.executemany(
-        _UPSERT_RESPONSE, ((response, *entry[:-1], *entry.tokens) for response, entry in changed.items())
-    )
+    _put(connection, changed, revision)
     old = [entry for response, entry in before.items() if response in gone or response in changed]
     _apply(connection, old, changed.values())
     return set(changed)
+
+
+def merge(
+    connection: sqlite3.Connection,
+    rows: Iterable[ResponseRow],
+    removed: Iterable[RemovedRow],
+    *,
+    day_of: Callable[[int], str],
+) -> None:
+    """Enter responses of another store, and take out those that it removed, where these are not newer here."""
+    given = {row.response: row for row in rows}
+    gone = {row.key: row.revision for row in removed}
+    stored = _revisions(connection, given.keys() | gone.keys())
+    out = {response for response, revision in gone.items() if stored.get(response, revision + 1) <= revision}
+    fresh = [row for response, row in given.items() if row.revision > stored.get(response, -1)]
+    before = _load(connection, out | {row.response for row in fresh})
+    connection.executemany("DELETE FROM responses WHERE response = ?", ((response,) for response in out))
+    after = {row.response: _copied(row, day_of(row.at)) for row in fresh}
+    for row in fresh:
+        _put(connection, {row.response: after[row.response]}, row.revision)
+    _apply(connection, before.values(), after.values())
+
+
+def _copied(row: ResponseRow, day: str) -> _Entry:
+    tokens = _tokens(row.usage)
+    variant = _variant(row.model, tokens, row.at, row.terms)
+    place = (row.session, row.at, day, row.model)
+    return _Entry(*place, int(row.estimated), row.copies, row.terms, variant, tokens)
+
+
+def _revisions(connection: sqlite3.Connection, responses: Iterable[bytes]) -> dict[bytes, int]:
+    found: dict[bytes, int] = {}
+    for part in _portions(list(responses)):
+        query = f"SELECT response, revision FROM responses WHERE response IN ({','.join('?' * len(part))})"
+        found.update(connection.execute(query, part).fetchall())
+    return found
+
+
+def _put(connection: sqlite3.Connection, entries: Mapping[bytes, _Entry], revision: int) -> None:
+    rows = ((response, *entry[:-1], *entry.tokens, revision) for response, entry in entries.items())
+    connection.executemany(_UPSERT_RESPONSE, rows)
 
 
 def _held_by(connection: sqlite3.Connection, moved: Moved) -> dict[bytes, set[int]]:

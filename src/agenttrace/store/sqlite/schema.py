@@ -382,4 +382,30 @@ MIGRATIONS: tuple[str, ...] = (
     DELETE FROM sessions WHERE agent = '';
     DELETE FROM file_offsets WHERE file_id = 0;
     """,
+    """
+    -- When a row was last written, as a number that grows with every commit: see store/rows.py.
+    ALTER TABLE sessions ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE spans ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE responses ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE totals ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX idx_sessions_revision ON sessions(revision);
+    CREATE INDEX idx_responses_revision ON responses(revision);
+
+    -- Rows that were deleted because they were wrong, so that copies of the store delete them too.
+    CREATE TABLE removed (
+        -- span, response or session; a session's spans and events went to another session.
+        kind       TEXT NOT NULL,
+        session_id INTEGER NOT NULL,
+        key        BLOB NOT NULL,
+        revision   INTEGER NOT NULL,
+        last_event INTEGER NOT NULL,
+        PRIMARY KEY (kind, session_id, key)
+    ) WITHOUT ROWID;
+    CREATE INDEX idx_removed_revision ON removed(revision);
+
+    -- Merged events with smaller numbers than the last event that is indexed for search.
+    CREATE TABLE search_late (
+        event_no INTEGER PRIMARY KEY
+    );
+    """,
 )

@@ -11,6 +11,7 @@ import re
 import sqlite3
 from collections.abc import Iterable
 
+from agenttrace.store.batch import BLOCK_BITS
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import SearchTerm, search_terms
 from agenttrace.store.sqlite.database import transaction
@@ -32,6 +33,18 @@ _TESTS = {
 }
 #: The events of a session lie together: looking at no others makes a search in one session quick.
 _RANGE = "SELECT coalesce(min(event_no), 0), coalesce(max(event_no), -1) FROM processed_events WHERE session_id = ?"
+
+_ADD = "INSERT INTO search (rowid, text) SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM search_late WHERE event_no = ?)"
+_NOTE_LATE = f"""
+INSERT OR IGNORE INTO search_late (event_no)
+SELECT event_no FROM processed_events WHERE event_no = ? AND (
+    event_no <= ? OR block_id >> {BLOCK_BITS} NOT IN (SELECT file_id FROM file_offsets)
+)
+"""
+_LATE = f"""
+SELECT event_no FROM search_late JOIN processed_events USING (event_no)
+WHERE block_id >> {BLOCK_BITS} IN (SELECT file_id FROM file_offsets) LIMIT ?
+"""
 
 
 def segmented(text: str) -> str:
@@ -92,20 +105,42 @@ class SearchIndex:
     @property
     def backlog(self) -> int:
         """How many events wait to be indexed."""
-        query = "SELECT count(*) FROM processed_events WHERE event_no > ? AND block_id IS NOT NULL"
+        query = """
+        SELECT (SELECT count(*) FROM processed_events WHERE event_no > ? AND block_id IS NOT NULL)
+            + (SELECT count(*) FROM search_late)
+        """
         return int(self._connection.execute(query, (self.position,)).fetchone()[0])
 
     def add(self, texts: Iterable[tuple[int, str]], *, after: int, last: int) -> None:
         """Index the texts of the events after one and up to another; nothing where that was done meanwhile."""
-        rows = [(number, segmented(text)) for number, text in texts]
+        rows = [(number, segmented(text), number) for number, text in texts if text]
         with transaction(self._connection):
             if self.position == after:
-                self._connection.executemany("INSERT INTO search (rowid, text) VALUES (?, ?)", rows)
+                self._connection.executemany(_ADD, rows)
                 self._keep(self._POSITION, str(last), "REPLACE")
+
+    def note_late(self, numbers: Iterable[int]) -> None:
+        """Have events indexed apart that came after later ones, or before the file that tells how to read them."""
+        values = ((number, self.position) for number in numbers)
+        self._connection.executemany(_NOTE_LATE, values)
+
+    def late(self, limit: int) -> list[int]:
+        """Events to be indexed apart, as far as they can be read."""
+        return [row[0] for row in self._connection.execute(_LATE, (limit,))]
+
+    def add_late(self, texts: Iterable[tuple[int, str]], numbers: Iterable[int]) -> None:
+        """Index the texts of these late events; nothing of those where that was done meanwhile."""
+        rows = {number: segmented(text) for number, text in texts if text}
+        with transaction(self._connection):
+            for number in numbers:
+                waiting = self._connection.execute("DELETE FROM search_late WHERE event_no = ?", (number,)).rowcount
+                if waiting and number in rows:
+                    self._connection.execute("INSERT INTO search (rowid, text) VALUES (?, ?)", (number, rows[number]))
 
     def reset(self) -> None:
         """Empty the index, to be filled anew (after pruning)."""
         with transaction(self._connection):
+            self._connection.execute("DELETE FROM search_late")
             self._connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
             self._connection.execute("DELETE FROM meta WHERE key IN (?, ?)", (self._POSITION, self._STALE))
 

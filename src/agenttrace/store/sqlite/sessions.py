@@ -245,7 +245,7 @@ def sessions_changed_since(connection: sqlite3.Connection, event: int) -> list[i
 def session_fingerprints(connection: sqlite3.Connection, numbers: Sequence[int] | None = None) -> dict[int, int]:
     """A number for each of these sessions, or of all, that is another one when its row or its usage changed."""
     found: dict[int, int] = {}
-    for row in _stored(connection, f"SELECT s.id, s.* FROM sessions s WHERE {RECORDED}", "s.id", numbers):
+    for row in _stored(connection, f"{_SELECT} WHERE {RECORDED}", "s.id", numbers):
         found[row[0]] = hash(row)
     for row in _stored(connection, "SELECT session_id, * FROM usage_rollup WHERE TRUE", "session_id", numbers):
         if row[0] in found:

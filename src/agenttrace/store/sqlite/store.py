@@ -31,13 +31,16 @@ from agenttrace.store.questions import (
     UsageQuery,
     UsageRow,
 )
+from agenttrace.store.rows import Changes, ChangesCursor, Row
 from agenttrace.store.session_state import STALE_MINUTES
 from agenttrace.store.sqlite import (
     agreement,
+    changes,
     database,
     events,
     failed_spans,
     forks,
+    merging,
     search,
     sessions,
     span_rows,
@@ -359,6 +362,16 @@ class SqliteStore:
     def keep_days(self, zone: str, day_of: Callable[[int], str]) -> None:
         """Make days and sums anew when what they are counted by has changed: the time zone, the steps of prices."""
         writing.keep_days(self.connection, zone, day_of)
+
+    # -- copies in other stores -------------------------------------------------------------------------------
+
+    def changes_since(self, cursor: ChangesCursor = ChangesCursor(), limit: int = 1000) -> Changes:  # noqa: B008 - frozen
+        """About ``limit`` rows that changed after the cursor; all rows, page by page, where it is a new one."""
+        return changes.changes(self.connection, cursor, limit)
+
+    def merge(self, rows: Iterable[Row], *, day_of: Callable[[int], str]) -> None:
+        """Merge rows of another store, all of them or none; in any order, any number of times."""
+        merging.merge(self.connection, rows, day_of=day_of)
 
     # -- the file on disk -------------------------------------------------------------------------------------
 

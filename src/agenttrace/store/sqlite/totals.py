@@ -25,8 +25,9 @@ _FIELDS = ", ".join(USAGE_FIELDS)
 
 INSERT_TOTALS = f"""
 INSERT OR REPLACE INTO totals
-    (session_id, scope, whose, name, moment, model, at, since, trace_id, parent_id, turn_index, {_FIELDS})
-VALUES ({", ".join("?" * (11 + len(USAGE_FIELDS)))})
+    (session_id, scope, whose, name, moment, model, at, since, trace_id, parent_id, turn_index, {_FIELDS},
+    revision)
+VALUES ({", ".join("?" * (12 + len(USAGE_FIELDS)))})
 """
 
 _COUNTS = f"""

@@ -17,6 +17,7 @@ from agenttrace.model import Span, Usage
 from agenttrace.store.batch import Claim
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.ledger import UNKNOWN_MODEL
+from agenttrace.store.sqlite.revisions import note_removed
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG, USAGE_FIELDS
 from agenttrace.store.sqlite.totals import Book
 
@@ -73,18 +74,20 @@ def _held(connection: sqlite3.Connection, responses: Iterable[bytes]) -> Iterabl
 
 
 def settle(
-    connection: sqlite3.Connection, sessions: Iterable[int], *, day_of: Callable[[int], str]
+    connection: sqlite3.Connection, sessions: Iterable[int], *, day_of: Callable[[int], str], revision: int
 ) -> list[tuple[int, Span]]:
     """Bring these sessions' calls up to date; the spans that are to be written come back with their sessions."""
     book = Book(connection)
     spans: list[tuple[int, Span]] = []
     for session in sorted(sessions):
         if connection.execute("SELECT 1 FROM sessions WHERE id = ? AND events > 0", (session,)).fetchone():
-            spans += [(session, span) for span in _settle_one(connection, book, session, day_of)]
+            spans += [(session, span) for span in _settle_one(connection, book, session, day_of, revision)]
     return spans
 
 
-def _settle_one(connection: sqlite3.Connection, book: Book, session: int, day_of: Callable[[int], str]) -> list[Span]:
+def _settle_one(
+    connection: sqlite3.Connection, book: Book, session: int, day_of: Callable[[int], str], revision: int
+) -> list[Span]:
     calls = {ids.response_key(row[1]): row for row in connection.execute(_TOLD_CALLS, (session,))}
     in_lines = {row[0] for row in connection.execute(_IN_LINES, (session, NOT_IN_LOG))} if calls else set()
     wanted = [_from_telemetry(session, key, *row) for key, row in calls.items() if key not in in_lines]
@@ -92,10 +95,12 @@ def _settle_one(connection: sqlite3.Connection, book: Book, session: int, day_of
     known = {row[0]: tuple(row[1:]) for row in connection.execute(_KNOWN, (session, NOT_IN_LOG))}
     gone = known.keys() - {entry.span.span_id for entry in wanted}
     connection.executemany(_DELETE, ((session, span_id) for span_id in gone))
+    note_removed(connection, [("span", session, span_id) for span_id in gone], revision)
     # What telemetry claimed stays claimed: a line has it now.
     removed = {response for span_id in gone if (response := known[span_id][0]) not in calls}
     claims = [entry.claim for entry in wanted if entry.claim is not None]
-    moved = ledger.replace(connection, removed, claims, day_of=day_of)
+    moved = ledger.replace(connection, removed, claims, day_of=day_of, revision=revision)
+    note_removed(connection, [("response", 0, response) for response in removed if response], revision)
     return [
         entry.span
         for entry in wanted

@@ -16,6 +16,7 @@ from agenttrace.store.sqlite import ledger, unlogged
 from agenttrace.store.sqlite.absorbing import absorb
 from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.files import write_files
+from agenttrace.store.sqlite.revisions import next_revision, revise_sessions
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 from agenttrace.store.sqlite.totals import INSERT_TOTALS
 
@@ -27,7 +28,7 @@ INSERT INTO processed_events
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
-_INSERT_BLOCK = """
+INSERT_BLOCK = """
 INSERT INTO raw_blocks
     (block_id, file_id, generation, lines, raw_bytes, stored_at, offsets, data)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -44,24 +45,24 @@ _RESOLVE = "UPDATE quarantine SET resolved_at = ? WHERE file_id = ? AND reason =
 _UPSERT_SPAN = """
 INSERT INTO spans
     (span_id, trace_id, parent_id, session_id, stream, kind, name, start, "end", status, model,
-     turn_index, step_n, response, attributes, changed)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+     turn_index, step_n, response, attributes, changed, revision)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (session_id, span_id) DO UPDATE SET
     name = excluded.name, start = min(start, excluded.start), "end" = excluded."end", status = excluded.status,
     model = excluded.model, response = coalesce(excluded.response, response), attributes = excluded.attributes,
-    changed = excluded.changed
+    changed = excluded.changed, revision = excluded.revision
 """
 
 _LAST_EVENT = "SELECT coalesce(max(event_no), 0) FROM processed_events"
 
-_UPSERT_SESSION = f"""
-INSERT OR REPLACE INTO sessions ({", ".join(_SESSION_COLUMNS)})
-VALUES ({", ".join("?" * len(_SESSION_COLUMNS))})
+UPSERT_SESSION = f"""
+INSERT OR REPLACE INTO sessions ({", ".join(_SESSION_COLUMNS)}, revision)
+VALUES ({", ".join("?" * len(_SESSION_COLUMNS))}, ?)
 """
 
 _UPSERT_STREAM = "INSERT OR REPLACE INTO streams (session_id, stream, state) VALUES (?, ?, ?)"
 
-_INSERT_LINK = "INSERT OR IGNORE INTO links (session_id, stream, parent_stream, call) VALUES (?, ?, ?, ?)"
+INSERT_LINK = "INSERT OR IGNORE INTO links (session_id, stream, parent_stream, call) VALUES (?, ?, ?, ?)"
 
 _ADD_COUNTER = """
 INSERT INTO counters (name, value) VALUES (?, ?)
@@ -89,28 +90,31 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     """The rows of a batch, inside a transaction of the caller's."""
     many = connection.executemany
     _insert(connection, _INSERT_EVENT, batch.events)
-    many(_INSERT_BLOCK, batch.blocks)
+    many(INSERT_BLOCK, batch.blocks)
     many(_INSERT_QUARANTINE, batch.quarantine)
     many(_RESOLVE, batch.resolved)
+    revision = next_revision(connection)
     for part, whole, turn in batch.absorbed:
-        absorb(connection, part, whole, turn)
+        absorb(connection, part, whole, turn, revision)
     (last,) = connection.execute(_LAST_EVENT).fetchone()
     claims = ledger.without_strangers(connection, batch.claims)
-    _insert(connection, _UPSERT_SPAN, [(*row, last) for row in batch.spans])
+    _insert(connection, _UPSERT_SPAN, [(*row, last, revision) for row in batch.spans])
     moved = ledger.moved_sessions(connection, batch.sessions)
-    many(_UPSERT_SESSION, map(msgspec.structs.astuple, batch.sessions))
+    many(UPSERT_SESSION, [(*msgspec.structs.astuple(session), revision) for session in batch.sessions])
     many(_UPSERT_STREAM, batch.streams)
-    many(_INSERT_LINK, batch.links)
+    many(INSERT_LINK, batch.links)
     many(_ADD_COUNTER, batch.counters.items())
     touch(connection, {(row[_SESSION], row[_TRACE]) for row in batch.spans})
     changed: set[bytes] = set()
     if claims or any(moved):
-        changed = ledger.settle(connection, claims, day_of=day_of, moved=moved)
-    many(INSERT_TOTALS, batch.totals)
+        changed = ledger.settle(connection, claims, day_of=day_of, moved=moved, revision=revision)
+    many(INSERT_TOTALS, [(*row, revision) for row in batch.totals])
     sessions = {session.id for session in batch.sessions}
     if concerned := unlogged.concerned(connection, sessions, changed):
-        spans = unlogged.settle(connection, concerned, day_of=day_of)
-        _insert(connection, _UPSERT_SPAN, [(*span_row(span, session, NOT_IN_LOG), last) for session, span in spans])
+        spans = unlogged.settle(connection, concerned, day_of=day_of, revision=revision)
+        rows = [(*span_row(span, session, NOT_IN_LOG), last, revision) for session, span in spans]
+        _insert(connection, _UPSERT_SPAN, rows)
+        revise_sessions(connection, concerned, revision)
         touch(connection, {(session, span.trace_id) for session, span in spans})
     write_files(connection, batch.files)
 
