@@ -16,8 +16,7 @@ from agenttrace.prices import PriceTable, applied, cost_micros, cost_numerator, 
 
 if TYPE_CHECKING:
     from agenttrace.config import UsageSettings
-    from agenttrace.store.questions import UsageRow
-    from agenttrace.store.sqlite.span_rows import SpanRow
+    from agenttrace.store.questions import SpanRow, UsageRow
 
 #: The token counts of a contract's ``usage`` object; the hour-long part of cache writes only shows in the cost.
 TOKEN_FIELDS = (

@@ -16,7 +16,7 @@ from agenttrace.record.texts.contents import span_contents
 from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.serve.api.texts import MOST_CHARS, Cutter
-from agenttrace.store.sqlite.blocks import Blocks
+from agenttrace.store.line_cache import LineCache
 from agenttrace.store.sqlite.span_rows import session_spans
 from store_on import store_on
 
@@ -139,7 +139,7 @@ def test_bounded_index(tmp_path: Path) -> None:
 
 def test_bounded_blocks(tmp_path: Path) -> None:
     """Decompressed lines are held up to a limit, and are the same lines with it as without."""
-    store, small, large = Store(tmp_path), Blocks(30_000), Blocks(1 << 30)
+    store, small, large = Store(tmp_path), LineCache(30_000), LineCache(1 << 30)
     for number in range(20):
         store.write(said(1, number, f"{number} " * 5_000), name=f"{number}.jsonl")
     store.record()

@@ -24,7 +24,7 @@ from agenttrace.prices import cost_micros
 from agenttrace.providers import model_of, provider_of_span
 from agenttrace.redaction import redacted, redacted_session
 from agenttrace.store.exports import Entry
-from agenttrace.store.sqlite.span_rows import SpanRow
+from agenttrace.store.questions import SpanRow
 from agenttrace.store.sqlite.store import SqliteStore
 
 #: Spans whose texts are read together.

@@ -19,7 +19,7 @@ from agenttrace.destinations import DestinationSettings
 from agenttrace.export.traces import SessionTraces, digest_of, end_of
 from agenttrace.model import Session
 from agenttrace.store.exports import DestinationRow, Queue, Touched
-from agenttrace.store.sqlite.span_rows import SpanRow
+from agenttrace.store.questions import SpanRow
 from agenttrace.store.sqlite.store import SqliteStore
 
 #: Traces that one pass looks at; between two passes others may use the store.

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from agenttrace.export.span import Step
-from agenttrace.store.sqlite.span_rows import SpanRow
-from agenttrace.store.sqlite.traces import StoredTraces
+from agenttrace.store.questions import SpanRow
+from agenttrace.store.span_tree import StoredTraces
 
 #: A damaged or hostile log may make a span its own ancestor.
 _DEEPEST = 1_000

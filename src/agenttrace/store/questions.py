@@ -285,6 +285,12 @@ class SpanPlace(NamedTuple):
         return self.parent_id if self.kind == "tool" and self.parent_id is not None else self.span_id
 
 
+#: What ended a span that its log left open.
+ENDED_BY_CALL, ENDED_BY_LOG = 1, 2
+_CLOSED_BY = {ENDED_BY_CALL: "result of its call", ENDED_BY_LOG: "end of the log"}
+_attributes = msgspec.json.Decoder(dict[str, Any])
+
+
 class SpanRow(NamedTuple):
     """A span with its tokens; ``attributes`` is JSON."""
 
@@ -314,7 +320,7 @@ class SpanRow(NamedTuple):
     #: False where another session owns the response.
     counted: int
     estimated: int | None
-    #: Where the log left it open: 1 for one that the result of its call ended, 2 for the end of the log.
+    #: Where the log left it open: by what it ended; 0 otherwise.
     ended_by: int
     #: What the price depends on beside the model.
     day: str | None
@@ -359,6 +365,32 @@ class SpanView(msgspec.Struct, kw_only=True):
     #: False where another session owns this response, so that its tokens count there.
     counted: bool
     attributes: dict[str, Any]
+
+    @classmethod
+    def of(cls, row: SpanRow) -> SpanView:
+        """A row as it is shown."""
+        attributes = _attributes.decode(row.attributes) if row.attributes else {}
+        if row.ended_by:
+            attributes["closed_by"] = _CLOSED_BY[row.ended_by]
+        return cls(
+            span_id=row.span_id,
+            trace_id=row.trace_id,
+            parent_id=row.parent_id,
+            stream=row.stream,
+            kind=row.kind,
+            name=row.name,
+            start=row.start,
+            end=row.end,
+            status=row.status,
+            model=row.model,
+            billed_model=row.billed_model,
+            turn_index=row.turn_index,
+            step_n=row.step_n,
+            attributes=attributes,
+            usage=row.usage,
+            counted=bool(row.counted),
+            estimated=bool(row.estimated),
+        )
 
 
 # -- status of recording --------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from agenttrace.model import Session
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.contents import Calls, InterpretedLine, Interpreter, contents_by_span
 from agenttrace.record.texts.line_index import LineIndex
+from agenttrace.store.line_cache import LineCache
 from agenttrace.store.questions import SpanPlace
-from agenttrace.store.sqlite.blocks import Blocks
 
 if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore
@@ -37,7 +37,7 @@ class SessionTexts:
 
     def __init__(self, index: LineIndex | None = None, block_bytes: int = _BLOCK_BYTES) -> None:
         self.index = index or LineIndex()
-        self.blocks = Blocks(block_bytes)
+        self.blocks = LineCache(block_bytes)
 
     def contents(self, store: SqliteStore, session: Session, wanted: Sequence[bytes]) -> dict[bytes, list[Content]]:
         """The texts of these spans, in order; spans that the session does not have are left out."""

@@ -18,7 +18,6 @@ from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, Sp
 from agenttrace.serve.api.texts import Chars, Cutter, no_span
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import MAIN_STREAM, SpanRow, SpanView
-from agenttrace.store.sqlite.span_rows import span_views
 from agenttrace.views.money import cashier
 from agenttrace.views.prices import units
 from agenttrace.views.spans import conventional, span_fields, usage_fields
@@ -78,7 +77,7 @@ def spans_router(context: Context) -> APIRouter:
 
 
 def _page(store: SqliteStore, session: Session, start: int, limit: int, texts: SessionTexts | None) -> SpanList:
-    views = span_views(store.span_rows(session, attributes=True, start=start, limit=limit + 1))
+    views = list(map(SpanView.of, store.span_rows(session, attributes=True, start=start, limit=limit + 1)))
     page = views[:limit]
     said = {} if texts is None else texts.contents(store, session, [view.span_id for view in page])
     items = [span_fields(session, view, said.get(view.span_id, ()), full=False) for view in page]
@@ -156,7 +155,7 @@ def _price_info(price: Price, above: int | None, terms: list[str]) -> PriceInfo:
 
 def _attributes(store: SqliteStore, session: Session, row: SpanRow, gathered: Gathered) -> dict[str, Any]:
     """Ours and those of the GenAI conventions, or those that were received; what was said is among the texts."""
-    view: SpanView = span_views([row])[0]
+    view = SpanView.of(row)
     received: dict[str, Any] = {}
     for said in gathered.lines:
         if said.line.span_id == row.span_id:

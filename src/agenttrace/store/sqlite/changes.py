@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from agenttrace.model import Session, Usage
+from agenttrace.store.line_cache import LineCache
 from agenttrace.store.rows import (
     Changes,
     ChangesCursor,
@@ -27,7 +28,7 @@ from agenttrace.store.rows import (
     StoredSpan,
     TotalRow,
 )
-from agenttrace.store.sqlite.blocks import Blocks
+from agenttrace.store.sqlite.blocks import StoredBlocks
 from agenttrace.store.sqlite.events import last_event
 from agenttrace.store.sqlite.revisions import last_revision
 from agenttrace.store.sqlite.span_rows import USAGE_FIELDS
@@ -140,7 +141,7 @@ def _responses(read: _Round, place: RowPlace) -> Placed:
 
 
 def _events(read: _Round, place: RowPlace) -> Placed:
-    blocks = Blocks(_CACHED_BYTES).of(read.connection)
+    blocks = StoredBlocks(LineCache(_CACHED_BYTES), read.connection)
     after = int(place[0]) if place else read.since_event
     for *fields, block_id, line_n in read.connection.execute(_EVENTS, (after, read.until_event)):
         block = blocks.get(block_id)

@@ -7,8 +7,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from agenttrace.store.line_cache import LineCache
 from agenttrace.store.questions import EventLine, EventMark, EventPlace, FileSource, SourceFile
-from agenttrace.store.sqlite.blocks import BLOCK_BITS, Blocks
+from agenttrace.store.sqlite.blocks import BLOCK_BITS, StoredBlocks
 
 _PORTION = 500
 #: Lines that are read one after the other come from few blocks at a time.
@@ -44,14 +45,14 @@ def raw_lines(
     """Recorded lines in order: of a session, or of all after a number."""
     where, values = ("event_no > ?", [after]) if session is None else ("session_id = ?", [session])
     rows = connection.execute(_LINES.format(where=where, order="event_no") + f" LIMIT {int(limit)}", values)
-    return _with_text(connection, map(_LineRow._make, rows), Blocks(_CACHED_BYTES))
+    return _with_text(connection, map(_LineRow._make, rows), LineCache(_CACHED_BYTES))
 
 
 def lines_by_number(
-    connection: sqlite3.Connection, numbers: Sequence[int], cache: Blocks | None = None
+    connection: sqlite3.Connection, numbers: Sequence[int], cache: LineCache | None = None
 ) -> Iterator[EventLine]:
     """Recorded lines by number, in order; those whose text was pruned are left out."""
-    return _with_text(connection, _line_rows(connection, numbers), Blocks(_CACHED_BYTES) if cache is None else cache)
+    return _with_text(connection, _line_rows(connection, numbers), LineCache(_CACHED_BYTES) if cache is None else cache)
 
 
 def _line_rows(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[_LineRow]:
@@ -66,12 +67,12 @@ def line_of_event(connection: sqlite3.Connection, session: int, event_id: bytes)
     """The text of one recorded line by the event's id; ``None`` where it is not there, or was pruned."""
     query = _LINES.format(where="session_id = ? AND event_id = ?", order="event_no")
     rows = connection.execute(query, (session, event_id))
-    found = next(_with_text(connection, map(_LineRow._make, rows), Blocks(0)), None)
+    found = next(_with_text(connection, map(_LineRow._make, rows), LineCache(0)), None)
     return None if found is None else found.raw
 
 
-def _with_text(connection: sqlite3.Connection, rows: Iterable[_LineRow], blocks: Blocks) -> Iterator[EventLine]:
-    held = blocks.of(connection)
+def _with_text(connection: sqlite3.Connection, rows: Iterable[_LineRow], cache: LineCache) -> Iterator[EventLine]:
+    held = StoredBlocks(cache, connection)
     for event_no, session, event_type, span_id, turn_index, step_n, block_id, line_n in rows:
         block = held.get(block_id)
         if block is not None:

@@ -7,16 +7,14 @@ and what its log left open ends with the call. What is left open in a session th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
-
-import msgspec
 
 from agenttrace.model import Session
 from agenttrace.store.questions import MAIN_STREAM, SpanPlace, SpanView
 from agenttrace.store.questions import NOT_IN_LOG as NOT_IN_LOG
 from agenttrace.store.questions import SpanRow as SpanRow
+from agenttrace.store.span_tree import LinkedSpan, Subagents, over_at
 
 USAGE_FIELDS = (
     "input_tokens",
@@ -30,8 +28,6 @@ USAGE_FIELDS = (
 
 MAIN = MAIN_STREAM
 _PORTION = 500
-#: Links may lead in a circle, which must not hang the reader.
-_DEEPEST = 64
 
 _ROWS = f"""
 SELECT spans.span_id, trace_id, parent_id, stream, kind, name, start, "end", status, spans.model, turn_index, step_n,
@@ -66,115 +62,17 @@ ORDER BY start, span_no
 """
 
 
-_BY_CALL, _BY_END = 1, 2
-#: What is said of a span for each.
-ENDED_BY = {_BY_CALL: "result of its call", _BY_END: "end of the log"}
-
 #: When the last thing happened in each stream.
 _LAST = 'SELECT stream, max(coalesce("end", start)) FROM spans WHERE session_id = ? GROUP BY stream'
 
 
-def over_at(session: Session) -> int | None:
-    """When a session's last event was, where no more can be expected: it ended, or was silent for long."""
-    return (session.last_at or 0) if session.state in ("ended", "interrupted") else None
-
-
-class _Linked(NamedTuple):
-    """A turn of a subagent, or a call that one carries out."""
-
-    span_id: bytes
-    trace_id: bytes
-    parent_id: bytes | None
-    stream: str
-    kind: str
-    start: int
-    end: int | None
-    status: str
-    call: str | None
-
-
-class Subagents:
-    """The tool calls under which the streams of a session's subagents hang, and the end of what was left open.
-
-    ``over``: when the session's last event was, where it is over.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, session: int, over: int | None = None) -> None:
-        self._ends: dict[str, int] = {}
-        if over is not None:
-            self._ends = dict(connection.execute(_LAST, (session,)).fetchall()) | {MAIN: over}
-        #: The call that a trace belongs to, by trace.
-        self._calls: dict[bytes, _Linked] = {}
-        query = "SELECT stream, parent_stream, call FROM links WHERE session_id = ?"
-        self._links = {row[0]: (row[1], row[2]) for row in connection.execute(query, (session,))}
-        if self._links:
-            rows = connection.execute(_LINKED, {"session": session})
-            self._connect(list(map(_Linked._make, rows)))
-
-    def _connect(self, rows: Sequence[_Linked]) -> None:
-        calls: dict[tuple[str, str], _Linked] = {}
-        for row in rows:
-            if row.call is not None:
-                calls[(row.stream, row.call)] = row
-                calls.setdefault(("", row.call), row)
-        for row in rows:
-            if row.kind == "turn":
-                stream, call = self._links[row.stream]
-                # A workflow's agents name its run, and the run is linked to the call.
-                stream, call = self._links.get(call, (stream, call))
-                found = calls.get((stream, call)) or calls.get(("", call))
-                if found is not None and found.stream != row.stream:
-                    self._calls[row.trace_id] = found
-
-    def joined(self, row: SpanRow) -> SpanRow:
-        """The row under its call, in that call's trace, and ended with it, or with the session."""
-        call = self._calls.get(row.trace_id)
-        if call is not None:
-            if row.kind == "turn":
-                row = row._replace(parent_id=call.span_id)
-            if row.status == "open":
-                row = self._ended(row, call)
-            row = row._replace(trace_id=self.root_trace(row.trace_id))
-        if row.status == "open" and row.stream in self._ends:
-            end = max(self._ends[row.stream], row.start)
-            row = row._replace(end=end, status="unclosed", ended_by=_BY_END)
-        return row
-
-    def _ended(self, row: SpanRow, call: _Linked) -> SpanRow:
-        """Work of a subagent whose log stops short was done when its call was answered."""
-        for _ in range(_DEEPEST):
-            if call.end is not None and call.status in ("ok", "error", "cancelled"):
-                return row._replace(end=max(call.end, row.start), status=call.status, ended_by=_BY_CALL)
-            above = self._calls.get(call.trace_id)
-            if above is None or call.status != "open":
-                break
-            call = above  # which ends this call as well
-        return row
-
-    def root_trace(self, trace: bytes) -> bytes:
-        """The trace of the turn that everything in this trace was done for."""
-        for _ in range(_DEEPEST):
-            call = self._calls.get(trace)
-            if call is None:
-                break
-            trace = call.trace_id
-        return trace
-
-    def streams(self, fresh: Iterable[SpanRow]) -> set[str]:
-        """The streams of subagents among those of these spans."""
-        return {row.stream for row in fresh} & self._links.keys()
-
-    def reach(self, row: SpanRow, streams: set[str], fresh: set[bytes]) -> bool:
-        """Whether a span may show differently because of a fresh call above it, or because that was found only now."""
-        stream, trace = row.stream, row.trace_id
-        for _ in range(_DEEPEST):
-            call = self._calls.get(trace)
-            if call is None:
-                break
-            if stream in streams or call.span_id in fresh or call.parent_id in fresh:
-                return True
-            stream, trace = call.stream, call.trace_id
-        return False
+def subagents_of(connection: sqlite3.Connection, session: int, over: int | None = None) -> Subagents:
+    """Which tool calls the subagents of a session belong to; ``over``: when it ended, where it did."""
+    ends = {} if over is None else dict(connection.execute(_LAST, (session,)).fetchall()) | {MAIN: over}
+    query = "SELECT stream, parent_stream, call FROM links WHERE session_id = ?"
+    links = {row[0]: (row[1], row[2]) for row in connection.execute(query, (session,))}
+    linked = connection.execute(_LINKED, {"session": session}) if links else ()
+    return Subagents(links, list(map(LinkedSpan._make, linked)), ends)
 
 
 def stored_rows(
@@ -199,7 +97,7 @@ def session_rows(
     connection: sqlite3.Connection, session: Session, *, attributes: bool, start: int = 0, limit: int = -1
 ) -> Iterator[SpanRow]:
     """The spans of a session in order of start, subagents under the tool calls that started them."""
-    subagents = Subagents(connection, session.id, over_at(session))
+    subagents = subagents_of(connection, session.id, over_at(session))
     return map(subagents.joined, stored_rows(connection, session.id, attributes=attributes, start=start, limit=limit))
 
 
@@ -221,7 +119,7 @@ def changed_rows(connection: sqlite3.Connection, whose: Session, after: int) -> 
         return []  # nothing of this session was written since
     rows = list(stored_rows(connection, session, attributes=False, where=_CHANGED, values={"after": after}))
     fresh = touched | {row.span_id for row in rows if row.changed > after}
-    subagents = Subagents(connection, session, over_at(whose))
+    subagents = subagents_of(connection, session, over_at(whose))
     streams = subagents.streams(row for row in rows if row.span_id in fresh)
     return [subagents.joined(row) for row in rows if row.span_id in fresh or subagents.reach(row, streams, fresh)]
 
@@ -231,40 +129,7 @@ def changed_rows(connection: sqlite3.Connection, whose: Session, after: int) -> 
 
 def session_spans(connection: sqlite3.Connection, session: Session) -> list[SpanView]:
     """All spans of a session in order of start, subagents under the tool calls that started them."""
-    return span_views(session_rows(connection, session, attributes=True))
-
-
-def span_views(rows: Iterable[SpanRow]) -> list[SpanView]:
-    """Rows as they are shown."""
-    return [_span_view(row) for row in rows]
-
-
-_attributes = msgspec.json.Decoder(dict[str, Any])
-
-
-def _span_view(row: SpanRow) -> SpanView:
-    attributes = _attributes.decode(row.attributes) if row.attributes else {}
-    if row.ended_by:
-        attributes["closed_by"] = ENDED_BY[row.ended_by]
-    return SpanView(
-        span_id=row.span_id,
-        trace_id=row.trace_id,
-        parent_id=row.parent_id,
-        stream=row.stream,
-        kind=row.kind,
-        name=row.name,
-        start=row.start,
-        end=row.end,
-        status=row.status,
-        model=row.model,
-        billed_model=row.billed_model,
-        turn_index=row.turn_index,
-        step_n=row.step_n,
-        attributes=attributes,
-        usage=row.usage,
-        counted=bool(row.counted),
-        estimated=bool(row.estimated),
-    )
+    return [SpanView.of(row) for row in session_rows(connection, session, attributes=True)]
 
 
 # -- where they stand ---------------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from agenttrace.store.sqlite.span_rows import SpanRow, Subagents, some_rows, stored_rows
+from agenttrace.store.questions import SpanRow
+from agenttrace.store.span_tree import StoredTraces
+from agenttrace.store.sqlite.span_rows import some_rows, stored_rows, subagents_of
 
 _OWNED = """
 SELECT spans.response, start, span_id FROM spans JOIN responses USING (response)
@@ -14,24 +15,9 @@ WHERE spans.session_id = ? AND responses.session_id = spans.session_id
 """
 
 
-class StoredTraces(NamedTuple):
-    """All spans of a session, subagents under the calls that started them."""
-
-    session: int
-    #: In order of start; without their attributes.
-    rows: dict[bytes, SpanRow]
-    #: The first span of each response that this session owns.
-    payers: set[bytes]
-    subagents: Subagents
-
-    def root_trace(self, trace: bytes) -> bytes:
-        """The trace of the turn that everything in this trace was done for."""
-        return self.subagents.root_trace(trace)
-
-
 def session_traces(connection: sqlite3.Connection, session: int) -> StoredTraces:
     """Everything of a session but attributes and texts."""
-    subagents = Subagents(connection, session)
+    subagents = subagents_of(connection, session)
     rows = map(subagents.joined, stored_rows(connection, session, attributes=False))
     return StoredTraces(session, {row.span_id: row for row in rows}, _payers(connection, session), subagents)
 
