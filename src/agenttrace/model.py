@@ -33,6 +33,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
+#: The counts of a response, in the order of their columns.
+USAGE_FIELDS = Usage.__struct_fields__
+
+
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of an agent beside its log format."""
 

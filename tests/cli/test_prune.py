@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agenttrace.config import load_settings
 from agenttrace.record.recorder import Recorder
-from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.retention import Retention
 from example_counts import COSTLY
 
 from .conftest import Program
@@ -193,8 +193,8 @@ def test_any_prunes_in_any_order(session_ages: list[float], spans: list[int]) ->
         usage = rows(program, "SELECT * FROM usage_rollup")
         connection = connect(program.home / "agenttrace.db")
         for days in spans:
-            planned = pruning.measure(connection, NOW - days * DAY)
-            assert pruning.prune(connection, NOW - days * DAY) == planned
+            planned = Retention(connection).measure(NOW - days * DAY)
+            assert Retention(connection).prune(NOW - days * DAY) == planned
         connection.close()
         young = {f"s{n}" for n, age in enumerate(session_ages) if all(age * DAY < days * DAY for days in spans)}
         assert {row[0] for row in rows(program, "SELECT session_id FROM sessions WHERE events > 0")} == young

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.store.sqlite.pruning import prune
+from agenttrace.store.sqlite.retention import Retention
 
 from .rig import NOW, Shelf, World, target
 
@@ -166,7 +166,7 @@ def test_what_was_pruned_before_it_was_sent_is_dropped_and_counted(tmp_path: Pat
     world.passed = 31
     world.seal()
     with world.opened() as connection:
-        prune(connection, time.time() + 1e9)
+        Retention(connection).prune(time.time() + 1e9)
     shelf = Shelf()
     world.deliver(shelf)
     assert shelf.spans == []

@@ -23,7 +23,7 @@ from agenttrace.record.recorder import Recorder
 from agenttrace.record.watcher import Watcher
 from agenttrace.store.sqlite import database
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.pruning import prune
+from agenttrace.store.sqlite.retention import Retention
 from faults.store_rig import (
     CLI,
     Writer,
@@ -343,7 +343,7 @@ def test_a_session_pruned_under_a_running_recorder(tmp_path: Path) -> None:
         made.scan()
         made.drain()
         store = connect(home / "agenttrace.db")
-        assert prune(store, time.time() + 1e9).sessions == 1
+        assert Retention(store).prune(time.time() + 1e9).sessions == 1
         with log.open("ab") as file:
             file.write(b"".join(writer.own_turn("s")))
         made.scan()

@@ -17,8 +17,8 @@ from agenttrace.record.files import reader
 from agenttrace.record.recovery import Recovery, recover
 from agenttrace.store.errors import CorruptStoreError
 from agenttrace.store.sqlite.database import connect, is_corruption
-from agenttrace.store.sqlite.pruning import prune
 from agenttrace.store.sqlite.replacement import WORKSHOP, finish_interrupted
+from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.schema import PAGE_SIZE
 from faults.store_rig import Rows, Writer, differences, record_once, recorder, rows, run, write_logs
 
@@ -246,7 +246,7 @@ def test_what_other_versions_keep_in_the_store(scene: Scene) -> None:
 def test_pruned_sessions_stay_pruned(scene: Scene) -> None:
     """Their lines do not come back from the logs that still hold them, and their cost is not forgotten."""
     connection = connect(scene.store)
-    assert prune(connection, time.time() + 1e9).sessions > 0
+    assert Retention(connection).prune(time.time() + 1e9).sessions > 0
     connection.close()
     expected = rows(scene.home)
     DAMAGES["corrupt header"](scene.store)

@@ -31,7 +31,7 @@ ABSURD = ["9223372036854775808", "18446744073709551616", "-9223372036854775809",
 #: Rows that must be the same whatever stood between the lines.
 SAME = ("processed_events", "spans", "sessions", "streams", "responses", "usage_rollup", "links")
 DayOf = Callable[[int], str]
-INCIDENTAL = {"event_no", "processed_at", "block_id", "line_n", "span_no", "changed", "state"}
+INCIDENTAL = {"event_no", "processed_at", "block_id", "line_n", "span_no", "changed", "state", "revision"}
 
 
 def settings_of(root: Path, **record: int) -> Settings:

@@ -37,9 +37,9 @@ from agenttrace.record.own_logs import remove_recorded
 from agenttrace.record.recovery import recover
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.rows import ChangesCursor, Row
-from agenttrace.store.sqlite import pruning
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.events import raw_lines
+from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.sessions import find_sessions
 from agenttrace.store.sqlite.store import SqliteStore
 from store_on import store_on
@@ -291,7 +291,7 @@ def test_what_retention_removed_stays_away(tmp_path: Path) -> None:
     """A pruned trace that is sent again, with a root that names its session, does not come back."""
     store = Store(tmp_path).recorded(chat(2, parent=1))
     with connect(store.settings.home / "agenttrace.db") as connection:
-        pruning.prune(connection, (NOW + 100 * SECOND) / SECOND)
+        Retention(connection).prune((NOW + 100 * SECOND) / SECOND)
     assert store.names() == []
     store.recorded(line(1, attributes={"session.id": "talk"}), chat(2, parent=1))
     assert store.session("talk")["events"] == 1
@@ -379,7 +379,7 @@ def test_a_rebuilt_store_forgets_what_was_pruned(tmp_path: Path) -> None:
     """What retention removed does not come back when the store is made anew from the log."""
     store = Store(tmp_path).recorded(chat(2, parent=1), line(1, attributes={"session.id": "talk"}))
     with connect(store.settings.home / "agenttrace.db") as connection:
-        pruning.prune(connection, (NOW + 100 * SECOND) / SECOND)
+        Retention(connection).prune((NOW + 100 * SECOND) / SECOND)
     recover(store.settings.home)
     store.record()
     assert store.names() == []

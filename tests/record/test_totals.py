@@ -273,12 +273,12 @@ def test_models_with_a_larger_context_are_the_same_models(logs: Path) -> None:
 
 def test_a_pruned_sessions_usage_stays(logs: Path) -> None:
     """What a session used beyond its lines is kept when what it said is removed, and nothing is checked any more."""
-    from agenttrace.store.sqlite.pruning import prune
+    from agenttrace.store.sqlite.retention import Retention
 
     write(logs, _family())
     with recorded(logs) as found:
         before = found.connection.execute("SELECT * FROM usage_rollup ORDER BY 1, 2, 3").fetchall()
-        prune(found.connection, 4e9)
+        Retention(found.connection).prune(4e9)
         assert found.connection.execute("SELECT * FROM usage_rollup ORDER BY 1, 2, 3").fetchall() == before
 
 

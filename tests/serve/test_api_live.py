@@ -27,7 +27,7 @@ from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.api.timeline import whole_timeline
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.pruning import prune
+from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.store import SqliteStore
 
 from .test_api_sessions import compare_always
@@ -499,7 +499,7 @@ def test_sessions_that_vanish_are_a_reset(logs: Logs, monkeypatch: pytest.Monkey
 
 def _prune(logs: Logs) -> None:
     connection = connect(logs.store)
-    prune(connection, time.time() - 3600)
+    Retention(connection).prune(time.time() - 3600)
     connection.close()
 
 

@@ -181,7 +181,7 @@ def test_event(tmp_path: Path) -> None:
 def test_pruned(tmp_path: Path) -> None:
     """A session whose texts were pruned is told to be so, everywhere."""
     from agenttrace.store.sqlite.database import connect
-    from agenttrace.store.sqlite.pruning import prune
+    from agenttrace.store.sqlite.retention import Retention
 
     store = Store(tmp_path)
     store.write(turn(1, "ask"), call(1, 1, "Bash", "ls"), result(1, 1, "files"))
@@ -190,7 +190,7 @@ def test_pruned(tmp_path: Path) -> None:
         (session,) = store.sessions()
         span = client.get("/sessions/s-1/timeline").json()["span_id"][0]
         connection = connect(store.settings.home / "agenttrace.db")
-        prune(connection, cutoff=4e9)
+        Retention(connection).prune(cutoff=4e9)
         connection.close()
         for name in ("s-1", key_of(session)):
             for path in ("", "/timeline", "/spans", f"/spans/{span}", f"/texts?span={span}", "/export"):

@@ -24,7 +24,7 @@ from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SessionFilter
 from agenttrace.store.session_state import SessionState
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.pruning import prune
+from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.sessions import bills_of, session_fields
 from agenttrace.views.times import iso
@@ -587,7 +587,7 @@ def test_pruned_sessions_leave_the_list(logs: Logs, monkeypatch: pytest.MonkeyPa
             assert set(_by_name(index)) == {"old", "young"}
             epoch = index.epoch
             connection = connect(logs.store)
-            prune(connection, time.time() - 3600)
+            Retention(connection).prune(time.time() - 3600)
             connection.close()
             await _settled(index)
             assert set(_by_name(index)) == {"young"}

@@ -14,7 +14,7 @@ from agenttrace.views import figures, times
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.store.sqlite.pruning import Pruned
+    from agenttrace.store.sqlite.retention import Pruned
 
 EPILOG = """
 [bold]Examples[/bold]

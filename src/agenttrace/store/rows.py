@@ -19,7 +19,7 @@ from agenttrace.model import Session, Usage
 RemovedKind = Literal["span", "response", "session"]
 
 
-class SessionRow(msgspec.Struct, frozen=True, tag="session"):
+class StoredSession(msgspec.Struct, frozen=True, tag="session"):
     """A session; its state is the last one in its log."""
 
     session: Session
@@ -125,7 +125,7 @@ class RemovedRow(msgspec.Struct, frozen=True, tag="removed"):
     last_event: int
 
 
-Row = SessionRow | StoredSpan | LinkRow | ResponseRow | TotalRow | FileOfLines | EventRow | RemovedRow
+Row = StoredSession | StoredSpan | LinkRow | ResponseRow | TotalRow | FileOfLines | EventRow | RemovedRow
 
 
 #: Which row of its kind: the parts of its key.

@@ -27,7 +27,7 @@ from agenttrace.store.rows import (
     RemovedRow,
     ResponseRow,
     Row,
-    SessionRow,
+    StoredSession,
     StoredSpan,
     TotalRow,
 )
@@ -48,7 +48,7 @@ DATA = Path(__file__).parents[2] / "data"
 
 #: What tells the rows of one kind apart.
 KEYS: dict[type, Callable[..., Hashable]] = {
-    SessionRow: lambda row: row.session.id,
+    StoredSession: lambda row: row.session.id,
     StoredSpan: lambda row: (row.session, row.span_id),
     LinkRow: lambda row: (row.session, row.stream),
     ResponseRow: lambda row: row.response,

@@ -1,30 +1,20 @@
-"""One session becomes part of another: everything that was stored of it, inside the caller's transaction.
+"""One session becomes part of another: all its rows, inside the caller's transaction.
 
-Its events are numbered anew, after all others: whoever asks for what came since an event is told of them.
+Its events get new numbers after all others, so that questions for the events since a number return them.
 """
 
 from __future__ import annotations
 
 import sqlite3
 
+from agenttrace.model import USAGE_FIELDS
 from agenttrace.store.sqlite.revisions import note_removed, revise_sessions
 
-_SUMMED = (
-    "requests",
-    "estimated",
-    "copies",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-    "web_searches",
-)
+_SUMMED = ("requests", "estimated", "copies", *USAGE_FIELDS)
 _SUMS = ", ".join(_SUMMED)
 _ADDED = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMMED)
 
-#: In this order. What is there already under the other session is no other than this.
+#: In this order. Rows that the other session has already are equal to these.
 _STATEMENTS = (
     """
     INSERT OR IGNORE INTO processed_events

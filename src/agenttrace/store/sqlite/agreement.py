@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from agenttrace.model import USAGE_FIELDS
 from agenttrace.store.questions import NOTHING, Agreement, Reason
-from agenttrace.store.sqlite.span_rows import USAGE_FIELDS
-from agenttrace.store.sqlite.totals import COMPARED, NOT_PRUNED, Book, Call, Tokens, added, calls_of
+from agenttrace.store.sqlite.totals import COMPARED, NOT_PRUNED, Book, CountedCall, Tokens, added, calls_of
 
 #: The fields that are compared; every token is in exactly one of them.
 FIELDS = USAGE_FIELDS[:COMPARED]
@@ -31,7 +31,7 @@ class _Part(NamedTuple):
     """One comparison."""
 
     claimed: Tokens
-    calls: list[Call]
+    calls: list[CountedCall]
     unlogged: Tokens
     difference: Tokens
     reasons: list[Reason]
@@ -85,7 +85,9 @@ def _streams(connection: sqlite3.Connection, session: int) -> Iterator[_Part]:
         yield _Part(tuple(tokens), calls, (0,) * len(tokens), difference, reasons)
 
 
-def _explained(connection: sqlite3.Connection, session: int, calls: Iterable[Call], known: bool) -> Iterator[Reason]:
+def _explained(
+    connection: sqlite3.Connection, session: int, calls: Iterable[CountedCall], known: bool
+) -> Iterator[Reason]:
     estimated = sum(connection.execute(_ESTIMATED, (call.response,)).fetchone()[0] for call in calls)
     if estimated:
         yield Reason("placeholder", estimated)

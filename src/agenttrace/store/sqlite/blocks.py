@@ -10,8 +10,6 @@ import zstandard
 from agenttrace.store.errors import CorruptStoreError
 from agenttrace.store.line_cache import LineBlock, LineCache
 
-#: A block's number is its file's number, shifted by so many bits, and its place among the blocks of the file.
-BLOCK_BITS = 20
 #: What a line costs beside its bytes: an object, its place in a list, its offset.
 _LINE_BYTES = 64
 

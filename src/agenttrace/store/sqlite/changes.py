@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agenttrace.model import Session, Usage
+from agenttrace.model import USAGE_FIELDS, Session, Usage
 from agenttrace.store.line_cache import LineCache
 from agenttrace.store.rows import (
     Changes,
@@ -24,14 +24,13 @@ from agenttrace.store.rows import (
     ResponseRow,
     Row,
     RowPlace,
-    SessionRow,
+    StoredSession,
     StoredSpan,
     TotalRow,
 )
 from agenttrace.store.sqlite.blocks import StoredBlocks
 from agenttrace.store.sqlite.events import last_event
 from agenttrace.store.sqlite.revisions import last_revision
-from agenttrace.store.sqlite.span_rows import USAGE_FIELDS
 
 #: A page of lines ends after so many bytes.
 _PAGE_BYTES = 4 << 20
@@ -101,7 +100,7 @@ def _sessions(read: _Round, place: RowPlace) -> Placed:
     for row in read.rows(_SESSIONS, "id", int(place[0]) if place else -1):
         session = Session(**dict(zip(_SESSION_COLUMNS, row[:-1], strict=True)))
         session.copied = bool(session.copied)
-        yield SessionRow(session, row[-1]), (session.id,)
+        yield StoredSession(session, row[-1]), (session.id,)
 
 
 def _removed(read: _Round, place: RowPlace) -> Placed:

@@ -6,9 +6,11 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from agenttrace.store.errors import CorruptStoreError, Failure, NewerStoreError, StoreError, failure_kind
 from agenttrace.store.errors import is_corruption as is_corruption
@@ -26,6 +28,10 @@ CHECKPOINT_PAGES = 16_384
 #: The same while a recorder follows: many small commits touch the same pages again and again.
 SMALL_CHECKPOINT_PAGES = 512
 CACHE_KIB = 32 * 1024
+#: Every SQLite binds at least twice as many in one statement.
+_PARAMETERS = 500
+
+T = TypeVar("T")
 
 
 def connect(
@@ -153,6 +159,18 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+def portions(values: Iterable[T]) -> Iterator[list[T]]:
+    """The values in lists of no more than one statement can bind."""
+    iterator = iter(values)
+    while part := list(islice(iterator, _PARAMETERS)):
+        yield part
+
+
+def marks(values: Sized) -> str:
+    """Places for these parameters: ``(?,?)``."""
+    return f"({','.join('?' * len(values))})"
 
 
 @contextmanager

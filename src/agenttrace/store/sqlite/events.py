@@ -7,11 +7,12 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from agenttrace.store.batch import BLOCK_BITS
 from agenttrace.store.line_cache import LineCache
 from agenttrace.store.questions import EventLine, EventMark, EventPlace, FileSource, SourceFile
-from agenttrace.store.sqlite.blocks import BLOCK_BITS, StoredBlocks
+from agenttrace.store.sqlite.blocks import StoredBlocks
+from agenttrace.store.sqlite.database import marks, portions
 
-_PORTION = 500
 #: Lines that are read one after the other come from few blocks at a time.
 _CACHED_BYTES = 8 << 20
 #: Fewer new events than this are looked through one after the other, whatever sessions they belong to.
@@ -56,10 +57,8 @@ def lines_by_number(
 
 
 def _line_rows(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[_LineRow]:
-    ordered = sorted(numbers)
-    for start in range(0, len(ordered), _PORTION):
-        part = ordered[start : start + _PORTION]
-        query = _LINES.format(where=f"event_no IN ({','.join('?' * len(part))})", order="event_no")
+    for part in portions(sorted(numbers)):
+        query = _LINES.format(where=f"event_no IN {marks(part)}", order="event_no")
         yield from map(_LineRow._make, connection.execute(query, part))
 
 
@@ -155,12 +154,8 @@ def file_source(connection: sqlite3.Connection, file_id: int) -> FileSource:
 def source_files(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[SourceFile]:
     """How far these files were read, in the order of their paths."""
     found: list[SourceFile] = []
-    for start in range(0, len(numbers), _PORTION):
-        part = numbers[start : start + _PORTION]
-        rows = connection.execute(
-            "SELECT filepath, offset, file_size, gone_at IS NOT NULL FROM file_offsets "
-            f"WHERE file_id IN ({','.join('?' * len(part))})",
-            part,
-        )
+    for part in portions(numbers):
+        query = "SELECT filepath, offset, file_size, gone_at IS NOT NULL FROM file_offsets WHERE file_id IN "
+        rows = connection.execute(query + marks(part), part)
         found += [SourceFile(path, offset, size, bool(gone)) for path, offset, size, gone in rows]
     return sorted(found)

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
 
 from agenttrace.store.exports import RETRYABLE, STATES, Entry, Listed, ListedSpan, Place, Sent, State
-from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.database import marks, portions, transaction
 from agenttrace.store.sqlite.sessions import sessions_by_number
-
-_PORTION = 500
-T = TypeVar("T")
 
 _ENQUEUE = """
 INSERT OR IGNORE INTO export_spans (destination_id, session_id, span_id, state, queued_at, at)
@@ -46,7 +42,7 @@ WHERE destination_id = :destination
 _SEND = "UPDATE export_spans SET state = 'sending', attempts = attempts + 1, at = ?, digest = ? WHERE queue_no = ?"
 
 _MARK = """
-UPDATE export_spans SET state = ?, at = ?, answer = ? WHERE state <> 'acknowledged' AND queue_no IN ({marks})
+UPDATE export_spans SET state = ?, at = ?, answer = ? WHERE state <> 'acknowledged' AND queue_no IN {marks}
 """
 
 #: What waits for another try may have been sent long ago, too.
@@ -96,7 +92,7 @@ class ExportLedger:
     def known(self, destination: int, spans: Iterable[bytes]) -> dict[bytes, Sent]:
         """What is known of these spans."""
         found: dict[bytes, Sent] = {}
-        for part in _portions(list(spans)):
+        for part in portions(spans):
             query = (
                 "SELECT span_id, state, digest FROM export_spans "
                 f"WHERE destination_id = ? AND span_id IN ({','.join('?' * len(part))})"
@@ -116,8 +112,8 @@ class ExportLedger:
         """What became of spans that were sent; acknowledged ones stay what they are."""
         now = time.time()
         with transaction(self._connection):
-            for part in _portions(list(numbers)):
-                query = _MARK.format(marks=",".join("?" * len(part)))
+            for part in portions(numbers):
+                query = _MARK.format(marks=marks(part))
                 self._connection.execute(query, (state, now, answer, *part))
 
     def mark_late(self, destination: int, spans: Iterable[bytes]) -> None:
@@ -226,8 +222,3 @@ class ExportLedger:
     def _span(self, session: int, span_id: bytes) -> tuple[str | None, str | None, int | None]:
         """Name, kind and start of a span, as far as it is there."""
         return self._connection.execute(_SPAN, (session, span_id)).fetchone() or (None, None, None)
-
-
-def _portions(items: list[T]) -> Iterator[list[T]]:
-    for start in range(0, len(items), _PORTION):
-        yield items[start : start + _PORTION]

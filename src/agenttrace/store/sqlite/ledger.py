@@ -11,26 +11,18 @@ compared anew.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from agenttrace.model import Session, Usage
+import msgspec
+
+from agenttrace.model import USAGE_FIELDS, Session, Usage
 from agenttrace.prices import variant_of
 from agenttrace.store.batch import Claim
 from agenttrace.store.rows import RemovedRow, ResponseRow
+from agenttrace.store.sqlite.database import marks, portions
 
-Wanted = TypeVar("Wanted")
-
-_FIELDS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-    "web_searches",
-)
-_TOKENS = ", ".join(_FIELDS)
+_TOKENS = ", ".join(USAGE_FIELDS)
 #: What a copy says that does not name the model; any name is better.
 UNKNOWN_MODEL = "unknown"
 _OUTPUT = 1
@@ -43,16 +35,16 @@ _BEFORE_TOKENS = 9
 _UPSERT_RESPONSE = f"""
 INSERT OR REPLACE INTO responses (response, session_id, at, day, model, estimated, copies, terms, variant, {_TOKENS},
     revision)
-VALUES ({", ".join("?" * (10 + len(_FIELDS)))})
+VALUES ({", ".join("?" * (10 + len(USAGE_FIELDS)))})
 """
 
 _ADD_ROLLUP = f"""
 INSERT INTO usage_rollup (day, session_id, model, variant, requests, estimated, copies, {_TOKENS})
-VALUES ({", ".join("?" * (7 + len(_FIELDS)))})
+VALUES ({", ".join("?" * (7 + len(USAGE_FIELDS)))})
 ON CONFLICT (day, session_id, model, variant) DO UPDATE SET
     requests = requests + excluded.requests, estimated = estimated + excluded.estimated,
     copies = copies + excluded.copies,
-    {", ".join(f"{name} = {name} + excluded.{name}" for name in _FIELDS)}
+    {", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE_FIELDS)}
 """
 
 _DROP_EMPTY = "DELETE FROM usage_rollup WHERE day = ? AND session_id = ? AND model = ? AND variant = ? AND requests = 0"
@@ -113,15 +105,7 @@ def joined_terms(one: str, other: str) -> str:
 
 
 def _tokens(usage: Usage) -> tuple[int, ...]:
-    return (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_tokens,
-        usage.cache_write_1h_tokens,
-        usage.reasoning_tokens,
-        usage.web_searches,
-    )
+    return msgspec.structs.astuple(usage)
 
 
 class _Rank(NamedTuple):
@@ -179,8 +163,8 @@ def moved_sessions(connection: sqlite3.Connection, sessions: Iterable[Session]) 
 def _ranks(connection: sqlite3.Connection, column: str, wanted: list[int]) -> dict[int, _Rank]:
     """The stored ranks of the sessions that have one of these values."""
     found: dict[int, _Rank] = {}
-    for part in _portions(wanted):
-        query = f"SELECT id, copied, born, last_at FROM sessions WHERE {column} IN ({','.join('?' * len(part))})"
+    for part in portions(wanted):
+        query = f"SELECT id, copied, born, last_at FROM sessions WHERE {column} IN {marks(part)}"
         found.update((row[0], _rank_of(*row)) for row in connection.execute(query, part))
     return found
 
@@ -305,8 +289,8 @@ def _copied(row: ResponseRow, day: str) -> _Entry:
 
 def _revisions(connection: sqlite3.Connection, responses: Iterable[bytes]) -> dict[bytes, int]:
     found: dict[bytes, int] = {}
-    for part in _portions(list(responses)):
-        query = f"SELECT response, revision FROM responses WHERE response IN ({','.join('?' * len(part))})"
+    for part in portions(responses):
+        query = f"SELECT response, revision FROM responses WHERE response IN {marks(part)}"
         found.update(connection.execute(query, part).fetchall())
     return found
 
@@ -362,10 +346,10 @@ class _StoredRanks:
 
 def _load(connection: sqlite3.Connection, responses: set[bytes]) -> dict[bytes, _Entry]:
     found: dict[bytes, _Entry] = {}
-    for part in _portions(list(responses)):
+    for part in portions(responses):
         rows = connection.execute(
             f"SELECT response, session_id, at, day, model, estimated, copies, terms, variant, {_TOKENS} "
-            f"FROM responses WHERE response IN ({','.join('?' * len(part))})",
+            f"FROM responses WHERE response IN {marks(part)}",
             part,
         )
         for row in rows:
@@ -373,18 +357,12 @@ def _load(connection: sqlite3.Connection, responses: set[bytes]) -> dict[bytes, 
     return found
 
 
-def _portions(wanted: list[Wanted]) -> Iterator[list[Wanted]]:
-    """As many as one statement may bind."""
-    for start in range(0, len(wanted), 500):
-        yield wanted[start : start + 500]
-
-
 def _apply(connection: sqlite3.Connection, before: Iterable[_Entry], after: Iterable[_Entry]) -> None:
     """Move the roll-up by the difference."""
     sums: dict[tuple[str, int, str, str], list[int]] = {}
     for sign, entries in ((-1, before), (1, after)):
         for entry in entries:
-            row = sums.setdefault((entry.day, entry.session, entry.model, entry.variant), [0] * (3 + len(_FIELDS)))
+            row = sums.setdefault((entry.day, entry.session, entry.model, entry.variant), [0] * (3 + len(USAGE_FIELDS)))
             row[0] += sign
             row[1] += sign * entry.estimated
             row[2] += sign * entry.copies
@@ -403,7 +381,7 @@ def rebuild_rollup(connection: sqlite3.Connection, *, day_of: Callable[[int], st
         ((day_of(at), _variant(model, tuple(tokens), at, terms), key) for key, at, model, terms, *tokens in rows),
     )
     connection.execute("DELETE FROM usage_rollup")
-    sums = ", ".join(f"sum({name})" for name in _FIELDS)
+    sums = ", ".join(f"sum({name})" for name in USAGE_FIELDS)
     connection.execute(
         f"INSERT INTO usage_rollup (day, session_id, model, variant, requests, estimated, copies, {_TOKENS}) "
         f"SELECT day, session_id, model, variant, count(*), sum(estimated), sum(copies), {sums} "

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import zstandard
 
+from agenttrace.model import USAGE_FIELDS
 from agenttrace.store.batch import BLOCK_BITS, COMPRESSION_LEVEL
 from agenttrace.store.rows import (
     EventRow,
@@ -24,7 +25,7 @@ from agenttrace.store.rows import (
     RemovedRow,
     ResponseRow,
     Row,
-    SessionRow,
+    StoredSession,
     StoredSpan,
     TotalRow,
 )
@@ -33,13 +34,11 @@ from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.events import last_event
 from agenttrace.store.sqlite.files import Files, merge_files
 from agenttrace.store.sqlite.search import SearchIndex
-from agenttrace.store.sqlite.span_rows import USAGE_FIELDS
 from agenttrace.store.sqlite.totals import INSERT_TOTALS
 from agenttrace.store.sqlite.writing import INSERT_BLOCK, INSERT_LINK, UPSERT_SESSION, known_event_ids, touch
 
-Revised = TypeVar("Revised", SessionRow, StoredSpan, ResponseRow, TotalRow, FileOfLines, RemovedRow)
+Revised = TypeVar("Revised", StoredSession, StoredSpan, ResponseRow, TotalRow, FileOfLines, RemovedRow)
 
-_PORTION = 300
 #: Less than every revision.
 _NEVER = -1
 
@@ -77,7 +76,7 @@ def merge(connection: sqlite3.Connection, rows: Iterable[Row], *, day_of: Callab
         responses = _newest(kinds[ResponseRow], lambda row: row.response)
         spans = _newest(kinds[StoredSpan], lambda row: (row.session, row.span_id))
         removed = _Removed(connection, responses, spans, kinds[EventRow])
-        _merge_sessions(connection, _newest(kinds[SessionRow], lambda row: row.session.id))
+        _merge_sessions(connection, _newest(kinds[StoredSession], lambda row: row.session.id))
         connection.executemany(INSERT_LINK, map(msgspec.structs.astuple, kinds[LinkRow]))
         _merge_totals(connection, _newest(kinds[TotalRow], _total_key))
         merge_files(connection, _newest(kinds[FileOfLines], lambda row: row.file_id))
@@ -157,7 +156,7 @@ def _merge_removed(connection: sqlite3.Connection, rows: Sequence[RemovedRow]) -
 # -- rows that change ---------------------------------------------------------------------------------------------
 
 
-def _merge_sessions(connection: sqlite3.Connection, rows: Sequence[SessionRow]) -> None:
+def _merge_sessions(connection: sqlite3.Connection, rows: Sequence[StoredSession]) -> None:
     query = "SELECT revision FROM sessions WHERE id = ?"
     fresh = [row for row in rows if row.revision > _revision(connection, query, row.session.id)]
     connection.executemany(UPSERT_SESSION, [(*msgspec.structs.astuple(row.session), row.revision) for row in fresh])

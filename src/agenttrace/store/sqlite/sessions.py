@@ -12,11 +12,10 @@ from agenttrace.ids import key_number
 from agenttrace.model import Session
 from agenttrace.store.questions import SessionFilter, SessionName, SessionPlace, folded
 from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
+from agenttrace.store.sqlite.database import marks, portions
 
 #: Sessions that have events; those without any were pruned, or became part of another one.
 RECORDED = "s.events > 0"
-#: Parameters of one statement.
-PORTION = 500
 
 _COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
 _SELECT = f"SELECT {', '.join(f's.{name}' for name in _COLUMNS)} FROM sessions s"
@@ -25,17 +24,6 @@ _HEARD = "coalesce(s.last_at, (SELECT max(processed_at) * 1000000 FROM processed
 _STATE = f"state_now(s.state, {_HEARD}, ?)"
 _TITLE = "coalesce(nullif(s.title, ''), s.first_prompt, '')"
 _USED = "u.input_tokens + u.output_tokens + u.cache_read_tokens + u.cache_write_tokens + u.web_searches > 0"
-
-
-def marks(values: Sequence[object]) -> str:
-    """Places for so many parameters."""
-    return f"({','.join('?' * len(values))})"
-
-
-def portions(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    """As many at a time as a statement takes."""
-    for start in range(0, len(numbers), PORTION):
-        yield numbers[start : start + PORTION]
 
 
 class _Conditions:
@@ -229,11 +217,6 @@ def active_counts(connection: sqlite3.Connection, stale_minutes: float) -> tuple
         (stale, recent, min(stale, recent)),
     ).fetchone()
     return int(row[0]), int(row[1])
-
-
-def last_event(connection: sqlite3.Connection) -> int:
-    """The number of the latest event; 0 where there is none."""
-    return int(connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()[0])
 
 
 def sessions_changed_since(connection: sqlite3.Connection, event: int) -> list[int]:

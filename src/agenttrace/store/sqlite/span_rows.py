@@ -1,8 +1,4 @@
-"""Spans as rows of the store, joined across streams: what a list of views and what columns of figures are made of.
-
-A subagent writes a stream of its own. Where a link says which tool call it carries out, its turns hang under that call,
-and what its log left open ends with the call. What is left open in a session that is over ends with its last event.
-"""
+"""The spans of a session as rows, with their tokens: see ``store.span_tree`` for subagents."""
 
 from __future__ import annotations
 
@@ -10,24 +6,14 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from agenttrace.model import Session
+from agenttrace.model import USAGE_FIELDS, Session
 from agenttrace.store.questions import MAIN_STREAM, SpanPlace, SpanView
 from agenttrace.store.questions import NOT_IN_LOG as NOT_IN_LOG
 from agenttrace.store.questions import SpanRow as SpanRow
 from agenttrace.store.span_tree import LinkedSpan, Subagents, over_at
-
-USAGE_FIELDS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-    "web_searches",
-)
+from agenttrace.store.sqlite.database import marks, portions
 
 MAIN = MAIN_STREAM
-_PORTION = 500
 
 _ROWS = f"""
 SELECT spans.span_id, trace_id, parent_id, stream, kind, name, start, "end", status, spans.model, turn_index, step_n,
@@ -138,13 +124,9 @@ def session_spans(connection: sqlite3.Connection, session: Session) -> list[Span
 def span_places(connection: sqlite3.Connection, session: int, wanted: Sequence[bytes]) -> dict[bytes, SpanPlace]:
     """The places of these spans, as far as the session has them."""
     found: dict[bytes, SpanPlace] = {}
-    for start in range(0, len(wanted), _PORTION):
-        part = wanted[start : start + _PORTION]
-        rows = connection.execute(
-            "SELECT span_id, kind, parent_id, turn_index, step_n FROM spans "
-            f"WHERE session_id = ? AND span_id IN ({','.join('?' * len(part))})",
-            (session, *part),
-        )
+    query = "SELECT span_id, kind, parent_id, turn_index, step_n FROM spans WHERE session_id = ? AND span_id IN "
+    for part in portions(wanted):
+        rows = connection.execute(query + marks(part), (session, *part))
         found.update((row[0], SpanPlace._make(row)) for row in rows)
     return found
 

@@ -13,11 +13,25 @@ from agenttrace.store.questions import (
     QuarantineCounts,
     SessionGroup,
 )
-from agenttrace.store.sqlite import file_status
+from agenttrace.store.sqlite.files import LINE_COUNTS
 
 #: Problems that a check of the file reports at most.
 _MOST_PROBLEMS = 5
 
+_FILES = """
+SELECT filepath, offset, file_size, last_read_at, generation, lines, quarantined, counted_only, lost_bytes, error,
+    gone_at
+FROM file_offsets ORDER BY filepath
+"""
+#: Lines of files whose row was removed stay in the totals.
+_LINES = f"""
+SELECT {", ".join(f"sum({name})" for name in LINE_COUNTS)} FROM (
+    SELECT {", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in LINE_COUNTS)} FROM file_offsets
+    UNION ALL
+    SELECT {", ".join(f"coalesce(sum(value) FILTER (WHERE name = 'forgotten_{name}'), 0)" for name in LINE_COUNTS)}
+    FROM counters
+)
+"""
 _QUARANTINE = """
 SELECT coalesce(sum(resolved_at IS NULL), 0), coalesce(sum(resolved_at IS NOT NULL), 0), coalesce(sum(salvaged), 0)
 FROM quarantine
@@ -40,23 +54,24 @@ class StoreStatus:
 
     def lines(self) -> LinesByOutcome:
         """Lines by what became of them."""
-        return file_status.lines(self._connection)
+        return LinesByOutcome(**dict(zip(LINE_COUNTS, self._connection.execute(_LINES).fetchone(), strict=True)))
 
     def files(self) -> list[FileStatus]:
         """Every file that was read, by path."""
-        return file_status.files(self._connection)
+        return [FileStatus(*row) for row in self._connection.execute(_FILES)]
 
     def offsets(self) -> dict[str, int]:
         """How many bytes of each file are recorded."""
-        return file_status.offsets(self._connection)
+        return dict(self._connection.execute("SELECT filepath, offset FROM file_offsets").fetchall())
 
     def sources(self) -> dict[str, bytes]:
         """What the recorder found out about each file, as it encoded it."""
-        return file_status.sources(self._connection)
+        query = "SELECT filepath, source FROM file_offsets WHERE source IS NOT NULL"
+        return dict(self._connection.execute(query).fetchall())
 
     def lost_bytes(self) -> int:
         """Bytes that vanished from files before they could be read."""
-        return file_status.lost_bytes(self._connection)
+        return self._sum("lost_bytes")
 
     def quarantine(self) -> QuarantineCounts:
         """How many lines could not be understood; looks at each of them."""
@@ -66,7 +81,10 @@ class StoreStatus:
 
     def counted_only(self) -> int:
         """Lines that could not be understood and are not kept, because there were too many."""
-        return file_status.counted_only(self._connection)
+        return self._sum("counted_only")
+
+    def _sum(self, column: str) -> int:
+        return int(self._connection.execute(f"SELECT coalesce(sum({column}), 0) FROM file_offsets").fetchone()[0])
 
     def dedup(self) -> DedupCounters:
         """Duplicates by tier."""

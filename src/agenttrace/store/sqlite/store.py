@@ -153,7 +153,7 @@ class SqliteStore(Store):
         return sessions.heard_of(self.connection, session)
 
     def last_event(self) -> int:
-        return sessions.last_event(self.connection)
+        return events.last_event(self.connection)
 
     def sessions_changed_since(self, event: int) -> list[int]:
         return sessions.sessions_changed_since(self.connection, event)

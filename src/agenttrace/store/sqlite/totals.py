@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from agenttrace.model import Usage
-from agenttrace.store.sqlite.span_rows import MAIN, NOT_IN_LOG, USAGE_FIELDS
+from agenttrace.model import USAGE_FIELDS, Usage
+from agenttrace.store.sqlite.span_rows import MAIN, NOT_IN_LOG
 
 #: The first fields are disjoint and are what counts are compared by; those after them are parts of them.
 COMPARED = 4
@@ -75,7 +75,7 @@ class Told(NamedTuple):
     by_model: dict[str, Usage]
 
 
-class Call(NamedTuple):
+class CountedCall(NamedTuple):
     """A model call as the ledger holds it."""
 
     response: bytes
@@ -106,9 +106,9 @@ class Stretch(NamedTuple):
 
     told: Count
     claimed: dict[str, Tokens]
-    calls: list[Call]
+    calls: list[CountedCall]
     #: Calls of a process that was killed: the agent's count forgets them.
-    forgotten: list[Call]
+    forgotten: list[CountedCall]
     #: What the agent used beyond the calls, by model: calls that no line has.
     unlogged: dict[str, Tokens]
     #: By how much the agent's count is above ours where that is no explanation.
@@ -132,11 +132,11 @@ def _less(more: Tokens, less: Tokens) -> Tokens:
     return tuple(a - b for a, b in zip(more, less, strict=True))
 
 
-def calls_of(connection: sqlite3.Connection, session: int, stream: str | None = None) -> list[Call]:
+def calls_of(connection: sqlite3.Connection, session: int, stream: str | None = None) -> list[CountedCall]:
     """The calls that lines of a session tell, or of one of its streams, in order of time."""
     test, value = ("<> ?", NOT_IN_LOG) if stream is None else ("= ?", stream)
     rows = connection.execute(_CALLS.format(stream=test), (session, value))
-    return [Call(response, at, model, tuple(tokens)) for response, at, model, *tokens in rows]
+    return [CountedCall(response, at, model, tuple(tokens)) for response, at, model, *tokens in rows]
 
 
 def _counts_of(connection: sqlite3.Connection, session: int) -> Iterator[Count]:
@@ -153,7 +153,7 @@ class Book:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._counts: dict[int, list[Count]] = {}
-        self._calls: dict[int, list[Call]] = {}
+        self._calls: dict[int, list[CountedCall]] = {}
         self._turns: dict[int, list[int]] = {}
 
     def counts(self, session: int) -> list[Count]:
@@ -162,7 +162,7 @@ class Book:
             self._counts[session] = list(_counts_of(self._connection, session))
         return self._counts[session]
 
-    def calls(self, session: int) -> list[Call]:
+    def calls(self, session: int) -> list[CountedCall]:
         """The calls that its lines tell."""
         if session not in self._calls:
             self._calls[session] = calls_of(self._connection, session)
@@ -179,7 +179,7 @@ class Book:
         place = bisect_right(starts, moment)
         return starts[place] if place < len(starts) else _NEVER
 
-    def _between(self, session: int, start: int, end: int) -> list[Call]:
+    def _between(self, session: int, start: int, end: int) -> list[CountedCall]:
         return [call for call in self.calls(session) if start <= call.at < end]
 
     def stretches(self, session: int) -> Iterator[Stretch]:
@@ -223,7 +223,7 @@ class Book:
             return Stretch(count, claimed, kept, [c for c in calls if c.at < cut], {}, (0,) * len(difference))
         return Stretch(count, claimed, calls, [], {}, difference)
 
-    def _cut(self, session: int, calls: Sequence[Call], total: Tokens, start: int, end: int) -> int | None:
+    def _cut(self, session: int, calls: Sequence[CountedCall], total: Tokens, start: int, end: int) -> int | None:
         """The turn from which on the calls are what the agent counted: those before it were of a killed process."""
         for turn in self._turn_starts(session):
             if start < turn < end:
@@ -239,7 +239,7 @@ def _is_more(difference: Tokens) -> bool:
     return min(difference[:COMPARED]) >= 0 and usage.total > usage.output_tokens
 
 
-def _by_model(claimed: Mapping[str, Tokens], calls: Sequence[Call], difference: Tokens) -> dict[str, Tokens]:
+def _by_model(claimed: Mapping[str, Tokens], calls: Sequence[CountedCall], difference: Tokens) -> dict[str, Tokens]:
     """What is left for each model; all of it for one where models are not called alike in both places."""
     left = {
         model: _less(tokens, added(call.tokens for call in calls if _same_model(call.model, model)))

@@ -13,31 +13,30 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from agenttrace import ids
-from agenttrace.model import Span, Usage
+from agenttrace.model import USAGE_FIELDS, Span, Usage
 from agenttrace.store.batch import Claim
 from agenttrace.store.sqlite import ledger
+from agenttrace.store.sqlite.database import marks, portions
 from agenttrace.store.sqlite.ledger import UNKNOWN_MODEL
 from agenttrace.store.sqlite.revisions import note_removed
-from agenttrace.store.sqlite.span_rows import NOT_IN_LOG, USAGE_FIELDS
+from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 from agenttrace.store.sqlite.totals import Book
 
 #: How a call is named of which only the agent's total tells.
 COMPACTION = "compaction, title or another call of the agent itself"
 
-_PORTION = 500
-
 #: Sessions with such calls among these, and those that count under the same names: forks.
 _CONCERNED = """
-SELECT session_id FROM totals WHERE scope IN ('session', 'call') AND session_id IN ({marks})
+SELECT session_id FROM totals WHERE scope IN ('session', 'call') AND session_id IN {marks}
 UNION
 SELECT session_id FROM totals WHERE scope = 'session' AND name IN
-    (SELECT name FROM totals WHERE scope = 'session' AND session_id IN ({marks}))
+    (SELECT name FROM totals WHERE scope = 'session' AND session_id IN {marks})
 """
 
 #: Sessions with totals that hold these responses.
 _HOLDERS = """
 SELECT DISTINCT spans.session_id FROM spans
-WHERE spans.session_id IN (SELECT session_id FROM totals WHERE scope = 'session') AND response IN ({marks})
+WHERE spans.session_id IN (SELECT session_id FROM totals WHERE scope = 'session') AND response IN {marks}
 """
 
 _TOLD_CALLS = """
@@ -62,15 +61,14 @@ def concerned(connection: sqlite3.Connection, sessions: Iterable[int], changed: 
     found: set[int] = set()
     if connection.execute("SELECT 1 FROM totals WHERE scope <> 'stream' LIMIT 1").fetchone() is None:
         return found
-    for part in _portions(set(sessions) | set(_held(connection, changed))):
-        marks = ",".join("?" * len(part))
-        found.update(row[0] for row in connection.execute(_CONCERNED.format(marks=marks), part * 2))
+    for part in portions(set(sessions) | set(_held(connection, changed))):
+        found.update(row[0] for row in connection.execute(_CONCERNED.format(marks=marks(part)), part * 2))
     return found
 
 
 def _held(connection: sqlite3.Connection, responses: Iterable[bytes]) -> Iterable[int]:
-    for part in _portions(set(responses)):
-        yield from (row[0] for row in connection.execute(_HOLDERS.format(marks=",".join("?" * len(part))), part))
+    for part in portions(set(responses)):
+        yield from (row[0] for row in connection.execute(_HOLDERS.format(marks=marks(part)), part))
 
 
 def settle(
@@ -162,8 +160,3 @@ def _span(
         turn_index=turn_index,
         attributes={"not_in_log": who},
     )
-
-
-def _portions(wanted: set[int] | set[bytes]) -> list[list[int | bytes]]:
-    listed: list[int | bytes] = list(wanted)
-    return [listed[start : start + _PORTION] for start in range(0, len(listed), _PORTION)]

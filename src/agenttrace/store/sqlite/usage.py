@@ -6,10 +6,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from agenttrace.model import Usage
+from agenttrace.model import USAGE_FIELDS, Usage
 from agenttrace.store.questions import UsageGroup, UsageQuery, UsageRow, folded
-from agenttrace.store.sqlite.sessions import marks, portions
-from agenttrace.store.sqlite.span_rows import USAGE_FIELDS
+from agenttrace.store.sqlite.database import marks, portions
 
 _PROJECT = "coalesce(s.project, '')"
 _GROUPS: dict[UsageGroup, str] = {
