@@ -72,13 +72,20 @@ def test_nothing_comes_back(program: Program) -> None:
     program.run("record", "--once")
     program.run("prune", "--older-than", "90d", "--yes")
     tables = ("spans", "raw_blocks", "sessions", "streams", "responses", "usage_rollup", "processed_events")
-    before = {table: rows(program, f"SELECT * FROM {table}") for table in tables}
+    before = {table: contents(program, table) for table in tables}
     assert program.json("record", "--once")["lines"] == 0
     forget_offsets(program)
     again = program.json("record", "--once")
     assert again["recorded"] == 0
     assert again["duplicate"] == 12
-    assert {table: rows(program, f"SELECT * FROM {table}") for table in tables} == before
+    assert {table: contents(program, table) for table in tables} == before
+
+
+def contents(program: Program, table: str) -> list[tuple[object, ...]]:
+    """The rows of a table, without the revision that says when a row was written."""
+    names = [name for (name,) in rows(program, f"SELECT name FROM pragma_table_info('{table}')") if name != "revision"]
+    columns = ", ".join(f'"{name}"' for name in names)
+    return rows(program, f"SELECT {columns} FROM {table}")
 
 
 def test_a_pruned_session_that_goes_on_is_shown_again(program: Program) -> None:

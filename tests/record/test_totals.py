@@ -122,8 +122,15 @@ def unlogged(connection: sqlite3.Connection) -> dict[str, int]:
 def rows(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]]]:
     """Everything that is a function of what the logs say."""
     spans = 'session_id, span_id, trace_id, parent_id, stream, kind, name, start, "end", status, response, attributes'
-    columns = {"spans": spans, "responses": "*", "usage_rollup": "*", "totals": "*"}
+    columns = {"spans": spans, "responses": _columns(connection, "responses"), "totals": _columns(connection, "totals")}
+    columns["usage_rollup"] = "*"
     return {name: sorted(connection.execute(f"SELECT {what} FROM {name}"), key=repr) for name, what in columns.items()}
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> str:
+    """All but the revision, which says when a row was written."""
+    names = (row[1] for row in connection.execute(f"PRAGMA table_info({table})"))
+    return ", ".join(f'"{name}"' for name in names if name != "revision")
 
 
 def write(folder: Path, files: dict[str, list[bytes]]) -> None:
