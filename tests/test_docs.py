@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,32 @@ def test_links_lead_somewhere(path: Path) -> None:
     """Every relative link of a document names a file of the project."""
     targets = [link for link in _LINK.findall(path.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in targets if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_anchors_are_headings(path: Path) -> None:
+    """The part of a link behind ``#`` is a heading of the document that it leads to."""
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text(encoding="utf-8"))
+    wrong = [anchor for name, anchor in links if anchor not in _anchors(path.parent / name if name else path)]
+    assert wrong == []
+
+
+def _anchors(path: Path) -> set[str]:
+    """The headings of a document as GitHub and MkDocs name them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_the_modules_of_the_architecture_exist() -> None:
+    """Every path that the description of the architecture names is a file or directory of the project."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = {path.rstrip("/") for path in re.findall(r"`([\w.*-]+/[\w./*-]*|[\w*]+\.py)`", text)}
+    assert [path for path in named if "NAME" not in path and not any(_matches(path))] == []
+
+
+def _matches(path: str) -> Iterator[Path]:
+    for base in (ROOT / "src" / "agenttrace", ROOT):
+        yield from base.glob(path)
 
 
 def test_both_readmes_are_in_step() -> None:
