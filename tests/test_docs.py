@@ -6,14 +6,18 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from agenttrace.cli.program import app
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+COMMAND = get_command(app)
 
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 _COMMAND = re.compile(r"`agenttrace ([a-z][^`]*)`")
@@ -83,6 +87,31 @@ def test_commands_exist(command: str) -> None:
     """Every command the documentation names has a help page."""
     run = CliRunner().invoke(app, [*command.split(), "--help"])
     assert run.exit_code == 0, run.output
+
+
+def _lines() -> list[str]:
+    """The command lines in the blocks of all documents, without comments."""
+    blocks = (
+        block
+        for path in DOCUMENTS
+        for block in re.findall(r"^```(?:sh|console|text)\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S)
+    )
+    found = (re.match(r"(?:\$ )?agenttrace ([^#\n]*)", line) for block in blocks for line in block.splitlines())
+    return sorted({match[1].strip() for match in found if match})
+
+
+@pytest.mark.parametrize("line", _lines())
+def test_command_lines_have_existing_options(line: str) -> None:
+    """Every option of a command line in the documentation is one of that command."""
+    words = shlex.split(line)
+    command: Any = COMMAND
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    # A group alone stands for one of its commands: `jobs` is `jobs list`.
+    parameters = [each for one in (command, *getattr(command, "commands", {}).values()) for each in one.params]
+    known = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
+    options = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
+    assert options - {"--help"} <= known
 
 
 def test_the_two_commands_are_there() -> None:
