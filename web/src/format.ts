@@ -106,7 +106,7 @@ function ago(language: Language, relative: Intl.RelativeTimeFormat, then: Moment
   if (at === null) return DASH;
   const seconds = (at.getTime() - now) / 1000;
   if (Math.abs(seconds) < 1.5) return UNITS[language].justNow;
-  // From 99.5 % of a unit on it is that unit: "60 minutes ago" is said as an hour.
+  // From 99.5 % of a unit on, that unit is used: "60 minutes ago" becomes an hour.
   const [unit, length] = STEPS.find(([, length]) => Math.abs(seconds) >= length * 0.995) ?? ["second", 1];
   return relative.format(Math.trunc(Math.abs(seconds) / length + 0.005) * Math.sign(seconds), unit);
 }

@@ -47,7 +47,7 @@ export function setLanguage(next: Language): void {
   applyLanguage();
 }
 
-/** Tells the document its language: fonts, line breaks and screen readers go by it. */
+/** Sets the language of the document for fonts, line breaks and screen readers. */
 export function applyLanguage(): void {
   document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";
 }

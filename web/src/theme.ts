@@ -23,7 +23,7 @@ export function setTheme(next: Theme): void {
   applyTheme();
 }
 
-/** Tells the document its theme; the style sheet follows the system by itself where none was chosen. */
+/** Sets the theme of the document; without a choice the style sheet follows the system. */
 export function applyTheme(): void {
   const root = document.documentElement;
   if (theme.value === "system") delete root.dataset.theme;

@@ -1,4 +1,4 @@
-/** Answers of the server in components: loaded, kept, asked for again. */
+/** Answers of the server in components: loaded, cached, refreshed. */
 import type { InfiniteData, UseInfiniteQueryResult, UseQueryResult } from "@tanstack/react-query";
 import { QueryClient, keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
@@ -67,7 +67,7 @@ export type Pages<T, P extends Page<T> = Page<T>> = UseInfiniteQueryResult<Infin
   first: P | undefined;
 };
 
-/** A list by pages: `fetchNextPage()` loads the next one, `hasNextPage` says whether there is one. */
+/** A list by pages: `fetchNextPage()` loads the next one, `hasNextPage` is true if there is one. */
 export function usePages<T, P extends Page<T> = Page<T>>(
   path: string,
   params: Params = {},

@@ -1,4 +1,4 @@
-/** Keeps an error in one part from taking the others down. */
+/** An error boundary: an error in one part does not affect the others. */
 import type { ReactNode } from "react";
 import { Component } from "react";
 

@@ -67,7 +67,7 @@ function common(colours: Colours, font: string): EChartsCoreOption {
   };
 }
 
-/** The options laid over each other, group by group: a page that sets one thing of the tooltip keeps the others. */
+/** Merges options group by group: a page that sets one option of the tooltip does not lose the others. */
 function over(below: EChartsCoreOption, above: EChartsCoreOption): EChartsCoreOption {
   const merged: EChartsCoreOption = { ...below };
   for (const [name, value] of Object.entries(above)) {

@@ -1,4 +1,4 @@
-/** Windows over the page: the browser's own dialog keeps the focus inside and gives it back. */
+/** Dialogs: the browser's dialog element traps the focus and restores it. */
 import type { ReactNode } from "react";
 import { useEffect, useId, useRef } from "react";
 

@@ -12,7 +12,7 @@ interface PageProps {
   windowTitle?: string;
   /** Below the heading. */
   note?: ReactNode;
-  /** Beside the heading. */
+  /** Next to the heading. */
   actions?: ReactNode;
   /** As high as the window: parts inside scroll, not the page. */
   full?: boolean;
@@ -54,7 +54,7 @@ interface SectionProps {
   title?: ReactNode;
   note?: ReactNode;
   actions?: ReactNode;
-  /** No frame and ground of its own. */
+  /** Without frame and background. */
   open?: boolean;
   className?: string;
   children: ReactNode;

@@ -63,7 +63,7 @@ export function Failed({ error, retry, title }: FailedProps) {
   );
 }
 
-/** What a user can be told of an error. */
+/** The message of an error for the user. */
 export function sentence(error: unknown): string {
   if (error instanceof ProblemError) return error.detail;
   return error instanceof Error ? error.message : String(error);
@@ -86,7 +86,7 @@ export function Empty({ title, icon, children }: EmptyProps) {
   );
 }
 
-/** What of a query is looked at. */
+/** The part of a query that is used here. */
 interface Asked<T> {
   data: T | undefined;
   error: Error | null;

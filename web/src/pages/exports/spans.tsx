@@ -1,4 +1,4 @@
-/** Spans of a destination in one state, with what it said about each. */
+/** Spans of a destination in one state, with the answer for each. */
 import { Link } from "wouter";
 
 import { usePages } from "../../api/queries";

@@ -1,4 +1,4 @@
-/** What runs now: the sessions of the overview, with what the live stream told since. */
+/** Current sessions: those of the overview, updated by the live stream. */
 import type { Overview, SessionRow } from "../../api/shapes";
 
 export interface Now {
@@ -29,7 +29,7 @@ export function nowOf(overview: Now & Pick<Overview, "at">, news: ReadonlyMap<st
   };
 }
 
-/** Rows that keep their places: agents that work change theirs with every event, and nobody could read them. */
+/** Keeps the order of rows: working agents would change it with every event. */
 export function inPlace(before: readonly string[], rows: readonly SessionRow[]): SessionRow[] {
   const byKey = new Map(rows.map((row) => [row.key, row]));
   const kept = before.flatMap((key) => byKey.get(key) ?? []);

@@ -38,7 +38,7 @@ export function Recording({ recording }: { recording: RecordingState }) {
   );
 }
 
-/** What somebody should look at, and where. */
+/** Problems that need attention, with a link. */
 function bad(href: string, says: string) {
   return (
     <Link href={href} className={styles.bad}>

@@ -1,4 +1,4 @@
-/** Where the steps of a chain stand: what depends on each other together, lanes side by side, later steps below. */
+/** The layout of a chain: dependent steps in one lane, lanes side by side, later steps below. */
 
 /** What a place depends on. */
 export interface Ordered {

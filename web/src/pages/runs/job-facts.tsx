@@ -1,4 +1,4 @@
-/** What is known of a job beside its chain, and the jobs it belongs together with. */
+/** The facts of a job except its chain, and related jobs. */
 import { Link } from "wouter";
 
 import { useGet } from "../../api/queries";

@@ -7,7 +7,7 @@ export interface Message {
   json: unknown;
 }
 
-/** So many empty lines are looked at: text of agents may have any number of them. */
+/** At most this many empty lines are checked: text of agents may have any number of them. */
 const TRIED = 50;
 
 /** The whole text as JSON, or words, an empty line and JSON, or only words. Numbers and the like are no documents. */

@@ -1,4 +1,4 @@
-/** The number of a store, a member, a customer: told when typing rests, and only where it is one. */
+/** The number of a store, member or customer: reported after typing stops, and only if it is valid. */
 import { useCallback, useEffect, useId, useRef, useState } from "react";
 
 import { useText } from "../../text";

@@ -7,7 +7,7 @@ import { useText } from "../../text";
 import styles from "./runs.module.css";
 import { text } from "./text";
 
-/** Whether the server has said that the run half is not there. */
+/** Whether the server answered that the run half is not available. */
 export function isAway(error: unknown): boolean {
   return error instanceof ProblemError && error.status === 503;
 }

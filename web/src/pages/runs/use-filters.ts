@@ -1,4 +1,4 @@
-/** What a list is filtered by, as the address says it. */
+/** The filters of a list, from the address. */
 import { useMemo } from "react";
 
 import type { Params } from "../../url";

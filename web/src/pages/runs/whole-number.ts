@@ -1,4 +1,4 @@
-/** Numbers of stores, members and jobs, which the database keeps in eight bytes. */
+/** Numbers of stores, members and jobs, which are 64-bit integers in the database. */
 
 /** The number as the server wants it; null for anything that is none. */
 export function wholeNumber(text: string): string | null {

@@ -159,7 +159,7 @@ export function Actions({ session }: { session: SessionDetail }) {
   );
 }
 
-/** What can be taken away: without secrets, or all of it for an admin who says so. */
+/** The downloads: without secrets, or with secrets for admins on request. */
 function Formats({ session, close }: { session: SessionDetail; close: () => void }) {
   const t = useText(text);
   const admin = useIsAdmin();

@@ -95,7 +95,7 @@ function Nothing() {
   );
 }
 
-/** What is seen may be old: said where it is read, not only above. */
+/** The data may be out of date: shown where it is read, not only above. */
 function Stale() {
   const t = useText(text);
   return useLiveState() === "offline" ? (

@@ -13,7 +13,7 @@ export interface Place {
   /** The place of the row that keys act on among the rows; -1 for none. */
   current: number;
   currentId: string | null;
-  /** Grows with each jump: whoever shows rows brings the current one into view then. */
+  /** Increases with each jump: lists then scroll to the current row. */
   jump: number;
   goTo(id: string): void;
   setCurrent(row: number): void;

@@ -89,7 +89,7 @@ export function viewParams(view: View): Params {
 
 export const NO_FILTERS: Filters = viewOf("").filters;
 
-/** How many filters are set beside the search. */
+/** How many filters are set, without the search. */
 export function countSet(filters: Filters): number {
   const { agents, projects, states, models, since, until, minCost, errors } = filters;
   return [agents.length, projects.length, states.length, models.length, since || until, minCost !== null, errors].filter(
@@ -97,7 +97,7 @@ export function countSet(filters: Filters): number {
   ).length;
 }
 
-/** Whether both show the same sessions, in whatever order their values stand. */
+/** Whether both select the same sessions, ignoring the order of their values. */
 export function sameFilters(one: Filters, other: Filters): boolean {
   return spelled(one) === spelled(other);
 }

@@ -99,7 +99,7 @@ interface ControlsProps {
   onChange: (changes: Partial<Filters>) => void;
   onView: (view: View) => void;
   onClear: () => void;
-  /** Beside the filters where it is narrow. */
+  /** Next to the filters on narrow screens. */
   more: ReactNode;
 }
 

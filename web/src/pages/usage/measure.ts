@@ -41,7 +41,7 @@ export interface Stacks {
   amounts: number[][];
 }
 
-/** The parts of groups as series; beyond so many the smallest are one, for nobody tells twenty colours apart. */
+/** The parts of groups as series; beyond this number the smallest are merged, because twenty colours are too many. */
 export function stacksOf(groups: readonly (readonly NamedBill[])[], measure: Measure, most = 7): Stacks {
   const sums = new Map<string, number>();
   for (const { name, bill } of groups.flat()) sums.set(name, (sums.get(name) ?? 0) + amountOf(bill, measure));

@@ -26,7 +26,7 @@ interface StackedChartProps {
   label: string;
   groups: readonly ChartGroup[];
   measure: Measure;
-  /** Bars lie, with their names beside them; time goes from left to right, names are read from the top. */
+  /** Bars are horizontal for names, from top to bottom; time runs from left to right. */
   lying?: boolean;
   height?: number;
   onPick?: (index: number) => void;

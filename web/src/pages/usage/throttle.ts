@@ -3,7 +3,7 @@ import { useEffect, useRef } from "react";
 
 import { useLive } from "../../api/use-live";
 
-/** The world around it; tests have one of their own. */
+/** The environment; tests replace it. */
 export interface Clock {
   now(): number;
   /** Runs it later; the answer takes it back. */

@@ -1,4 +1,4 @@
-/** What the comparison with an agent's own total says. */
+/** Texts of the comparison with an agent's own total. */
 import { words } from "../../../text";
 
 export const text = words({

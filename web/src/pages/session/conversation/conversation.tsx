@@ -105,7 +105,7 @@ function focusRow(scroller: HTMLElement | null, index: number): void {
   );
 }
 
-/** Follows the end of a list that grows, as long as the reader is there; otherwise tells that there is more. */
+/** Follows the end of a growing list while the reader is there; otherwise shows that there is more. */
 function useEnd(scroller: RefObject<HTMLDivElement | null>, height: number, count: number, live: boolean, begin: boolean) {
   const following = useRef(begin);
   const before = useRef(count);

@@ -13,7 +13,7 @@ import { text } from "../text";
 import styles from "./conversation.module.css";
 import { LongPiece } from "./long-piece";
 
-/** Longer arguments are not compared: nobody reads so much at once. */
+/** Longer arguments are not compared. */
 const MOST = 1_000_000;
 
 interface EditsProps {

@@ -1,4 +1,4 @@
-/** A model call: what was thought and said, and what it took. */
+/** A model call: thinking, answer, tokens and duration. */
 import { useFormat } from "../../../format";
 import { Badge, Text } from "../../../parts";
 import { useText } from "../../../text";
@@ -23,7 +23,7 @@ export function StepItem({ spans, row }: ItemProps) {
       {pieces === undefined ? (
         <Skeleton lines={2} />
       ) : (
-        // Where a model call tells what it was asked, its turn often does, too.
+        // If a model call has its prompt, its turn often has the same.
         <Pieces span={id} pieces={pieces.filter((piece) => piece.kind !== "prompt" || !asked.includes(piece.text))} />
       )}
     </>

@@ -1,4 +1,4 @@
-/** The texts of spans that are looked at: asked for in batches, kept while they are needed, renewed when they change. */
+/** A cache of the texts of visible spans: requested in batches, evicted when not needed, refreshed when they change. */
 import type { TextPiece, Texts } from "../../../api/shapes";
 
 /** Asks for the texts of some spans. */
@@ -10,7 +10,7 @@ export type Later = (ms: number, run: () => void) => void;
 const BATCH = 40;
 /** Questions under way at the same time. */
 const AT_ONCE = 2;
-/** Spans whose texts are kept. */
+/** The number of spans whose texts are cached. */
 const MOST = 3000;
 /** What is scrolled past within this time is not asked for. */
 const SETTLING = 30;
@@ -47,7 +47,7 @@ export class TextCache {
     };
   }
 
-  /** These spans are looked at now, and no others; the first ones are loaded first. */
+  /** Sets the visible spans; the first ones are loaded first. */
   want(ids: readonly string[]): void {
     this.wanted = ids;
     this.soon(SETTLING);
@@ -99,7 +99,7 @@ export class TextCache {
       this.take(ids, await this.load(ids));
       this.failures = 0;
     } catch {
-      // Whoever looks at it sees that the server is away; it is asked again less and less often.
+      // The page shows that the server is unreachable; retries have growing delays.
       this.failures += 1;
       pause = Math.min(500 * 2 ** this.failures, LONGEST_PAUSE);
       for (const id of ids) if (this.known.has(id)) this.stale.add(id);

@@ -1,4 +1,4 @@
-/** The spans of a session: loaded, and kept up with while the agent works. */
+/** The spans of a session: loaded, and updated while the agent works. */
 import { useCallback, useEffect, useReducer, useRef, useState } from "react";
 
 import { get } from "../../../api/client";
@@ -40,7 +40,7 @@ async function load(name: string, signal: AbortSignal, show: (spans: Spans) => v
   } while (cursor !== null && !signal.aborted);
 }
 
-/** `onChange` hears which spans are not what they were. */
+/** `onChange` is called with the changed spans. */
 export function useSpans(name: string, onChange: (ids: readonly string[]) => void): SpansState {
   const [state, setState] = useState<{ name: string; spans: Spans | null; error: unknown }>({ name, spans: null, error: null });
   const [attempt, retry] = useReducer((count: number) => count + 1, 0);

@@ -1,4 +1,4 @@
-/** The lines of the log that a span was read from: where they stand, and what they say. */
+/** The raw lines of a span: position and content. */
 import { useState } from "react";
 
 import { API } from "../../../api/client";

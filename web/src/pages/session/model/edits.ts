@@ -54,7 +54,7 @@ function patchIn(fields: Arguments): string | null {
 
 const FILE = /^\*\*\* (Add|Update|Delete) File: (.+)$/;
 
-/** The edits of a text that apply_patch understands; each stretch of lines is an edit of its own. */
+/** The edits of an apply_patch text; each hunk is one edit. */
 export function patchEdits(patch: string): Edit[] {
   const found: Edit[] = [];
   let path = "";
@@ -85,7 +85,7 @@ function joined(lines: readonly string[]): string {
   return lines.length > 0 ? `${lines.join("\n")}\n` : "";
 }
 
-/** Whether a call may change files, as far as its name and the beginning of its arguments tell. */
+/** Whether a call may change files, by its name and the beginning of its arguments. */
 export function changesFiles(tool: string, json: string): boolean {
   return editsOf(tool, json).length > 0 || PATCH.test(json);
 }

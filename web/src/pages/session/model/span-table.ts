@@ -80,14 +80,14 @@ export class SpanTable {
     return name.startsWith(TOOL_PREFIX) ? name.slice(TOOL_PREFIX.length) : name;
   }
 
-  /** What whoever sent a span calls it; "" for turns of recorded agents, which are only counted. */
+  /** The name that the sender gave a span; "" for turns of recorded agents, which are only numbered. */
   titleOf(row: number): string {
     const name = this.names[row] ?? "";
     if (this.kindOf(row) !== "turn" || this.inner(row)) return name.startsWith(AGENT_PREFIX) ? name.slice(AGENT_PREFIX.length) : name;
     return name.startsWith(AGENT_PREFIX) ? "" : name;
   }
 
-  /** Whether a span is an agent at work inside a turn; subagents of recorded agents have a stream of their own. */
+  /** Whether a span is an agent inside a turn; subagents of recorded agents have a separate stream. */
   inner(row: number): boolean {
     return this.kindOf(row) === "turn" && this.parentIds[row] !== null && !this.nested(row);
   }

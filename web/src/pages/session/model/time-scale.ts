@@ -46,7 +46,7 @@ export class TimeScale {
     return this.lengths.at(-1) ?? 0;
   }
 
-  /** The length before a moment; before the beginning and after the end it goes on evenly. */
+  /** The length before a moment; linear before the beginning and after the end. */
   lengthAt(time: number): number {
     return between(this.times, this.lengths, time);
   }
@@ -77,7 +77,7 @@ function activity(table: SpanTable, now: number): Pause[] {
   const found: Pause[] = [];
   for (const row of byStart(table)) {
     const from = table.start[row] ?? 0;
-    // A turn begins with its prompt; how long it lasts is told by what is in it.
+    // A turn begins with its prompt; its duration depends on its children.
     const to = table.kindOf(row) === "turn" && table.order.opens(row) ? from : table.endOf(row, now);
     const last = found.at(-1);
     if (last && from <= last.to) last.to = Math.max(last.to, to);

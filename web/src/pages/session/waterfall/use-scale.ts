@@ -25,7 +25,7 @@ export interface Window {
   timeAt(share: number): number;
 }
 
-/** Nobody looks at the time. */
+/** The scale while the time axis is not visible. */
 const UNSEEN = new TimeScale(0, 1);
 
 /** `now`: until then open spans go on. */
