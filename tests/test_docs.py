@@ -71,6 +71,19 @@ def test_both_readmes_are_in_step() -> None:
     assert names[0] == names[1]
 
 
+#: Terms that neither the console nor the Chinese README mentions.
+ONLY_IN_GUIDES = {"留存线索", "排空", "内部令牌"}
+
+
+def test_the_glossary_has_the_words_of_the_console() -> None:
+    """The Chinese word of every term occurs in the texts of the console or in the Chinese README."""
+    texts = [path.read_text(encoding="utf-8") for path in (*(ROOT / "web" / "src").rglob("*.ts"), DOCUMENTS[1])]
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| [^|]+ \| ([^|]+) \| ", glossary, re.MULTILINE)
+    words = {word for cell in cells if cell != "Chinese" for word in re.split("[、；]", cell)}
+    assert {word for word in words if not any(word in text for text in texts)} == ONLY_IN_GUIDES
+
+
 def _named_commands() -> list[str]:
     found = {" ".join(_words(command)) for path in DOCUMENTS for command in commands(path)}
     return sorted(found)
