@@ -1,4 +1,4 @@
-/** What the browser remembers for us between visits; where it may not remember, the page works all the same. */
+/** Values stored in the browser between visits; without storage the page still works. */
 
 const PREFIX = "agenttrace.";
 

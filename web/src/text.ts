@@ -6,7 +6,7 @@ import { Store } from "./store";
 
 export type Language = "en" | "zh";
 
-/** What a text may be: itself, made of values, or a group of texts. */
+/** A text: a string, a function of values, or a group of texts. */
 export interface Texts {
   [name: string]: string | ((...values: never[]) => string) | Texts;
 }

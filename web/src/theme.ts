@@ -14,7 +14,7 @@ function initial(): Theme {
 }
 
 const theme = new Store<Theme>(initial());
-/** What is shown: charts, which draw colours themselves, follow it. */
+/** The current theme: charts, which draw their own colours, use it. */
 const shown = new Store<"light" | "dark">("light");
 
 export function setTheme(next: Theme): void {

@@ -75,7 +75,7 @@ export async function get<T>(path: string, params: Params = {}, signal?: AbortSi
   return answer;
 }
 
-/** POST JSON to a path below /api/v1, with the token that shows it is this page that asks. */
+/** POST JSON to a path below /api/v1, with the CSRF token of this page. */
 export async function post<T>(path: string, data: unknown = {}, signal?: AbortSignal): Promise<T> {
   const response = await send(path, data, signal);
   return (response.status === 204 ? null : await body(response)) as T;
@@ -110,7 +110,7 @@ async function csrf(anew = false): Promise<string> {
   return token ?? "";
 }
 
-/** Takes the token of a visitor that was asked for elsewhere; after login and logout it is another one. */
+/** Sets the CSRF token; it changes with login and logout. */
 export function keepToken(me: Me): void {
   token = me.csrf;
 }

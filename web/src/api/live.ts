@@ -21,7 +21,7 @@ export interface LiveListener {
   reset?: (news: LiveReset) => void;
 }
 
-/** What of an EventSource is used. */
+/** The part of EventSource that is used. */
 export interface Source {
   addEventListener(name: string, listener: (event: MessageEvent<string>) => void): void;
   close(): void;
@@ -40,12 +40,12 @@ const FIRST_PAUSE = 400;
 const LONGEST_PAUSE = 5000;
 /** After this many consecutive failures the user is notified. */
 const OFFLINE_AFTER = 3;
-/** Without hello for so long a connection counts as lost. */
+/** A connection without hello for this long counts as lost. */
 const PATIENCE = 10_000;
 /** How long a change of the watched session waits for another one. */
 const SETTLING = 20;
 
-/** How long to wait after so many failures: doubled each time, and spread so that pages do not return all at once. */
+/** The delay after this many failures: doubled each time, with jitter so that pages do not reconnect all at once. */
 export function pause(failures: number, random: number): number {
   const longest = Math.min(FIRST_PAUSE * 2 ** Math.max(failures - 1, 0), LONGEST_PAUSE);
   return Math.round(longest * (0.5 + random / 2));
@@ -101,7 +101,7 @@ export class LiveStream {
     this.session = session;
     if (after !== undefined) this.cursor = Math.min(this.cursor ?? after, after);
     this.unsettle();
-    // A page that takes another's place lets go of its session first: one new connection is enough for both.
+    // A page that replaces another unsubscribes first: one new connection is enough for both.
     this.unsettle = this.around.later(SETTLING, () => {
       if (this.source !== null) this.start();
     });

@@ -7,14 +7,14 @@ import type { Params } from "../url";
 import { ProblemError, get } from "./client";
 import type { Me } from "./shapes";
 
-/** A list that comes in pages. */
+/** A paged list. */
 export interface Page<T> {
   items: T[];
   next: string | null;
 }
 
 export interface GetOptions {
-  /** Asks again so often, while the page is seen. */
+  /** Polls at this interval while the page is visible. */
   every?: number;
   /** False: not yet. */
   when?: boolean;

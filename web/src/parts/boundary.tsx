@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { Component } from "react";
 
 interface BoundaryProps {
-  /** Shown in its place; `retry` draws the part again. */
+  /** Shown instead of the part; `retry` renders the part again. */
   instead: (error: unknown, retry: () => void) => ReactNode;
   /** With another value here the part is tried again. */
   until?: unknown;

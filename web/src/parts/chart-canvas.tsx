@@ -19,7 +19,7 @@ interface CanvasProps {
   onPick?: (index: number, series: string) => void;
 }
 
-/** Style sheets know colours by name; a canvas needs them spelled out for the theme of this moment. */
+/** A canvas needs the values of colours in the current theme, not their names. */
 function coloursOf(element: HTMLElement): Colours {
   const probe = document.createElement("span");
   element.append(probe);

@@ -34,14 +34,14 @@ export interface ChartTable {
 }
 
 interface ChartProps {
-  /** What it shows, in a sentence for those who do not see it. */
+  /** A description for screen readers. */
   label: string;
   /** Pass the same function while the data is the same: a new function redraws the chart. */
   option: (colours: Colours) => EChartsCoreOption;
   /** The same numbers. */
   table: ChartTable;
   height?: number;
-  /** A bar or point was clicked: its place in the data, and the series it belongs to. */
+  /** A bar or point was clicked: its index in the data, and its series. */
   onPick?: (index: number, series: string) => void;
   /** Next to the switch between chart and table. */
   actions?: ReactNode;

@@ -74,7 +74,7 @@ interface ConfirmProps {
   onClose: () => void;
 }
 
-/** Asks before something is done. */
+/** Asks for confirmation. */
 export function Confirm({ open, title, children, yes, danger, busy, error, onYes, onClose }: ConfirmProps) {
   const t = useText(text);
   return (

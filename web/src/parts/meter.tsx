@@ -1,4 +1,4 @@
-/** How much of a limit is taken, and by what. */
+/** The usage of a limit, by part. */
 import type { BudgetPeriod } from "../api/shapes";
 import { useFormat } from "../format";
 import { useText } from "../text";

@@ -1,4 +1,4 @@
-/** What is around every page. */
+/** The frame around every page. */
 import { useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useEffect, useRef, useState } from "react";

@@ -40,7 +40,7 @@ export function changedTurns(turns: readonly Turn[], change: Change): readonly T
   const after = next(before, change);
   return turns.map((turn) => {
     if (turn === before) return after;
-    // What was refused before the conversation had a number belongs to it.
+    // A refusal before the conversation had an id belongs to it.
     return turn.conversation === null && before.conversation === null ? { ...turn, conversation: after.conversation } : turn;
   });
 }

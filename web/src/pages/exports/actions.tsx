@@ -1,4 +1,4 @@
-/** What can be done about a destination: pause it, send again, say that something arrived, send what was before. */
+/** Actions for a destination: pause, send again, mark as delivered, backfill. */
 import type { ReactNode } from "react";
 import { useState } from "react";
 

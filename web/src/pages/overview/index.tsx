@@ -1,4 +1,4 @@
-/** The first page: what runs now, what it cost, and whether everything is well. */
+/** The overview: current sessions, cost, and the state of recording and guards. */
 import { useGet } from "../../api/queries";
 import type { Overview } from "../../api/shapes";
 import { Empty, Grid, Loaded, Page } from "../../parts";

@@ -11,7 +11,7 @@ export const NOTHING_NEW: ReadonlyMap<string, SessionRow> = new Map();
 
 const DAY = 86_400_000;
 
-/** The sessions by what they do, the latest first; what waits or failed for more than a day is not of now. */
+/** Current sessions by state, newest first; waiting or interrupted for more than 24 hours is not current. */
 export function nowOf(overview: Now & Pick<Overview, "at">, news: ReadonlyMap<string, SessionRow>): Now {
   const rows = new Map<string, SessionRow>();
   for (const row of [...overview.working, ...overview.waiting, ...overview.failed]) rows.set(row.key, row);

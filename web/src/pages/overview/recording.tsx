@@ -1,4 +1,4 @@
-/** Whether recording is well: how far it is, what became of the lines, what it knew already. */
+/** The state of recording: lag, lines by outcome, deduplication. */
 import { Link } from "wouter";
 
 import type { DedupTier, LineCounts, RecordingState } from "../../api/shapes";
@@ -103,7 +103,7 @@ function Outcomes({ lines }: { lines: LineCounts }) {
   );
 }
 
-/** How often each tier of the deduplicator knew an event, and what the tier is. */
+/** Deduplication hits by tier. */
 function Tiers({ tiers, fresh }: { tiers: DedupTier[]; fresh: number }) {
   const t = useText(text);
   const f = useFormat();

@@ -38,7 +38,7 @@ export function Running({ overview }: { overview: Overview }) {
   );
 }
 
-/** The sessions of the last answer and what came since; each answer has it all. */
+/** The sessions of the last answer, updated by the live stream. */
 function useNow(overview: Overview) {
   const [news, setNews] = useState(NOTHING_NEW);
   const answer = useRef(overview);

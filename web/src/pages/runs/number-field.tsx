@@ -28,7 +28,7 @@ export function NumberField({ label, value, onChange, disabled, required }: Numb
     change.current = onChange;
   });
   useEffect(() => {
-    // Another value from outside; our own echo must not undo what was typed since.
+    // The value changed from outside; our own change must not undo later typing.
     if (value !== told.current) setTyped(value);
     told.current = value;
   }, [value]);

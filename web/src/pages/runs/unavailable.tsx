@@ -37,7 +37,7 @@ export function Command({ text: command }: { text: string }) {
   );
 }
 
-/** Above everything else while variables of the environment are missing; nothing where none is. */
+/** Shown above everything else while environment variables are missing. */
 export function MissingSettings({ names }: { names: readonly string[] }) {
   const t = useText(text);
   if (names.length === 0) return null;

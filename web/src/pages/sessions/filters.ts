@@ -30,7 +30,7 @@ export interface View {
   order: "asc" | "desc";
 }
 
-/** What can be a time: anything else in an address is left out instead of being refused by the server. */
+/** Valid times: any other value in an address is dropped instead of being refused by the server. */
 const TIME = /^(today|yesterday|\d{1,6}[mhdw]|\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?)$/;
 
 export function timeOf(text: string | null): string {
@@ -58,7 +58,7 @@ export function viewOf(search: string): View {
   };
 }
 
-/** Filters as values of an address; those that are not set are null, so that they are taken out of it. */
+/** Filters as values of an address; unset ones are null, so that they are removed from it. */
 export function filterParams(filters: Filters): Params {
   return {
     agent: listed(filters.agents),

@@ -1,4 +1,4 @@
-/** What a search has found, as one list: sessions by their titles first, then places in texts, session by session. */
+/** Search results as one list: sessions by title first, then matches in texts, session by session. */
 import type { SearchHit, SessionRef, SessionRow } from "../../api/shapes";
 
 export type FoundItem =

@@ -103,7 +103,7 @@ interface ControlsProps {
   more: ReactNode;
 }
 
-/** The filters: in a bar, or behind a button where there is no room for one. */
+/** The filters: in a bar, or behind a button if there is no room. */
 function Controls({ view, onChange, onView, onClear, more }: ControlsProps) {
   const t = useText(text);
   const [open, setOpen] = useState(false);

@@ -21,7 +21,7 @@ export interface Seen {
   sessions: Readonly<Record<string, string>>;
 }
 
-/** What of a row matters here. */
+/** The part of a row that is used here. */
 export interface Marked {
   key: string;
   last_at: string | null;
@@ -140,7 +140,7 @@ export function useVisit(newest: string | null): void {
   }, [newest]);
 }
 
-/** For the page of a session: what it shows has been seen; nothing while the key is empty. */
+/** Marks the session of this page as seen; does nothing while the key is empty. */
 export function useSessionSeen(key: string, lastAt: string | null): void {
   useEffect(() => {
     if (key) markSeen({ key, last_at: lastAt });

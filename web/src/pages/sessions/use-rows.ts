@@ -9,7 +9,7 @@ import { viewParams } from "./filters";
 import type { NewsByKey } from "./rows";
 import { NO_NEWS, arranged, patched, steadied, withNews } from "./rows";
 
-/** Between two changes of the order while several agents work: rows that swap places all the time cannot be read. */
+/** The delay between two changes of the order while several agents work, so that the list stays readable. */
 const CALM = 2000;
 
 export interface Rows {

@@ -1,4 +1,4 @@
-/** What is compared: tokens, or the cost in one currency. Amounts in different currencies are never added. */
+/** The measure: tokens, or the cost in one currency. Amounts in different currencies are never added. */
 import type { Bill, NamedBill } from "../../api/shapes";
 import { allTokens } from "../../parts/bill";
 import type { Format } from "../../format";
@@ -6,13 +6,13 @@ import type { Format } from "../../format";
 /** `tokens`, or a currency such as `USD`. */
 export type Measure = string;
 
-/** What a bill can be measured by, the currency of the largest amount first. */
+/** The possible measures of a bill, the currency of the largest amount first. */
 export function measuresOf(bill: Pick<Bill, "costs">): Measure[] {
   const currencies = Object.entries(bill.costs).toSorted(([, one], [, other]) => other - one);
   return [...currencies.map(([currency]) => currency), "tokens"];
 }
 
-/** The measure that was asked for, where there is such a one; else cost, unless it is in several currencies. */
+/** The requested measure if it exists; else cost, unless it is in several currencies. */
 export function measureFor(asked: string, bill: Pick<Bill, "costs">): Measure {
   const measures = measuresOf(bill);
   if (measures.includes(asked)) return asked;

@@ -22,7 +22,7 @@ export interface ChartGroup {
 }
 
 interface StackedChartProps {
-  /** What it shows, in a sentence. */
+  /** A description in one sentence. */
   label: string;
   groups: readonly ChartGroup[];
   measure: Measure;

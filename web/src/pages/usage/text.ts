@@ -1,4 +1,4 @@
-/** Texts of the page of usage, and of what the overview shows of it. */
+/** Texts of the usage page, and of usage on the overview. */
 import { words } from "../../text";
 
 export const text = words({

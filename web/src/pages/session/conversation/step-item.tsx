@@ -30,7 +30,7 @@ export function StepItem({ spans, row }: ItemProps) {
   );
 }
 
-/** The innermost and the outermost turn that a span belongs to; "" where there is none. */
+/** The innermost and the outermost turn of a span; "" if there is none. */
 function turnsAround({ table }: ItemProps["spans"], row: number): [string, string] {
   const turns = [...table.order.ancestors(row)].filter((up) => table.kindOf(up) === "turn").map((up) => table.ids[up] ?? "");
   return [turns[0] ?? "", turns.at(-1) ?? ""];

@@ -1,4 +1,4 @@
-/** When a span was, what it took, and by which price. */
+/** Times, tokens, cost and price of a span. */
 import type { ReactNode } from "react";
 
 import type { SpanDetail } from "../../../api/shapes";

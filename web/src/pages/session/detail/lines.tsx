@@ -10,7 +10,7 @@ import { useText } from "../../../text";
 import { text } from "../text";
 import styles from "./pane.module.css";
 
-/** A tool may have been running for thousands of lines; more are shown when asked for. */
+/** A tool may span thousands of lines; more are shown on request. */
 const STEP = 50;
 
 export function Lines({ lines }: { lines: readonly LineRef[] }) {

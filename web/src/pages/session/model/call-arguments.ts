@@ -1,4 +1,4 @@
-/** The arguments of a tool call: what they are, also where only their beginning is known, and one line about them. */
+/** The arguments of a tool call, also if only their beginning is loaded, and a summary in one line. */
 
 export type Arguments = Record<string, unknown>;
 

@@ -1,4 +1,4 @@
-/** What a tool call changes in files, as texts before and after. */
+/** The file changes of a tool call, as texts before and after. */
 import type { Arguments } from "./call-arguments";
 import { fieldsOf } from "./call-arguments";
 
@@ -23,7 +23,7 @@ function first(fields: Arguments, names: readonly string[]): string | null {
   return null;
 }
 
-/** The edits of a call; none where it changes no file, or only its beginning is known. */
+/** The edits of a call; empty if it changes no file, or if only its beginning is loaded. */
 export function editsOf(tool: string, json: string): Edit[] {
   if (PATCH.test(json) && !json.trimStart().startsWith("{")) return patchEdits(json);
   const fields = fieldsOf(json);

@@ -1,4 +1,4 @@
-/** What a span and everything in it took together: sums over stretches of the reading order. */
+/** The totals of a span and its descendants: sums over ranges of the reading order. */
 import { grown } from "./growing";
 import type { SpanTable } from "./span-table";
 
@@ -9,7 +9,7 @@ export interface Sums {
   steps: number;
   tools: number;
   errors: number;
-  /** Model calls whose price is unknown: the costs are without them. */
+  /** Model calls without a price: the costs do not include them. */
   unpriced: number;
   costs: Record<string, number>;
 }

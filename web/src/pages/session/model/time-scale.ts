@@ -1,4 +1,4 @@
-/** Time as a length: as it passed, or with the pauses between activity cut short. It can be asked both ways. */
+/** Maps time to length, linearly or with pauses cut, and back. */
 import { byStart } from "./span-order";
 import type { SpanTable } from "./span-table";
 
@@ -14,7 +14,7 @@ const SHORTEST = 1000;
 const LONGEST = 60_000;
 
 export class TimeScale {
-  /** Where stretches of time begin, and the length before each; between two of them length grows evenly. */
+  /** The starts of time segments, and the length before each; linear between two of them. */
   private readonly times: number[];
   private readonly lengths: number[];
 
@@ -56,7 +56,7 @@ export class TimeScale {
   }
 }
 
-/** The value at a point of a line through points whose both coordinates only grow. */
+/** The value of a piecewise linear function with increasing coordinates. */
 function between(xs: readonly number[], ys: readonly number[], x: number): number {
   const end = xs.length - 1;
   if (x <= (xs[0] ?? 0)) return (ys[0] ?? 0) + x - (xs[0] ?? 0);
@@ -72,7 +72,7 @@ function between(xs: readonly number[], ys: readonly number[], x: number): numbe
   return x1 === x0 ? y0 : y0 + ((x - x0) / (x1 - x0)) * (y1 - y0);
 }
 
-/** The stretches in which something was done: model calls, tools and, where they have none, turns. */
+/** The segments with activity: model calls, tools and turns without either. */
 function activity(table: SpanTable, now: number): Pause[] {
   const found: Pause[] = [];
   for (const row of byStart(table)) {

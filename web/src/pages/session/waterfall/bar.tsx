@@ -1,4 +1,4 @@
-/** A span in time: where it lies in the window, what it is, how it ended. */
+/** A span on the time axis: position, kind and state. */
 import { useFormat } from "../../../format";
 import { Icon } from "../../../parts";
 import { useText } from "../../../text";
