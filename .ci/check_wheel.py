@@ -1,4 +1,4 @@
-"""Tries a built wheel as a user gets it: installed alone into an empty environment, it records and has its console."""
+"""Tests a built wheel: installed into an empty environment, it records logs and contains the console."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "tests" / "data" / "claude-code-2.1.197"
-#: What is not Python, and easily forgotten.
+#: Files that are not Python and could be missing from the wheel.
 PAGE = "agenttrace/console/dist"
 NEEDED = (f"{PAGE}/index.html", f"{PAGE}/third-party-notices.txt", "agenttrace/py.typed")
 

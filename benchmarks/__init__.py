@@ -1,3 +1,3 @@
-"""Measurements of AgentTrace beside peers and beside the machine's limit."""
+"""Benchmarks of AgentTrace, compared with peers and with the limits of the machine."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [WHAT] [--mb N] [--json]``: one measurement, a part (record, run, console, export), or all."""
+"""``python -m benchmarks [WHAT] [--mb N] [--json]``: one benchmark, a group (record, run, console, export), or all."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from benchmarks.table import Result, Row, show
 from benchmarks.truth import Truth
 
 DATA = Path(__file__).parent / "data"
-#: Of this run alone, so that two runs at a time do not clear away each other's files.
+#: One directory per process, so that concurrent runs do not delete each other's files.
 WORK = DATA / f"work-{os.getpid()}"
 PEERS = DATA / "peers"
 
 
 def measure_import(megabytes: float) -> Result:
-    """Import a tree of Claude Code sessions: ours, ours with the search index, agentsview."""
+    """Import a tree of Claude Code sessions: AgentTrace, AgentTrace with the search index, agentsview."""
     tree, truth = cached_claude(DATA, megabytes)
     plain = ours.import_tree(tree, WORK / "ours", index=False)
     again = ours.second_pass(tree, WORK / "ours")
@@ -72,7 +72,7 @@ def _import_row(who: str, done: peers.Imported, truth: Truth, base: float) -> Ro
 
 
 def measure_lines(megabytes: float) -> Result:
-    """CPU for each gigabyte of 2 KB lines: ours, rsyslog, and the machine's limits."""
+    """CPU per gigabyte of 2 KB lines: AgentTrace, rsyslog, and the limits of the machine."""
     path = DATA / f"lines-{megabytes:g}mb.jsonl"
     if not path.exists():
         generate_lines(path, megabytes)
@@ -101,7 +101,7 @@ def _own_format(like: Path, base: float) -> Row:
     if not path.exists():
         ours.write_own_lines(path, like)
     cost, _ = ours.record_once(path, WORK / "ours")
-    return _line_row("the same, in our own format", cost.cpu_seconds, path.stat().st_size / 1e9, base)
+    return _line_row("the same, in the AgentTrace log format", cost.cpu_seconds, path.stat().st_size / 1e9, base)
 
 
 def _line_row(who: str, spent: float, gigabytes: float, base: float) -> Row:
@@ -110,7 +110,7 @@ def _line_row(who: str, spent: float, gigabytes: float, base: float) -> Row:
 
 
 def measure_latency(_: float) -> Result:
-    """From the end of a write to the committed row."""
+    """Time from the end of a write to the committed row."""
     taken = [seconds * 1000 for seconds in ours.latency(WORK / "latency")]
     points = {"p50 ms": 0.5, "p90 ms": 0.9, "p99 ms": 0.99}
     figures = {name: f"{taken[int(len(taken) * share)]:.1f}" for name, share in points.items()}
@@ -119,18 +119,18 @@ def measure_latency(_: float) -> Result:
 
 
 def measure_idle(_: float) -> Result:
-    """Ten thousand files in which nothing happens."""
+    """Follow ten thousand idle files."""
     found = ours.idle(WORK / "idle")
     figures = {
         "CPU %": f"{found.cpu_share * 100:.2f}",
         "RSS MB": f"{found.rss_mb:.0f}",
         "restart s": f"{found.restart_seconds:.2f}",
     }
-    return Result("Following 10,000 quiet files for 30 s", [Row("agenttrace record", figures)])
+    return Result("Following 10,000 idle files for 30 s", [Row("agenttrace record", figures)])
 
 
 def measure_queries(_: float, spans: int = 1_000_000) -> Result:
-    """Questions to a store of a million spans."""
+    """Query a store of a million spans."""
     connection = queries.build(DATA / f"spans-{spans}", WORK / "queries", spans)
     stored = connection.execute("SELECT count(*) FROM spans").fetchone()[0]
     rows = [
@@ -141,11 +141,11 @@ def measure_queries(_: float, spans: int = 1_000_000) -> Result:
         for each in queries.measure(connection)
     ]
     connection.close()
-    return Result(f"Questions to a store of {stored} spans", rows)
+    return Result(f"Queries on a store of {stored} spans", rows)
 
 
 def measure_dedup(megabytes: float) -> Result:
-    """Read everything again: nothing new at the same place, and a copy of the tree at another place."""
+    """Read everything again: the same files, and a copy of the tree in another directory."""
     tree, truth = cached_claude(DATA, megabytes)
     work, copy = WORK / "dedup", WORK / "copy"
     first, _ = ours.record_once(tree / "projects", work, index=False)
@@ -163,10 +163,10 @@ def measure_dedup(megabytes: float) -> Result:
 
 
 def measure_tiers(_: float) -> Result:
-    """One question to each tier of the deduplicator."""
+    """One lookup in each tier of the deduplicator."""
     taken = tiers.microseconds(WORK / "tiers")
-    rows = [Row(name, {"CPU µs an event": f"{spent:.2f}"}) for name, spent in taken.items()]
-    return Result("Has this event been recorded? (1,000,000 are)", rows)
+    rows = [Row(name, {"CPU µs per event": f"{spent:.2f}"}) for name, spent in taken.items()]
+    return Result("Deduplication lookup in a store of 1,000,000 events", rows)
 
 
 RECORD: dict[str, Callable[[float], Result]] = {
@@ -200,7 +200,7 @@ GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN, "console": CONSOLE,
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Run the benchmarks of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("what", nargs="?", default="all", choices=[*MEASUREMENTS, *GROUPS])
     parser.add_argument("--mb", type=float, default=400, help="size of generated logs (default: 400)")
@@ -215,7 +215,7 @@ def main() -> None:
 
 
 def measure_all(chosen: dict[str, Callable[[float], Result]], megabytes: float, *, as_json: bool) -> None:
-    """One after the other, so that they do not disturb each other."""
+    """Run the benchmarks one after the other, so that they do not affect each other."""
     console = Console()
     results = {}
     for name, measurement in chosen.items():

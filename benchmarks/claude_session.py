@@ -1,7 +1,7 @@
-"""The lines of one Claude Code session, in the shapes that versions 2.1.92 and 2.1.197 write.
+"""The lines of one Claude Code session, in the formats of versions 2.1.92 and 2.1.197.
 
-One content block a line, the usage of a response on all of its lines (final on the last one only in the older
-version), tool output twice in a line, subagents in files of their own.
+One content block per line, the usage of a response on all of its lines (final only on the last one in the older
+version), tool output twice in a line, subagents in separate files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOOLS, _TOOL_SHARES = ("Bash", "Read", "Edit", "Grep", "Agent"), (50, 20, 18, 1
 
 
 class Source:
-    """Everything random, from one seed."""
+    """The random values, from one seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -43,7 +43,7 @@ class Source:
         return prefix + raw.replace("+", "A").replace("/", "B")[:22]
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from ``low`` up to ``high``, which is left out."""
+        """An integer from ``low`` up to ``high``, exclusive."""
         return low + int(self.rng.random() * (high - low))
 
     def chance(self, share: float) -> bool:
@@ -52,7 +52,7 @@ class Source:
 
 
 class Project:
-    """A working directory with files that are read again and again, as agents do."""
+    """A working directory with files that agents read repeatedly."""
 
     def __init__(self, source: Source, number: int) -> None:
         name = "-".join(source.text.names(2))
@@ -65,7 +65,7 @@ class Project:
 
 
 class Log:
-    """One session file, or one subagent's, in the making."""
+    """Builds one session file, or the file of one subagent."""
 
     def __init__(self, source: Source, project: Project, truth: Truth, *, session: str, at: int) -> None:
         self.source, self.project, self.truth = source, project, truth
@@ -82,13 +82,13 @@ class Log:
         self.children: list[tuple[str, Json, Log]] = []
 
     def append(self, line: Json) -> None:
-        """Append a line as it is."""
+        """Append a line unchanged."""
         raw = encode(line) + b"\n"
         self.lines.append(raw)
         self.size += len(raw)
 
     def later(self, milliseconds: int) -> str:
-        """Let time pass and write the new time as Claude Code does."""
+        """Advance the clock; returns the time in Claude Code's format."""
         self.at += milliseconds
         moment = datetime.fromtimestamp(self.at / 1000, UTC)
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -114,7 +114,7 @@ class Log:
 
 
 def prompt(log: Log, *, first: bool = False) -> None:
-    """The user asks something."""
+    """Append a prompt of the user."""
     source = log.source
     text = source.text.chinese(60) if source.chance(0.2) else source.text.prose(source.between(30, 600))
     log.prompt_id = source.uuid()
@@ -137,7 +137,7 @@ def prompt(log: Log, *, first: bool = False) -> None:
 
 
 def turn(log: Log) -> None:
-    """The agent works until it has answered."""
+    """Append a turn, up to the final answer."""
     began, before = log.at, len(log.lines)
     for _ in range(log.source.between(1, 16)):
         step(log, tools=1 if log.source.chance(0.7) else log.source.between(2, 5))
@@ -149,7 +149,7 @@ def turn(log: Log) -> None:
 
 
 def step(log: Log, *, tools: int) -> None:
-    """One model response, its lines, and the results of the tools it asked for."""
+    """Append one model response and the results of its tool calls."""
     source = log.source
     words = list(_words(log, closing=tools == 0))
     calls = [_tool_use(log) for _ in range(tools)]
@@ -158,7 +158,7 @@ def step(log: Log, *, tools: int) -> None:
     log.truth.count_response(final)
     log.truth.tool_calls += tools
     identity = response_identity(log, "tool_use" if tools else "end_turn")
-    # Now and then the first result arrives while the model still writes: the response is not contiguous.
+    # Sometimes the first result arrives before the end of the response, so its lines are not contiguous.
     early = tools > 1 and source.chance(0.02)
     owners: list[str] = []
     for number, block in enumerate(blocks, 1):
@@ -178,7 +178,7 @@ def response_identity(log: Log, stop_reason: str) -> tuple[str, str, str]:
 
 
 def usage(log: Log, *, output: int) -> Json:
-    """The usage of a response, with the context growing as it does."""
+    """The usage of a response; the context grows with every response."""
     source = log.source
     read, wrote = log.context, source.between(150, 6_000)
     log.context = 20_000 if read > 170_000 else read + wrote
@@ -274,7 +274,7 @@ def _result(log: Log, call: Json, owner: str) -> None:
 
 
 def _answer(log: Log, call: Json) -> tuple[Any, Any]:
-    """What the model sees of the result, and what the log keeps beside it."""
+    """The result as the model sees it, and as the log stores it beside that."""
     source, name, given = log.source, call["name"], call["input"]
     if name == "Agent":
         return _spawn(log, call)
@@ -313,7 +313,7 @@ def _read(log: Log, given: Json) -> tuple[str, Json]:
 
 
 def _spawn(log: Log, call: Json) -> tuple[Any, Any]:
-    """Let a subagent do it, in a file of its own; returns what the parent's log says about it."""
+    """Run a subagent in a separate file; returns its entry in the parent's log."""
     source, given = log.source, call["input"]
     child = Log(source, log.project, log.truth, session=log.session, at=log.at)
     child.agent, child.prompt_id = f"a{source.rng.getrandbits(64):016x}", log.prompt_id
@@ -321,7 +321,7 @@ def _spawn(log: Log, call: Json) -> tuple[Any, Any]:
     for _ in range(source.between(2, 9)):
         step(child, tools=1)
     answer = {"type": "text", "text": source.text.prose(700)}
-    # The last line of a subagent's file keeps the placeholder: the final figures never reach it.
+    # The last line of a subagent's file has only the placeholder; the final usage is never written.
     placeholder = usage(child, output=2)
     log.truth.count_response(placeholder)
     line = assistant(child, response_identity(child, "end_turn"), answer, placeholder, finished=False)

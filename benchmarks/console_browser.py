@@ -1,8 +1,8 @@
-"""Opens pages in a real Chromium and says how long it took until they could be used, and what they hold then.
+"""Opens pages in Chromium and measures the time until they are usable, and their memory.
 
-A page is usable when its first rows are painted with their text, and, after its list was scrolled by three screens,
-rows that were not there before are painted with theirs. It is the same script that looks, for every program; only what
-a row is differs. It is in the page from the start, so that no time passes between browser and benchmark.
+A page is usable when its first rows are painted with their text and, after scrolling the list by three screens, new
+rows are painted with their text. The same script measures every program; only the selector of a row differs. It is
+injected before the page loads, so that no time passes between browser and benchmark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Error, Page, sync_playw
 from benchmarks.peers import AbsentError
 from benchmarks.run_processes import Meter, below
 
-#: Nothing but this machine is reachable: a page that asks for fonts elsewhere is told at once that there are none.
+#: Only this machine is reachable: requests for fonts from elsewhere fail at once.
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -33,7 +33,7 @@ _FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 PATIENCE_S = 90.0
-#: How long a usable page may go on loading before it is looked at.
+#: How long a usable page may continue loading before it is measured.
 _SETTLE_S = 1.5
 _MEGABYTE = 1e6
 
@@ -133,7 +133,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser for the time of the block."""
+    """Run a browser while the block runs."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         raise AbsentError("there is no Chromium on this machine")
@@ -147,7 +147,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextlib.contextmanager
 def fresh(browser: Browser) -> Iterator[BrowserContext]:
-    """A visitor who has never been here: nothing cached, nothing remembered."""
+    """A new browser context with an empty cache and no cookies."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
     context.set_default_timeout(PATIENCE_S * 1000)
     try:
@@ -157,12 +157,12 @@ def fresh(browser: Browser) -> Iterator[BrowserContext]:
 
 
 def watch(page: Page, view: View) -> None:
-    """Have the page say when it is usable, from its next navigation on."""
+    """Report when the page is usable, from its next navigation on."""
     page.add_init_script(f"({_WATCH})({msgspec.json.encode([view.rows, view.unready]).decode()})")
 
 
 def visit(browser: Browser, view: View, servers: Meter, picture: Path | None = None) -> Opened | None:
-    """Open a page once, in a context of its own; None if it does not become usable."""
+    """Open a page once in a new context; None if it does not become usable."""
     with fresh(browser) as context:
         page = context.new_page()
         watch(page, view)
@@ -206,7 +206,7 @@ def _photograph(page: Page, picture: Path | None) -> None:
 
 
 def _largest_renderer() -> float:
-    """The page's process is the largest below us that draws pages; memory that it shares counts in part."""
+    """The memory of the page's process: the largest renderer process; shared memory counts proportionally."""
     return max((_megabytes(pid) for pid in below(os.getpid()) if _draws(pid)), default=0.0)
 
 

@@ -1,8 +1,7 @@
-"""The sessions that every console is measured with: one of 10,000 and one of 30,000 spans, and five hundred small ones.
+"""The sessions of the console benchmarks: one with 10,000 spans, one with 30,000, and five hundred small ones.
 
-They are Claude Code logs; a span is a turn, a response of the model or a call of a tool, subagents' included. One more
-session is the one that an agent goes on with while pages are open: these lines are kept aside, and each holds a mark by
-which it is found on the screen.
+They are Claude Code logs; a span is a turn, a model call or a tool call, including subagents. An agent continues one
+more session while pages are open: its lines are separate, and each has a mark by which it is found on the screen.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from benchmarks.truth import Truth
 LARGE = (10_000, 30_000)
 #: One turn each.
 SMALL, SMALL_SPANS = 500, 1
-#: Ten lines a second for a minute, with room.
+#: Ten lines per second for a minute, and some more.
 LIVE_LINES = 900
 _STEPS_A_TURN = 10
 _START_MS = 1_789_200_000_000
@@ -27,12 +26,12 @@ _HOUR_MS = 3_600_000
 
 
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written, and where."""
+    """The written logs and their directory."""
 
     folder: str
     #: Session ids of the large sessions, by their number of spans.
     large: dict[int, str]
-    #: The session that goes on: its id, and its file below the tree.
+    #: The live session: its id, and its file in the tree.
     live: str
     live_file: str
     size: int
@@ -40,21 +39,21 @@ class Logs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tree(self) -> Path:
-        """A directory as Claude Code's own: sessions are under ``projects``."""
+        """A directory like Claude Code's: sessions are under ``projects``."""
         return Path(self.folder) / "claude"
 
     def live_lines(self) -> list[bytes]:
-        """What is not in the tree yet, the line with mark N at index N."""
+        """The lines that are not in the tree yet; the line with mark N is at index N."""
         return (Path(self.folder) / "live.jsonl").read_bytes().splitlines(keepends=True)
 
 
 def mark(number: int) -> str:
-    """The text by which a line of the live session is found."""
+    """The mark of a line of the live session."""
     return f"mark-{number:05}"
 
 
 def cached_logs(folder: Path) -> Logs:
-    """The sessions, written once and kept under ``folder``."""
+    """The sessions, generated once and stored under ``folder``."""
     record = folder / "logs.json"
     if not record.exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -64,7 +63,7 @@ def cached_logs(folder: Path) -> Logs:
 
 
 def copied(logs: Logs, target: Path) -> Logs:
-    """The same sessions for one program alone, which may see them grow."""
+    """A copy of the sessions for one program, because the live session grows."""
     shutil.copytree(logs.folder, target, ignore=lambda *_: ["phoenix"])
     return msgspec.structs.replace(logs, folder=str(target))
 
@@ -94,7 +93,7 @@ def _written(folder: Path) -> Logs:
 
 
 def _session(source: claude.Source, project: claude.Project, spans: int, *, at: int) -> claude.Log:
-    """Turns until there are this many spans; the last turn is not cut off, so that there may be a few more."""
+    """Turns with at least this many spans; the last turn is complete, so there may be a few more."""
     own = Truth()
     log = claude.Log(source, project, own, session=source.uuid(), at=at)
     log.append({"type": "permission-mode", "permissionMode": "default", "sessionId": log.session})
@@ -112,7 +111,7 @@ def _until(own: Truth, spans: int) -> Iterator[int]:
 
 
 def _live_lines(log: claude.Log) -> list[bytes]:
-    """Turns of ten steps: what the model says, its call, the call's result, a line each."""
+    """Turns of ten steps: model text, tool call, result, one line each."""
     source = log.source
     while len(log.lines) < LIVE_LINES:
         log.prompt_id = source.uuid()

@@ -1,4 +1,4 @@
-"""What an agent writes while pages are open, for a program that takes spans: each is sent as soon as it has ended."""
+"""The live session as spans, for a program with OTLP intake: each span is sent when it ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.run_processes import Process
 
 
 class LiveSpans:
-    """Turns the lines of the live session into spans and has them sent."""
+    """Converts the lines of the live session to spans and sends them."""
 
     def __init__(self, session: str, sender: Process) -> None:
         self._session, self._sender = session, sender
@@ -21,7 +21,7 @@ class LiveSpans:
         self._said: list[str] = []
 
     def write(self, number: int, line: bytes) -> None:
-        """Hear a line; send the spans that end with it."""
+        """Process a line; send the spans that end with it."""
         now = time.time_ns() // 1000
         spans = list(self._spans(number, msgspec.json.decode(line), now))
         for span in spans:

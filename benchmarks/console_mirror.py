@@ -1,8 +1,8 @@
-"""Many visitors who do what one does: each request of a real page is made again by forty-nine HTTP clients.
+"""Simulates many open pages: forty-nine HTTP clients repeat each request of a real page.
 
 ``python -m benchmarks.console_mirror CLIENTS`` reads lines of JSON: a request to make, ``{"end": N}`` when the page has
-let go of the one with that number, or ``{"report": true}``, which is answered with what was done since the last report.
-Fifty Chromium pages would need more than two cores, and a page that is starved asks for less.
+closed the request with that number, or ``{"report": true}``, which is answered with the requests since the last report.
+Fifty Chromium pages would need more than two cores, and a page without CPU makes fewer requests.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 import aiohttp
 import msgspec
 
-#: Made by the client itself.
+#: Set by the client itself.
 _OWN = {"host", "connection", "content-length"}
 
 
 class Mirror:
-    """The clients, and what they have done."""
+    """The clients and their requests."""
 
     def __init__(self, clients: int, session: aiohttp.ClientSession) -> None:
         self._clients, self._session = clients, session
-        #: Answers that do not end by themselves.
+        #: Responses that do not end (streams).
         self._streams: dict[int, set[asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.counts = {"requests": 0, "failed": 0, "bytes": 0}
 
     def hear(self, line: dict[str, Any]) -> None:
-        """Do what a line says."""
+        """Process one line of input."""
         if "end" in line:
             for task in self._streams.pop(line["end"], ()):
                 task.cancel()

@@ -1,4 +1,4 @@
-"""How soon a list of sessions and a session of 10,000 and of 30,000 spans can be used, in three programs, in turns."""
+"""Time until the session list and sessions of 10,000 and 30,000 spans are usable, in three programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Target = tuple[Served, str, View]
 
 @contextlib.contextmanager
 def all_served(data: Path, peers: Path, work: Path) -> Iterator[tuple[Logs, list[Served], list[Row]]]:
-    """Every program that can be had, and a row for each that cannot."""
+    """Every available program, and a row for each that is not available."""
     logs = cached_logs(data / "console")
     with contextlib.ExitStack() as stack:
         found, absent = [], []
@@ -35,7 +35,7 @@ def all_served(data: Path, peers: Path, work: Path) -> Iterator[tuple[Logs, list
 
 
 def measure(data: Path, peers: Path, work: Path) -> Result:
-    """Visits in turns, so that whatever else the machine does meets all programs alike."""
+    """Visit the programs in turns, so that other load on the machine affects all of them equally."""
     work = work / "console-opening"
     with all_served(data, peers, work) as (_, programs, absent), chromium() as browser:
         targets = list(_targets(programs))
@@ -61,7 +61,7 @@ def _targets(programs: Sequence[Served]) -> Iterator[Target]:
 def _visit_once(
     browser: Browser, program: Served, what: str, view: View, done: list[Opened], pictures: Path | None
 ) -> None:
-    # What was not usable in time once is not waited for again.
+    # A page that was not usable in time once is not tried again.
     if pictures is None and not done:
         return
     name = f"{program.name} {what}".replace(",", "").replace(" ", "-")
@@ -71,7 +71,7 @@ def _visit_once(
 
 
 def _base(targets: Sequence[Target], visits: Sequence[list[Opened]], wanted: Target) -> float | None:
-    """The time of our page for the same purpose; where we have two, that of the slower one."""
+    """The time of AgentTrace's page for the same purpose; of two pages, the slower one."""
     size = wanted[1].split(",", 2)[:2]
     same = [
         statistics.median(each.usable for each in done)

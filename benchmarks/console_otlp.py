@@ -1,7 +1,7 @@
-"""Sends spans to Phoenix over OTLP; runs in Phoenix's own environment, which has the protocol's messages.
+"""Sends spans to Phoenix over OTLP; runs in Phoenix's environment, which has the protobuf messages.
 
-``python console_otlp.py URL`` reads lines of JSON: a span a line; an empty line sends what was read before it. Each
-batch that the server has taken is answered with the number of its spans.
+``python console_otlp.py URL`` reads lines of JSON, one span per line; an empty line sends the spans before it. For each
+batch that the server accepted, the number of its spans is printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What fifty open pages cost a server, while nothing happens and while an agent writes ten lines a second.
+"""Server CPU of fifty open pages, idle and while an agent writes ten lines per second.
 
-One page is real, in Chromium; forty-nine HTTP clients repeat each of its requests as it makes them, and hold the
-streams that it holds. The session that is written to is the one that the page shows.
+One page is real, in Chromium; forty-nine HTTP clients repeat each of its requests and hold the same streams. The page
+shows the session that the agent writes to.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from benchmarks.run_processes import running
 from benchmarks.table import Result, Row
 
 PAGES, SECONDS, LINES_A_SECOND = 50, 60.0, 10
-#: Written before pages are opened, so that the session counts as one that is being worked on.
+#: Written before pages are opened, so that the session is working.
 _AHEAD = 10
 _SETTLE_S = 6.0
 _ROOT = Path(__file__).parents[1]
 _TIMESTAMP = re.compile(rb'"timestamp":"[^"]*"')
 
-#: Notes when each mark is first on the screen, in milliseconds since 1970, after the frame that shows it.
+#: Records when each mark is first on the screen, in milliseconds since 1970, after the frame that shows it.
 _MARKS = """
 () => {
   const seen = window.__marks = {};
@@ -59,8 +59,7 @@ _MARKS = """
   }).observe(document, { childList: true, subtree: true, characterData: true });
 }
 """
-#: The newest is at the end of a conversation: that is where one looks while an agent works. Not every page stays there
-#: by itself, so that it is brought there again every second.
+#: The newest entry is at the end of a conversation. Not every page stays there, so it is scrolled there every second.
 _TO_END = """
 ([rows]) => {
   const row = document.querySelector(rows);
@@ -75,7 +74,7 @@ _TO_END = """
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a minute cost, and what the clients asked for in it."""
+    """The CPU of one minute, and the requests of the clients."""
 
     cpu_seconds: float
     requests: int
@@ -88,7 +87,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Visitors:
-    """A real page and the clients that do as it does."""
+    """A real page and the clients that repeat its requests."""
 
     def __init__(self, page: Page, mirror: Any, served: Served) -> None:  # noqa: ANN401 - a process
         self.page, self._mirror, self._served = page, mirror, served
@@ -100,9 +99,9 @@ class Visitors:
         page.on("requestfailed", self._end)
 
     def enter(self) -> None:
-        """Open the page, go to where the newest is, and let everything come to rest.
+        """Open the page, scroll to the newest entry, and wait until it is idle.
 
-        What opening costs is measured elsewhere: of its requests the clients repeat only the streams.
+        The cost of opening is another benchmark: of those requests the clients repeat only the streams.
         """
         watch(self.page, self._served.open_page)
         self.page.add_init_script(f"({_MARKS})()")
@@ -114,12 +113,12 @@ class Visitors:
         self._inside = True
 
     def to_end(self) -> None:
-        """Go to the end of the conversation; a list of sessions has its newest at the start."""
+        """Scroll to the end of the conversation; a session list has its newest entry at the start."""
         if self._served.follows:
             self.page.evaluate(_TO_END, [self._served.open_page.rows])
 
     def report(self) -> dict[str, int]:
-        """What the clients did since the last report."""
+        """The requests of the clients since the last report."""
         self._tell('{"report":true}')
         said: dict[str, int] = self._mirror.line(30.0)
         return said
@@ -154,13 +153,13 @@ class Visitors:
             self._tell(f'{{"end":{number}}}')
 
     def _tell(self, line: str) -> None:
-        # Clients that are gone are noticed when they are asked what they did.
+        # A client that has ended is detected by the request for a report.
         with contextlib.suppress(BrokenPipeError):
             self._mirror.say(line)
 
 
 class Agent(threading.Thread):
-    """Writes lines at a steady pace, stamped with the time at which they are written."""
+    """Writes lines at a constant rate, with the current time."""
 
     def __init__(self, write: Write, lines: Sequence[tuple[int, bytes]]) -> None:
         super().__init__(daemon=True)
@@ -170,7 +169,7 @@ class Agent(threading.Thread):
         self.written: dict[int, float] = {}
 
     def run(self) -> None:
-        """One line after the other, without catching up."""
+        """Write one line after the other; late lines are not made up for."""
         began = time.monotonic()
         for at, (number, line) in enumerate(self._lines):
             if self._over.wait(max(0.0, began + at / LINES_A_SECOND - time.monotonic())):
@@ -179,18 +178,18 @@ class Agent(threading.Thread):
             self.written[number] = time.time() * 1000
 
     def stop(self) -> None:
-        """Write nothing more."""
+        """Stop writing."""
         self._over.set()
 
 
 def stamped(line: bytes) -> bytes:
-    """The line as of now."""
+    """The line with the current time."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return _TIMESTAMP.sub(f'"timestamp":"{now}"'.encode(), line)
 
 
 def measure(data: Path, peers: Path, work: Path) -> Result:
-    """All programs at the same time while nothing happens, one after the other while an agent writes."""
+    """Measure all programs together while idle, and one after the other while an agent writes."""
     work = work / "console-pages"
     with all_served(data, peers, work) as (logs, programs, absent), chromium() as browser:
         lines = list(enumerate(logs.live_lines()))
@@ -206,7 +205,7 @@ def measure(data: Path, peers: Path, work: Path) -> Result:
 
 
 def _quiet(browser: Browser, programs: Sequence[Served]) -> list[Spent | Exception]:
-    """What a page did not manage is in the place of what it cost."""
+    """The idle figures; for a page that failed, its error."""
     with contextlib.ExitStack() as stack:
         visitors = [_entered(stack, browser, program) for program in programs]
         before = [program.servers.cpu_seconds() for program in programs]
@@ -240,14 +239,14 @@ def _busy(browser: Browser, program: Served, lines: Sequence[tuple[int, bytes]],
             visitors.to_end()
         agent.stop()
         spent = program.servers.cpu_seconds() - before
-        # What was written last has time to arrive; what it costs then is not counted any more.
+        # The last lines get time to arrive; CPU after this point is not counted.
         _pass([visitors], 2.0)
         visitors.page.screenshot(path=pictures / f"{program.name.replace(' ', '-')}-live.png")
         return _spent(visitors, spent, dict(agent.written))
 
 
 def _pass(visitors: Sequence[Visitors], seconds: float) -> None:
-    """Let time pass; what pages do is heard only meanwhile."""
+    """Wait; Playwright handles events of pages only meanwhile."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for each in visitors:

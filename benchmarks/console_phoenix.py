@@ -1,7 +1,6 @@
-"""The peer Phoenix from PyPI, in an environment of its own, on 127.0.0.1, with the spans that AgentTrace has recorded.
+"""The peer Phoenix from PyPI, in a separate environment, on 127.0.0.1, with the spans that AgentTrace recorded.
 
-Phoenix takes five milliseconds of CPU for a span, so that what it has stored is kept beside the logs and copied for a
-run.
+Phoenix takes five milliseconds of CPU per span, so its database is stored beside the logs and copied for a run.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SENDER = Path(__file__).with_name("console_otlp.py")
 
 
 def installed(peers: Path) -> Path:
-    """The directory of its programs, fetched if they are not there."""
+    """The directory of its programs, installed if missing."""
     venv = peers / f"phoenix-{VERSION}"
     if not (venv / "bin" / "phoenix").exists():
         for command in (
@@ -48,7 +47,7 @@ def installed(peers: Path) -> Path:
 
 @contextlib.contextmanager
 def serving(programs: Path, home: Path, ports: tuple[int, int]) -> Iterator[tuple[Process, str]]:
-    """Phoenix for the time of the block, and its address; what it has stored is under ``home``."""
+    """Run Phoenix while the block runs; yields its address. Its database is under ``home``."""
     environ = sandbox_environ(
         home,
         PHOENIX_WORKING_DIR=str(home / "data"),
@@ -69,7 +68,7 @@ def serving(programs: Path, home: Path, ports: tuple[int, int]) -> Iterator[tupl
 
 
 def store(programs: Path, logs: Logs, work: Path, ports: tuple[int, int]) -> Path:
-    """A home with everything stored in it, made once and kept beside the logs."""
+    """A home with all spans stored, created once and kept beside the logs."""
     kept = Path(logs.folder) / "phoenix" / VERSION
     if not (kept / "complete").exists():
         shutil.rmtree(kept, ignore_errors=True)
@@ -83,7 +82,7 @@ def store(programs: Path, logs: Logs, work: Path, ports: tuple[int, int]) -> Pat
 
 
 def send(programs: Path, url: str, spans: Iterable[Json]) -> int:
-    """Send all at once; returns how many there were."""
+    """Send all spans at once; returns their number."""
     with sender(programs, url) as process:
         count = 0
         for span in spans:
@@ -98,7 +97,7 @@ def send(programs: Path, url: str, spans: Iterable[Json]) -> int:
 
 @contextlib.contextmanager
 def sender(programs: Path, url: str) -> Iterator[Process]:
-    """A program that sends the spans it is told, an empty line at a time."""
+    """A process that sends spans, one batch per empty line."""
     process = Process([programs / "python", _SENDER, url], environ=sandbox_environ(_SENDER.parent / "data"))
     try:
         yield process
@@ -133,7 +132,7 @@ def _graphql(url: str, query: str) -> Any:  # noqa: ANN401 - whatever was asked 
 
 
 def _await_stored(home: Path, spans: int) -> None:
-    """The server takes spans into a queue; they are there when they are in its database."""
+    """Wait until the server has moved all spans from its queue to its database."""
     until = time.monotonic() + _STORE_SECONDS
     while time.monotonic() < until:
         with contextlib.closing(sqlite3.connect(f"file:{home}/data/phoenix.db?mode=ro", uri=True)) as database:

@@ -1,4 +1,4 @@
-"""The three programs with the same sessions, each served on 127.0.0.1, and the pages of each that are measured."""
+"""The three programs with the same sessions on 127.0.0.1, and the pages that are measured."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from benchmarks.console_live_spans import LiveSpans
 from benchmarks.measure import sandbox_environ
 from benchmarks.run_processes import Meter, Process
 
-#: A line that the agent writes, with its number; what it takes to have the program hear of it.
+#: Passes a line of the agent, with its number, to the program.
 Write = Callable[[int, bytes], None]
 _ROOT = Path(__file__).parents[1]
 _START_SECONDS = 300.0
 _CONVERSATION = "[role=listitem][data-index]"
 _WATERFALL = "[role=treegrid] [role=rowgroup] [role=row]"
-#: Where everything of the generated logs is seen: by default Phoenix shows what is not older than a week.
+#: Shows all generated logs: by default Phoenix shows the last week only.
 _PHOENIX_TIME = "?timeRangeKey=365d"
 
 
@@ -44,17 +44,17 @@ class Servers(Meter):
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """A program that runs."""
+    """A running program."""
 
     name: str
     servers: Servers
     #: The list of sessions.
     sessions: View
-    #: What shows a large session, by number of spans and name of the page.
+    #: The pages of the large sessions, by number of spans and name of the page.
     large: dict[tuple[int, str], View]
-    #: What people leave open while an agent works.
+    #: The page that is open while an agent works.
     open_page: View
-    #: Whether its newest is at the end.
+    #: Whether its newest entry is at the end.
     follows: bool = True
     write: Write
 
@@ -66,7 +66,7 @@ def agenttrace(_: Path, work: Path, logs: Logs) -> Iterator[Served]:
     home = work / "agenttrace"
     ours.record_once(None, home, index=True, CLAUDE_CONFIG_DIR=str(own.tree))
     environ = sandbox_environ(home, AGENTTRACE_HOME=str(home / "agenttrace"), CLAUDE_CONFIG_DIR=str(own.tree))
-    # The others ask for no login, and their pages are opened in browsers that remember nothing.
+    # The others need no login, and their pages are opened without cookies.
     environ["AGENTTRACE_SERVE_LOGIN"] = "none"
     command = [sys.executable, "-m", "agenttrace.cli.main", "up", "--port", "0", "--json"]
     process = Process(command, environ=environ, cwd=_ROOT)
@@ -96,7 +96,7 @@ def agenttrace(_: Path, work: Path, logs: Logs) -> Iterator[Served]:
 
 @contextlib.contextmanager
 def agentsview(peers_folder: Path, work: Path, logs: Logs) -> Iterator[Served]:
-    """``agentsview serve``, which reads the logs itself and goes on watching them."""
+    """``agentsview serve``, which reads the logs itself and watches them."""
     program = peers.install_agentsview(peers_folder)
     own = copied(logs, work / "agentsview-logs")
     environ = sandbox_environ(
@@ -164,7 +164,7 @@ PROGRAMS = {"agenttrace": agenttrace, "agentsview": agentsview, "phoenix": phoen
 
 
 def free_port() -> int:
-    """A port that nobody has at the moment."""
+    """A free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What AgentTrace has recorded, as spans for another program: same names, parents, times, tokens and texts.
+"""Recorded sessions as spans for another program: same names, parents, times, tokens and texts.
 
 The attributes are those of the OpenInference conventions, which Phoenix shows best.
 """
@@ -15,7 +15,7 @@ from agenttrace.store.questions import SpanView
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.spans import joined
 
-#: Every turn is a trace, as with us; and every session is one, so that a page shows all of its spans.
+#: Every turn is a trace, as in AgentTrace; every session is one too, so that a page shows all of its spans.
 BY_TURN, BY_SESSION = "turns", "sessions"
 _KINDS = {"turn": "AGENT", "step": "LLM", "tool": "TOOL"}
 _INPUTS = {"turn": ("prompt",), "step": ("prompt",), "tool": ("arguments",)}
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def exported(store: SqliteStore, whole: Iterable[str]) -> Iterator[Json]:
-    """All spans of a store as traces of turns, and those of some sessions again as one trace each."""
+    """All spans of a store, one trace per turn, and some sessions also as one trace each."""
     also = set(whole)
     for session in sorted(store.sessions(limit=100_000), key=lambda session: session.session_id not in also):
         spans = store.spans(session)
@@ -38,7 +38,7 @@ def exported(store: SqliteStore, whole: Iterable[str]) -> Iterator[Json]:
 
 
 def _answers(spans: Sequence[SpanView], contents: dict[bytes, list[Content]]) -> dict[bytes, str]:
-    """What a turn answered: the last thing that a response directly below it said."""
+    """The answer of a turn: the last text of a response directly below it."""
     found: dict[bytes, str] = {}
     for span in spans:
         said = joined(contents.get(span.span_id, ()), "text")
@@ -72,7 +72,7 @@ def _row(session: Session, span: SpanView, contents: Sequence[Content], answer: 
 
 
 def _one_trace(session: Session, rows: Sequence[Json]) -> Iterator[Json]:
-    """The same spans under one root; ids are others, because ids are of one trace only."""
+    """The same spans under one root, with new ids, because an id belongs to one trace."""
     trace, root = f"{session.id:032x}", f"{session.id:016x}"
     attributes = {"openinference.span.kind": "CHAIN", "input.value": session.title or "", "output.value": ""}
     yield rows[0] | {

@@ -1,8 +1,8 @@
-"""Sending spans: CPU of our exporter, from the store to the acknowledgement, beside OpenTelemetry's own exporter.
+"""Sending spans: CPU of the exporter from the store to the acknowledgement, compared with OpenTelemetry's SDK.
 
-Both send to the same sink on 127.0.0.1, which reads a body and answers 200. Ours reads spans and texts from the store,
-masks them, and keeps its ledger. OpenTelemetry's SDK for Python makes as many spans of as many attributes, of which the
-texts are as long as ours are on average, and sends them in batches of as many: it remembers nothing.
+Both send to the same sink on 127.0.0.1, which reads a body and answers 200. AgentTrace reads spans and texts from the
+store, masks them, and writes its ledger. OpenTelemetry's SDK for Python creates as many spans and attributes,
+with texts of the same average length, and sends them in batches of the same size; it stores nothing.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ provider.shutdown()
 
 @contextlib.contextmanager
 def sink() -> Iterator[str]:
-    """Where everything is sent to."""
+    """The sink that all spans are sent to."""
     environ = sandbox_environ(_ROOT / "benchmarks" / "data")
     with running([sys.executable, "-c", _SINK], environ=environ) as process:
         yield f"http://127.0.0.1:{process.line()}/v1/traces"
@@ -96,7 +96,7 @@ def measure(data: Path, work: Path) -> Result:
 
 
 def _sent(tree: Path, home: Path, url: str, level: str) -> tuple[int, int, Cost]:
-    """Spans, characters of their texts, and what sending them cost."""
+    """The number of spans, the characters of their texts, and the cost of sending them."""
     store = home / "store"
     store.mkdir(parents=True)
     (store / "agenttrace.toml").write_text(

@@ -1,4 +1,4 @@
-"""Writes trees of Claude Code session logs whose exact contents are known.
+"""Generates Claude Code session logs with known contents.
 
 One seed always writes the same bytes. Sessions have sizes from tens of kilobytes to tens of megabytes; some
 have subagents, some are forks that copy the history of another session under a new id.
@@ -19,7 +19,7 @@ _DAY_MS = 86_400_000
 
 
 def generate_claude(target: Path, megabytes: float, seed: int, projects: int = 8) -> Truth:
-    """Write about this many megabytes of sessions under ``target/projects`` and say what they hold."""
+    """Write about this many megabytes of sessions under ``target/projects``; returns their counts."""
     source, truth = claude.Source(seed), Truth()
     places = [claude.Project(source, number) for number in range(projects)]
     limit = int(megabytes * 1_000_000)
@@ -50,7 +50,7 @@ def generate_lines(target: Path, megabytes: float, seed: int = 1, line_bytes: in
 
 
 def cached_claude(folder: Path, megabytes: float, seed: int = 1) -> tuple[Path, Truth]:
-    """The tree for these figures, written once and kept under ``folder``."""
+    """The tree of this size, generated once and stored under ``folder``."""
     target = folder / f"claude-{megabytes:g}mb-seed{seed}"
     record = target / "truth.json"
     if record.exists():
@@ -103,7 +103,7 @@ def _save(path: Path, lines: list[bytes], truth: Truth) -> None:
 
 
 def _many_responses(log: claude.Log, characters: int) -> None:
-    """One prompt and a few hundred responses: what the model says, a call, its result, a line each."""
+    """One prompt and a few hundred responses: model text, tool call, result, one line each."""
     source = log.source
     log.prompt_id = source.uuid()
     log.entry(claude.user(log, source.text.prose(characters)), 5_000)
@@ -124,7 +124,7 @@ def _many_responses(log: claude.Log, characters: int) -> None:
 
 
 def _exactly(text: str, characters: int) -> str:
-    """Cut or padded to a length."""
+    """The text, cut or padded to a length."""
     return text[:characters].ljust(characters, ".")
 
 

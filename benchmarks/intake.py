@@ -1,8 +1,8 @@
-"""Taking spans in over OTLP, beside Phoenix: how fast, for how much CPU, and what is left after a stop.
+"""OTLP intake, compared with Phoenix: rate, CPU, and spans that are lost by a stop.
 
-One client sends requests of a hundred spans, one after the other, as an SDK does. Acknowledged is when the last one was
-answered, stored when all of them can be read. Then a fresh server gets as many again and is asked to stop (SIGTERM) as
-soon as the last one was answered; what it has stored by then is all there is.
+One client sends requests of a hundred spans, one after the other, as an SDK does. Acknowledged: the last request was
+answered. Stored: all spans can be read. Then a fresh server gets the same spans and a SIGTERM right after the last
+answer; spans that it has not stored by then are lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PATIENCE = 1800.0
 
 
 class Server(NamedTuple):
-    """A program that takes spans."""
+    """A program with OTLP intake."""
 
     process: Process
     url: str
@@ -44,7 +44,7 @@ class Server(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What one run gave."""
+    """The result of one run."""
 
     acknowledged_s: float
     stored_s: float
@@ -109,7 +109,7 @@ def _set(attributes: object, values: dict[str, str | int]) -> None:
 
 
 def send(url: str, requests: list[bytes]) -> None:
-    """One after the other; an answer that is no 200 ends it."""
+    """Send the requests one after the other; an answer other than 200 is an error."""
     for body in requests:
         headers = {"Content-Type": "application/x-protobuf"}
         with urllib.request.urlopen(urllib.request.Request(f"{url}/v1/traces", body, headers), timeout=120) as answer:
@@ -118,7 +118,7 @@ def send(url: str, requests: list[bytes]) -> None:
 
 @contextlib.contextmanager
 def agenttrace(home: Path) -> Iterator[Server]:
-    """``agenttrace up``: the server that takes spans, and the recorder that stores them."""
+    """``agenttrace up``: the server that accepts spans, and the recorder that stores them."""
     port = free_port()
     environ = sandbox_environ(home, AGENTTRACE_HOME=str(home / "store"), AGENTTRACE_SERVE_PORT=str(port))
     process = Process([sys.executable, "-m", "agenttrace.cli.main", "up"], environ=environ, talks=False)
@@ -166,12 +166,12 @@ def take(server: Server, seed: str) -> Taken:
 
 
 def lost(opened: Callable[[], contextlib.AbstractContextManager[Server]]) -> int:
-    """Acknowledged spans that are not there after a stop right behind the last answer."""
+    """Acknowledged spans that are missing after a stop right after the last answer."""
     with opened() as server:
         send(server.url, bodies("stop"))
         server.process.stop()
     with opened() as server:
-        # What a stop leaves to be done after a start counts as kept.
+        # Spans that are stored after the next start are not lost.
         deadline = time.monotonic() + 20
         while server.stored() < SPANS and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -179,7 +179,7 @@ def lost(opened: Callable[[], contextlib.AbstractContextManager[Server]]) -> int
 
 
 def measure(peers_folder: Path, work: Path) -> Result:
-    """Ours beside Phoenix."""
+    """Measure AgentTrace and Phoenix."""
     programs: dict[str, Callable[[Path], contextlib.AbstractContextManager[Server]]] = {"agenttrace up": agenttrace}
     absent = []
     try:

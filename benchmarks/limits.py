@@ -1,4 +1,4 @@
-"""What the machine allows in Python: the parts of recording that cannot be left out, each alone."""
+"""The limits of the machine in Python: each unavoidable part of recording alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 1 << 20
 
 
 class _Envelope(msgspec.Struct):
-    """The few fields of a line that recording cannot do without."""
+    """The fields of a line that recording needs."""
 
     type: str = ""
     uuid: str = ""
@@ -30,7 +30,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def read_and_split(path: Path, _: Path) -> None:
-    """Read the file and cut it into lines."""
+    """Read the file and split it into lines."""
     rest = b""
     for chunk in _chunks(path):
         *lines, rest = (rest + chunk).split(b"\n")
@@ -79,7 +79,7 @@ LIMITS: dict[str, Callable[[Path, Path], None]] = {
 
 
 def cpu_seconds(limit: Callable[[Path, Path], None], path: Path, work: Path) -> float:
-    """CPU of one of them, this process alone."""
+    """CPU of one of them, in this process."""
     began = time.process_time()
     limit(path, work)
     return time.process_time() - began

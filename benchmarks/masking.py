@@ -1,7 +1,7 @@
-"""What masking costs: agents' texts through the mask, beside the machine's limits and detect-secrets.
+"""CPU of masking agents' texts, compared with the limits of the machine and with detect-secrets.
 
-detect-secrets (PyPI) is asked for the same thing that masking does first: where are secrets in this line? It only
-says so; replacing them is not part of its cost.
+detect-secrets (PyPI) does the first part of masking: it reports where secrets are in a line. Replacing them is not
+part of its cost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.table import Result, Row
 VERSION = "1.5.0"
 #: Shorter strings of a line are ids, times and names.
 _TEXT_CHARS = 64
-#: The logs that texts are taken from, and what the slow ones get of them.
+#: The size of the logs that texts are taken from, and the share for slow programs.
 _MEGABYTES = 60
 _SHARE_BYTES = 2_000_000
 
@@ -43,7 +43,7 @@ with default_settings():
 
 
 def measure(data: Path, peers: Path, work: Path) -> Result:
-    """CPU for each gigabyte of text; most of it holds no secret, as in real logs."""
+    """CPU per gigabyte of text; most of it has no secret, as in real logs."""
     texts = list(_texts(cached_claude(data, _MEGABYTES)[0]))
     size = sum(len(text.encode()) for text in texts)
     mask = Mask()
@@ -98,7 +98,7 @@ def _share(texts: list[str]) -> list[str]:
 
 
 def _spent(work: Callable[[str], object], texts: list[str]) -> float:
-    """CPU seconds, the best of three: whoever else uses the machine only adds."""
+    """CPU seconds, the best of three runs: other load on the machine only adds to them."""
     best = float("inf")
     for _ in range(3):
         began = time.process_time()
@@ -113,7 +113,7 @@ def _with_patterns() -> Mask:
 
 
 def _alternation() -> Callable[[str], object]:
-    """What would find the same anchors without a further package."""
+    """The same anchors as one regular expression, without another package."""
     anchors = sorted({anchor for rule in RULES for anchor in rule.anchors}, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, anchors))).findall
 
@@ -127,7 +127,7 @@ _LIMITS: dict[str, Callable[[str], object]] = {
 
 
 def _detect_secrets(peers: Path, work: Path, texts: list[str]) -> float:
-    """CPU seconds for these texts; what starting takes is measured with none, and taken off."""
+    """CPU seconds for these texts, without those of the start, which are measured with no text."""
     program = _install(peers)
     work.mkdir(parents=True, exist_ok=True)
     spent = []
@@ -142,7 +142,7 @@ def _detect_secrets(peers: Path, work: Path, texts: list[str]) -> float:
 
 
 def _install(peers: Path) -> Path:
-    """The Python of an environment of its own that has detect-secrets."""
+    """The Python of a separate environment with detect-secrets."""
     venv = peers / f"detect-secrets-{VERSION}"
     program = venv / "bin" / "python"
     if not (venv / "bin" / "detect-secrets").exists():

@@ -1,4 +1,4 @@
-"""Runs a program and says what it cost: CPU of it and its children, time, peak memory."""
+"""Runs a program and measures it with its children: CPU, time, peak memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program cost."""
+    """The cost of a program."""
 
     #: User and system time, children that it waited for included.
     cpu_seconds: float
@@ -24,7 +24,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(command: Sequence[str | Path], *, environ: Mapping[str, str], merge: bool = True) -> Cost:
-    """Run to the end and measure; ``merge`` keeps errors together with the output."""
+    """Run to the end and measure; ``merge`` merges stderr into stdout."""
     began = time.perf_counter()
     errors = subprocess.STDOUT if merge else subprocess.DEVNULL
     with subprocess.Popen(
@@ -44,7 +44,7 @@ def run(command: Sequence[str | Path], *, environ: Mapping[str, str], merge: boo
 
 
 def sandbox_environ(home: Path, **more: str) -> dict[str, str]:
-    """An environment in which a program finds no home but this one."""
+    """An environment with this home directory only."""
     home.mkdir(parents=True, exist_ok=True)
     places = {"HOME": home, "XDG_CONFIG_HOME": home / ".config", "XDG_DATA_HOME": home / ".local/share"}
     kept = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "TMPDIR": str(home)}

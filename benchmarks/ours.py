@@ -1,4 +1,4 @@
-"""Runs AgentTrace the way a user does, by its command line, and measures it."""
+"""Runs AgentTrace by its command line, as a user does, and measures it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):
-    """What following many quiet files costs."""
+    """The cost of following many idle files."""
 
     cpu_share: float
     rss_mb: float
@@ -57,7 +57,7 @@ def _environ(work: Path) -> dict[str, str]:
 def record_once(
     path: Path | None, work: Path, *, index: bool = False, fresh: bool = True, **environ: str
 ) -> tuple[Cost, Summary]:
-    """Import a path, or what the agents' own variables lead to; into an empty store unless ``fresh`` is False."""
+    """Import a path, or the directories of the agents' variables; into an empty store unless ``fresh`` is False."""
     if fresh:
         shutil.rmtree(work, ignore_errors=True)
     wish = "--index" if index else "--no-index"
@@ -99,7 +99,7 @@ def second_pass(tree: Path, work: Path) -> Cost:
 
 
 def write_own_lines(path: Path, like: Path) -> None:
-    """The lines of a file in our own format: the same texts, 2 KB each, as messages of one session."""
+    """Write the lines of a file in the AgentTrace log format: the same texts, 2 KB each, as messages of one session."""
     with like.open("rb") as source, path.open("wb") as out:
         for number, line in enumerate(source):
             text = line[200:2080].decode("utf-8", "ignore")
@@ -109,7 +109,7 @@ def write_own_lines(path: Path, like: Path) -> None:
 
 @contextmanager
 def following(path: Path, work: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """``agenttrace record PATH``, running until the block is left."""
+    """Run ``agenttrace record PATH`` while the block runs."""
     process = subprocess.Popen(
         [str(_program()), "record", "--json", str(path)], env=_environ(work), stdout=subprocess.DEVNULL
     )
@@ -121,7 +121,7 @@ def following(path: Path, work: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 class Watch:
-    """Looks into the store of a running recorder."""
+    """Reads the store of a running recorder."""
 
     def __init__(self, work: Path, patience: float = 300) -> None:
         self._path = work / "agenttrace" / "agenttrace.db"
@@ -188,7 +188,7 @@ def _native_line(number: int, session: str = "live") -> bytes:
 
 
 def idle(work: Path, *, files: int = 10_000, seconds: float = 30) -> Idle:
-    """Follow many files in which nothing happens, then restart."""
+    """Follow many idle files, then restart."""
     shutil.rmtree(work, ignore_errors=True)
     folder = work / "logs"
     for number in range(files):

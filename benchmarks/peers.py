@@ -1,7 +1,7 @@
 """Runs other programs on the same logs and measures them: agentsview and rsyslog.
 
-Each is fetched into ``benchmarks/data/peers`` from a package registry, never into the system or the project's
-own environment, and runs with a home directory of its own.
+Each is installed from a package registry into ``benchmarks/data/peers``, never into the system or the project's
+environment, and runs with its own home directory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.truth import Truth
 AGENTSVIEW_VERSION = "0.46.1"
 _RSYSLOG_PACKAGES = ("rsyslog", "libestr0", "libfastjson4", "liblognorm5")
 
-#: Figures measured elsewhere, for programs that no registry at hand carries. CPU seconds for a gigabyte.
+#: Figures from other machines, for programs that no registry has. CPU seconds per gigabyte.
 QUOTED = {
     "Fluent Bit tail (quoted)": "13-19",
     "OpenTelemetry filelog (quoted)": "14-34",
@@ -32,7 +32,7 @@ QUOTED = {
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What importing a tree of sessions cost a program, and whether its totals are right."""
+    """The cost of importing a tree of sessions, and the totals that the program reports."""
 
     cost: Cost
     stored_bytes: int
@@ -46,7 +46,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AbsentError(Exception):
-    """The peer cannot be had on this machine."""
+    """The peer is not available on this machine."""
 
 
 def agentsview(peers: Path, tree: Path, work: Path) -> Imported:
@@ -99,7 +99,7 @@ def rsyslog(peers: Path, lines: Path, expected: int, work: Path, *, parse: bool)
 
 
 def install_agentsview(peers: Path) -> Path:
-    """The program, fetched if it is not there."""
+    """The program, installed if missing."""
     venv = peers / f"agentsview-{AGENTSVIEW_VERSION}"
     program = venv / "bin" / "agentsview"
     if not program.exists():
@@ -109,7 +109,7 @@ def install_agentsview(peers: Path) -> Path:
 
 
 def _install_rsyslog(peers: Path) -> tuple[Path, Path]:
-    """Unpack the Debian packages beside us: no daemon is started, nothing is registered."""
+    """Unpack the Debian packages into a local directory: no daemon is started, nothing is registered."""
     root = peers / "rsyslog"
     if not (root / "usr/sbin/rsyslogd").exists():
         if shutil.which("apt-get") is None or shutil.which("dpkg") is None:

@@ -1,4 +1,4 @@
-"""How fast the store answers with a million spans in it, through the product's own reading functions."""
+"""Query times of a store with a million spans, through the functions that the product uses."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _step(source: Source, place: Json, model: str, moment: float, *, tools: int)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """How long one question took."""
+    """The time of one query."""
 
     question: str
     median_ms: float
@@ -75,7 +75,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(connection: sqlite3.Connection) -> list[Answer]:
-    """Ask every question twenty times."""
+    """Run every query twenty times."""
     longest = max(sessions.list_sessions(connection), key=lambda session: session.steps + session.tools)
     day = connection.execute("SELECT max(day) FROM usage_rollup").fetchone()[0]
 

@@ -1,7 +1,7 @@
-"""A process that makes calls as a worker does for a step of a chain, and measures itself.
+"""A process that makes calls like a worker for a step of a chain, and measures itself.
 
-``python -m benchmarks.run_caller MODE CALLERS SECONDS``: says that it is ready, waits for a line, works, and says what
-it took. Modes: ``bare`` (the client alone), ``guarded`` (admission, call, settlement, trace), ``cached`` (the same, and
+``python -m benchmarks.run_caller MODE CALLERS SECONDS``: prints that it is ready, waits for a line, runs, prints the
+result. Modes: ``bare`` (the client alone), ``guarded`` (admission, call, settlement, trace), ``cached`` (the same, and
 the result becomes the valid row of the cache in the same statement), ``admit`` (the admission alone) and ``select``
 (``SELECT 1``: what the database and the pool need at least).
 """
@@ -35,7 +35,7 @@ Turn = Callable[[int], Awaitable[object]]
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run took."""
+    """The result of one run."""
 
     calls: int
     seconds: float

@@ -1,7 +1,7 @@
-"""The models behind the programs under test, made up: DashScope's for ours, OpenAI's for LiteLLM; equally cheap.
+"""Fake models behind the programs under test: DashScope for AgentTrace, OpenAI for LiteLLM, with equal cost.
 
-Both say the same texts, streamed in the same pieces at the same pace, from prepared bytes.
-``python -m benchmarks.run_fakes dashscope|openai`` runs one of them as a process of its own.
+Both send the same texts in the same pieces at the same rate, from prepared bytes.
+``python -m benchmarks.run_fakes dashscope|openai`` runs one of them as a separate process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FRAMES = 20
 _PIECE = 4
 #: Streamed: twenty pieces of four characters.
 CHAT_TEXT = ("本周营业额环比增长一成二,主要来自周末晚间时段;" * 4)[: FRAMES * _PIECE]
-#: Not streamed: what an application of a chain answers.
+#: Not streamed: the answer of an application of a chain.
 CLUES = {
     "summary": "近一个月到店六次,偏好周末晚间,消费稳定上升,对斯诺克课程有兴趣。",
     "clues": [
@@ -40,7 +40,7 @@ _HEAD = {"id": "chatcmpl-1", "created": 1794732814, "model": "fake"}
 
 
 def start(kind: str, environ: Mapping[str, str], *, frame_delay: float = 0.0) -> Process:
-    """A fake as a process of its own; its first line says where it is."""
+    """Run a fake as a separate process; its first line has its address."""
     command = [sys.executable, "-m", "benchmarks.run_fakes", kind, "--frame-delay", str(frame_delay)]
     return Process(command, environ=environ, cwd=Path(__file__).parents[1])
 

@@ -1,4 +1,4 @@
-"""How long an admission takes (breaker, rate, budget and the run log's row, in one round trip), beside ``SELECT 1``."""
+"""Time of an admission (breaker, rate limit, budget and run log row in one round trip), compared with ``SELECT 1``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS = 5
 
 
 def measure(work: Path) -> Result:
-    """At one caller and at eight."""
+    """Measure with one caller and with eight."""
     with stage(work / "guards") as ours:
         rows = [
             _row(ours, mode, who, callers)

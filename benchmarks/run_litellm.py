@@ -1,8 +1,8 @@
-"""The peer: LiteLLM's proxy from PyPI, in an environment of its own, on 127.0.0.1, in front of an OpenAI-like fake.
+"""The peer LiteLLM proxy from PyPI, in a separate environment, on 127.0.0.1, in front of a fake of OpenAI.
 
-Twice: with nothing but its master key, and with what of limits and logging works without an account and without a
-database: a key for each user with request and token limits (checked in memory), a limit on parallel requests, and a
-line in a file for each call with its tokens and cost.
+In two configurations: with its master key only, and with the limits and logs that work without an account and without
+a database: a key per user with request and token limits (checked in memory), a limit on parallel requests, and one line
+in a file per call with its tokens and cost.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ general_settings:
 {more_general}
 """
 
-#: What the guarded proxy loads: who may call how often, and the log.
+#: The module that the guarded proxy loads: limits per key, and the log.
 _HOOKS = """
 import json, os, time
 from litellm.integrations.custom_logger import CustomLogger
@@ -91,7 +91,7 @@ log = Log()
 
 
 def installed(peers: Path) -> Path:
-    """The program, fetched if it is not there."""
+    """The program, installed if missing."""
     venv = peers / f"litellm-{VERSION}"
     program = venv / "bin" / "litellm"
     if not program.exists():
@@ -107,7 +107,7 @@ def installed(peers: Path) -> Path:
 
 @contextlib.contextmanager
 def proxy(peers: Path, work: Path, upstream: str, *, guarded: bool) -> Iterator[tuple[Process, str]]:
-    """The proxy for the time of the block, and its address."""
+    """Run the proxy while the block runs; yields its address."""
     program = installed(peers)
     work.mkdir(parents=True, exist_ok=True)
     (work / "bench_hooks.py").write_text(_HOOKS)
@@ -149,7 +149,7 @@ def proxy(peers: Path, work: Path, upstream: str, *, guarded: bool) -> Iterator[
 
 
 def asks(url: str, *, stream: bool, users: int = 2000) -> Iterator[Ask]:
-    """Requests of many users, one after another."""
+    """Requests of many users in turn."""
     body = {"model": "fake", "messages": [{"role": "user", "content": "今天的营业额怎么样?"}]}
     encoded = msgspec.json.encode(body | ({"stream": True} if stream else {}))
     for number in itertools.count():
@@ -160,7 +160,7 @@ def asks(url: str, *, stream: bool, users: int = 2000) -> Iterator[Ask]:
 
 
 def with_master_key(requests: Iterator[Ask]) -> Iterator[Ask]:
-    """The same, by the one caller that a proxy without users knows."""
+    """The same requests with the master key."""
     for ask in requests:
         yield msgspec.structs.replace(ask, headers=ask.headers | {"Authorization": f"Bearer {MASTER_KEY}"})
 

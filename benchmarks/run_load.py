@@ -1,4 +1,4 @@
-"""Callers over HTTP: each asks, reads the whole answer, and asks again; only what they see is measured here."""
+"""HTTP callers: each sends a request, reads the whole answer, and repeats; measures what callers see."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ import msgspec
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, and how a good answer is told from a bad one."""
+    """One request, and the check of its answer."""
 
     url: str
     headers: dict[str, str]
     body: bytes
-    #: Whether the answer is what it has to be.
+    #: Whether the answer is correct.
     good: Callable[[bytes], bool]
     method: str = "POST"
 
 
 class Seen(msgspec.Struct, kw_only=True):
-    """What the callers saw."""
+    """The measurements of the callers."""
 
     seconds: float = 0.0
-    #: Of each call, until the first byte of the answer and until its last; sorted once all are there.
+    #: Time of each call until the first and the last byte of the answer; sorted at the end.
     first_byte: list[float] = msgspec.field(default_factory=list)
     latency: list[float] = msgspec.field(default_factory=list)
     errors: list[str] = msgspec.field(default_factory=list)
-    #: The largest number of answers that were under way at the same time, having begun.
+    #: The largest number of answers that were streaming at the same time.
     most_open: int = 0
 
     @property
     def calls(self) -> int:
-        """Those that went well."""
+        """The number of successful calls."""
         return len(self.latency)
 
     @property
     def per_second(self) -> float:
-        """Good calls a second."""
+        """Successful calls per second."""
         return self.calls / self.seconds
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Of sorted values."""
+    """A percentile of sorted values."""
     return values[min(len(values) - 1, int(len(values) * share))] if values else float("nan")
 
 
 def load(asks: Iterator[Ask], callers: int, *, seconds: float = 1e9, calls: int = 1 << 60) -> Seen:
-    """So many callers at a time, until the time is up or so many calls are made."""
+    """Run this many callers until the time is over or this many calls are made."""
     import uvloop
 
     return uvloop.run(_load(asks, callers, seconds, calls))

@@ -1,4 +1,4 @@
-"""Starts the programs under test and says what they cost while they run: CPU and memory of a process tree."""
+"""Starts the programs under test and measures CPU and memory of their process trees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 class Process:
-    """A program that runs beside us; one that ``talks`` says things in lines of JSON."""
+    """A running program; one that ``talks`` prints lines of JSON."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Process:
         cwd: Path | None = None,
         talks: bool = True,
     ) -> None:
-        # A pipe that nobody reads would stop the program once it is full.
+        # A full pipe without a reader would block the program.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the program runs
         self._popen = subprocess.Popen(
             [str(part) for part in command],
@@ -58,22 +58,22 @@ class Process:
         return msgspec.json.decode(line)
 
     def say(self, text: str) -> None:
-        """A line for the program to read."""
+        """Send a line to the program."""
         assert self._popen.stdin is not None
         self._popen.stdin.write(text.encode() + b"\n")
         self._popen.stdin.flush()
 
     def complaints(self) -> str:
-        """The end of what it wrote to its error output; kills it first if it still runs."""
+        """The end of its stderr; kills the program first if it still runs."""
         self._popen.kill()
         self._popen.communicate()
         self._errors.seek(0)
         return self._errors.read().decode("utf-8", "replace")[-2000:]
 
     def stop(self) -> None:
-        """Ask it to end, and make it end."""
+        """Terminate it; kill it if it does not end."""
         if self._popen.stdin is None or self._popen.stdin.closed:
-            return  # it was ended to hear its complaints
+            return  # it was killed to read its stderr
         if self._popen.poll() is None:
             self._popen.send_signal(signal.SIGTERM)
         try:
@@ -85,7 +85,7 @@ class Process:
 
 @contextlib.contextmanager
 def running(command: Sequence[str | Path], *, environ: Mapping[str, str], cwd: Path | None = None) -> Iterator[Process]:
-    """A program for the time of the block."""
+    """Run a program while the block runs."""
     process = Process(command, environ=environ, cwd=cwd)
     try:
         yield process
@@ -94,7 +94,7 @@ def running(command: Sequence[str | Path], *, environ: Mapping[str, str], cwd: P
 
 
 class Meter:
-    """CPU seconds of a process and all below it, those that have ended included."""
+    """CPU seconds of a process and all its descendants, including ended ones."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -104,17 +104,17 @@ class Meter:
         return sum(_ticks(pid) for pid in below(self._pid)) / _TICKS
 
     def resident_mb(self) -> float:
-        """Resident memory; what processes share is counted in each."""
+        """Resident memory; shared memory counts in each process."""
         return sum(_resident(pid) for pid in below(self._pid))
 
 
 def _fields(pid: int) -> list[bytes]:
-    # The name of the program, in brackets, may hold blanks and brackets.
+    # The program name, in brackets, may contain spaces and brackets.
     return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
 
 
 def _ticks(pid: int) -> int:
-    """Of the process itself and of the children that it has waited for."""
+    """CPU ticks of the process and of the children that it has waited for."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return sum(map(int, _fields(pid)[11:15]))
     return 0
@@ -127,7 +127,7 @@ def _resident(pid: int) -> float:
 
 
 def below(root: int) -> set[int]:
-    """A process and all that it and its children have started."""
+    """A process and all its descendants."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,8 +1,8 @@
-"""What a call costs behind all guards, beside LiteLLM's proxy: CPU and added latency, plain and streamed.
+"""CPU and added latency of a guarded call, plain and streamed, compared with the LiteLLM proxy.
 
-Counted is the CPU of what stands between caller and model: for LiteLLM its process; for ours the process that calls or
-serves and, apart, all processes of PostgreSQL. Callers and fakes are not counted. Added latency is what a caller waits
-longer than one who asks the fake directly, at the same number of callers.
+CPU is that of everything between caller and model: the LiteLLM process; or the AgentTrace process and, separately, all
+PostgreSQL processes. Callers and fakes are not counted. Added latency is the additional time compared with a caller who
+calls the fake directly, with the same number of callers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from benchmarks.table import Result, Row
 CALLERS = (1, 8, 64)
 _SECONDS = 3.0
 _WARM_SECONDS = 2.0
-#: Between the frames of a stream: each arrives alone, as from a model.
+#: Delay between the frames of a stream: each arrives separately, as from a model.
 _FRAME_DELAY = 0.002
 #: The number of callers for which programs are compared.
 _COMPARED = 8
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What one call costs at one number of callers, in milliseconds."""
+    """The cost of one call with one number of callers, in milliseconds."""
 
     cpu: float
     database_cpu: float = 0.0
@@ -42,7 +42,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all_cpu(self) -> float:
-        """The database included."""
+        """CPU including the database."""
         return self.cpu + self.database_cpu
 
 
@@ -50,7 +50,7 @@ Costs = dict[int, Cost]
 
 
 def measure_calls(peers: Path, work: Path) -> Result:
-    """Calls whose answer comes whole."""
+    """Measure calls without streaming."""
     with stage(work / "ours") as ours:
         bare, guarded, cached = (_by_callers(ours, mode) for mode in ("bare", "guarded", "cached"))
     base = guarded[_COMPARED].all_cpu
@@ -64,7 +64,7 @@ def measure_calls(peers: Path, work: Path) -> Result:
 
 
 def measure_chat(peers: Path, work: Path) -> Result:
-    """Calls whose answer comes in twenty frames."""
+    """Measure calls with answers of twenty frames."""
     with stage(work / "ours", frame_delay=_FRAME_DELAY) as ours:
         direct = _over_http(run_stage.direct_chats(ours.upstream), None, None)
         with ours.server() as (server, url):

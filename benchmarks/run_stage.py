@@ -1,4 +1,4 @@
-"""Ours, set up for measuring: a PostgreSQL of its own as the product starts it, a fake DashScope, and its processes.
+"""AgentTrace set up for the run benchmarks: an embedded PostgreSQL, a fake DashScope, and the processes.
 
 Limits are raised, not switched off: every call is still checked against breaker, rate window and budget, and written
 to the run log and the trace.
@@ -37,7 +37,7 @@ _RAISED = {
 
 
 class Stage:
-    """A database and a fake that stand, and the environment in which our processes find both."""
+    """A running database and fake, and the environment variables for both."""
 
     def __init__(self, environ: dict[str, str], postgres: Meter, upstream: str) -> None:
         self.environ = environ
@@ -48,13 +48,13 @@ class Stage:
 
     @contextlib.contextmanager
     def process(self, *command: str | Path) -> Iterator[Process]:
-        """A Python program of ours or of this benchmark, for the time of the block."""
+        """Run a Python program of AgentTrace or of this benchmark while the block runs."""
         with running([sys.executable, *command], environ=self.environ, cwd=_ROOT) as process:
             yield process
 
     @contextlib.contextmanager
     def server(self) -> Iterator[tuple[Meter, str]]:
-        """``agenttrace serve``: what it costs, and where it is."""
+        """Run ``agenttrace serve``; yields its meter and its address."""
         with self.process("-m", "agenttrace.cli.main", "serve", "--port", "0", "--json") as process:
             yield Meter(process.pid), str(process.line()["url"])
 
@@ -68,7 +68,7 @@ class Stage:
 
 @contextlib.contextmanager
 def stage(work: Path, *, frame_delay: float = 0.0) -> Iterator[Stage]:
-    """An empty database and a fake that waits so long before each frame."""
+    """Start an empty database and a fake with this delay before each frame."""
     shutil.rmtree(work, ignore_errors=True)
     home = work / "home"
     postgres = EmbeddedPostgres(home)
@@ -87,7 +87,7 @@ def stage(work: Path, *, frame_delay: float = 0.0) -> Iterator[Stage]:
 
 
 def chats(url: str, *, users: int = 2000) -> Iterator[Ask]:
-    """Questions of many users, each a conversation of its own."""
+    """Chat messages of many users, each in a new conversation."""
     body = msgspec.json.encode({"message": "今天的营业额怎么样?", "entry": "general"})
     headers = [_chat_headers(number) for number in range(users)]
     for number in itertools.count():
@@ -95,7 +95,7 @@ def chats(url: str, *, users: int = 2000) -> Iterator[Ask]:
 
 
 def direct_chats(upstream: str) -> Iterator[Ask]:
-    """The same questions to the fake itself."""
+    """The same messages, sent to the fake directly."""
     body = {"input": {"prompt": "今天的营业额怎么样?"}, "parameters": {"incremental_output": True}}
     headers = {"Authorization": "Bearer none", "Content-Type": "application/json", "X-DashScope-SSE": "enable"}
     ask = Ask(
@@ -108,7 +108,7 @@ def direct_chats(upstream: str) -> Iterator[Ask]:
 
 
 def triggers(url: str) -> Iterator[Ask]:
-    """Events of type consumption, each of another member."""
+    """Events of type consumption, each for another member."""
     headers = {"Authorization": f"Internal-Token {INTERNAL_TOKEN}", "Content-Type": "application/json"}
     for number in itertools.count(1):
         event = {

@@ -1,4 +1,4 @@
-"""A thousand chats at the same time through one server process: do all end well, and what does each one need?"""
+"""A thousand concurrent chats through one server process: errors, CPU and memory per stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WARM_CALLERS = 50
 
 
 class _Peak:
-    """Looks at a process's memory while the block runs."""
+    """Samples the memory of a process while the block runs."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -39,7 +39,7 @@ class _Peak:
 
 
 def measure(work: Path) -> Result:
-    """All streams begin at once."""
+    """Start all streams at once."""
     with stage(work / "streams", frame_delay=_FRAME_DELAY) as ours, ours.server() as (server, url):
         asks = chats(url, users=STREAMS)
         load(asks, _WARM_CALLERS, calls=_WARM_CALLERS)

@@ -1,4 +1,4 @@
-"""How fast events come in over HTTP, and how fast one worker carries their chains out."""
+"""Rate of triggers over HTTP, and rate of chains of one worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.table import Result, Row
 
 CALLERS = (1, 8, 64)
 _SECONDS = 5.0
-#: Chains that wait when the worker begins, and how many of them it has done before it is measured.
+#: Chains in the queue when the worker starts, and how many it runs before the measurement.
 _CHAINS = 600
 _WARM_CHAINS = 100
 #: Of a consumption with a coach: app3, app8, app7 beside app4, app5.
@@ -23,7 +23,7 @@ _PATIENCE = 110.0
 
 
 def measure_triggers(work: Path) -> Result:
-    """Accepted: the job's row and its entry in the queue are committed."""
+    """Measure accepted triggers: the row of the job and its queue entry are committed."""
     rows = []
     with stage(work / "triggers") as ours, ours.server() as (server, url):
         asks = triggers(url)
@@ -46,7 +46,7 @@ def measure_triggers(work: Path) -> Result:
 
 
 def measure_chains(work: Path) -> Result:
-    """One worker on a queue that is never empty; the model answers at once."""
+    """Measure one worker on a queue that is never empty; the model answers at once."""
     with stage(work / "chains") as ours:
         with ours.server() as (_, url):
             seen = load(triggers(url), 8, calls=_CHAINS)
@@ -61,7 +61,7 @@ def _worked(ours: Stage, worker: Meter, db: psycopg.Connection[tuple[object, ...
     until = time.monotonic() + _PATIENCE
     first = _await_done(db, _WARM_CHAINS, until)
     began, before = time.perf_counter(), (worker.cpu_seconds(), ours.postgres.cpu_seconds())
-    # The last ones run alone, which is not what is measured.
+    # The last chains run with less concurrency and are not measured.
     last = _await_done(db, _CHAINS - 20, until)
     seconds, chains = time.perf_counter() - began, last - first
     cpu, database = worker.cpu_seconds() - before[0], ours.postgres.cpu_seconds() - before[1]

@@ -1,4 +1,4 @@
-"""What a measurement hands back: a table whose rows can be compared with one of them."""
+"""The result of a benchmark: a table whose rows are compared with one of them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from rich.table import Table
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One line of a table: who, what it measured, and how that compares with the base."""
+    """One row of a table: name, figures, and the ratio to the base."""
 
     who: str
     figures: dict[str, str]
-    #: The main figure divided by that of the base (ours, where programs are compared).
+    #: The main figure divided by that of the base (AgentTrace, if programs are compared).
     ratio: float | None = None
     note: str = ""
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A finished measurement."""
+    """The result of one benchmark."""
 
     title: str
     rows: list[Row]

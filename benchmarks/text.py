@@ -1,8 +1,8 @@
 """Text that compresses like the text in agent logs: prose, source code, terminal output, Chinese.
 
 Words are drawn with Zipf frequencies from a vocabulary of several thousand, so that a full-text index, a
-compressor and a tokenizer meet the distribution they were made for. Random bytes or one repeated sentence
-would flatter or punish them.
+compressor and a tokenizer get a realistic distribution. Random bytes or one repeated sentence would give wrong
+results.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ _TERMINAL_LINES = (
 
 
 def _vocabulary() -> list[str]:
-    """Common words first, then stems, then what prefixes and suffixes make of them: 6,000."""
+    """6,000 words: common words first, then stems, then stems with prefixes and suffixes."""
     stems = list(dict.fromkeys(_STEMS.split()))
     made = [prefix + stem + suffix for prefix, suffix, stem in product(_PREFIXES, _SUFFIXES, stems)]
     return list(dict.fromkeys(_COMMON.split() + stems + made))[:6000]
 
 
 def rare_word() -> str:
-    """A word that hardly ever occurs."""
+    """A rare word."""
     return _vocabulary()[-2]
 
 
@@ -130,7 +130,7 @@ class Text:
         return self._fill(_CODE_LINES, characters)
 
     def terminal(self, characters: int) -> str:
-        """What test runs, linters and listings print."""
+        """Output of test runs, linters and listings."""
         return self._fill(_TERMINAL_LINES, characters)
 
     def path(self) -> str:

@@ -1,4 +1,4 @@
-"""What one question to each tier of the deduplicator costs."""
+"""CPU of one lookup in each tier of the deduplicator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SESSIONS = 200
 
 
 def microseconds(work: Path) -> dict[str, float]:
-    """CPU microseconds an id, for L0, L1 and L2, over a store of a million events."""
+    """CPU microseconds per id, for L0, L1 and L2, with a store of a million events."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     connection = connect(work / "agenttrace.db")
@@ -31,7 +31,7 @@ def microseconds(work: Path) -> dict[str, float]:
     asked = ids[7::_SESSIONS][:_ASKED]
     tiers = Tiers(SqliteStore(connection, work / "agenttrace.db"))
     taken = {"L2, in batches": _spent(tiers, asked)}
-    taken["L1"] = _spent(tiers, asked)  # the store's answers were remembered
+    taken["L1"] = _spent(tiers, asked)  # the answers of the store are cached now
     tiers.session(7, new=False).ids.update(asked)
     taken["L0"] = _spent(tiers, asked)
     assert tiers.hits == {"l0": len(asked), "l1": len(asked), "l2": len(asked)}, tiers.hits

@@ -1,4 +1,4 @@
-"""What generated logs hold, counted while they are written."""
+"""The contents of generated logs, counted while they are written."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import msgspec
 
 
 class Truth(msgspec.Struct, kw_only=True):
-    """What a correct reader must find; tests count it again from the files alone."""
+    """The counts that a correct reader must find; tests count them again from the files."""
 
     bytes: int = 0
     files: int = 0
-    #: Session ids, which is the number of files that are not a subagent's.
+    #: The number of sessions: files that do not belong to a subagent.
     sessions: int = 0
     subagents: int = 0
     forks: int = 0
     lines: int = 0
-    #: Prompts and tool calls as made, not counting the copies in forks.
+    #: Prompts and tool calls without the copies in forks.
     prompts: int = 0
     tool_calls: int = 0
-    #: Model responses, each counted once however many lines, files and forks repeat it.
+    #: Model responses, each counted once, without repetitions in lines, files and forks.
     responses: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -36,5 +36,5 @@ class Truth(msgspec.Struct, kw_only=True):
         self.cache_write_tokens += usage["cache_creation_input_tokens"]
 
     def tokens(self) -> tuple[int, int, int, int]:
-        """Input, output, cache read and cache write, for comparing."""
+        """Input, output, cache read and cache write tokens, for comparison."""
         return self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens

@@ -1,6 +1,6 @@
-"""Plot the cost by day and model: run it as a script, or cell by cell where ``# %%`` marks a cell.
+"""Plot the cost by day. Run it as a script, or cell by cell in an editor that supports ``# %%``.
 
-With matplotlib a picture is written to cost_by_day.png; without it a chart is printed.
+With matplotlib it writes cost_by_day.png; without matplotlib it prints a chart.
 """
 
 # %% Load usage by day
@@ -14,7 +14,7 @@ import agenttrace
 with agenttrace.open_store() as store:
     days = store.usage(by="day")
 
-# %% One series for each currency: amounts in different currencies are never added
+# %% One series per currency: amounts in different currencies are never added
 series: dict[str, dict[str, float]] = defaultdict(dict)
 for day in days:
     for currency, amount in day.costs.items():

@@ -1,4 +1,4 @@
-"""Takes the pictures of the README from the demo, so that they show the page as it is: ``make screenshots``."""
+"""Makes the images of the README from the demo: ``make screenshots``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIZE: ViewportSize = {"width": 1280, "height": 800}
 
 @contextmanager
 def demo() -> Iterator[tuple[str, str]]:
-    """The demo's console and the link that lets in; when it is left, nothing of it stays."""
+    """Run the console of the demo; yields its link. Its data is removed afterwards."""
     command = "demo --console --port 0 --json --days 29"
     process = subprocess.Popen([*_PROGRAM, *command.split()], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -37,13 +37,13 @@ def demo() -> Iterator[tuple[str, str]]:
         process.wait()
 
 
-def asked(page: Page, path: str) -> Any:  # noqa: ANN401 - whatever the API answers
-    """What the API answers to somebody who is logged in as the page is."""
+def asked(page: Page, path: str) -> Any:  # noqa: ANN401 - any JSON
+    """The answer of the API, with the login of the page."""
     return page.request.get(f"/api/v1{path}").json()
 
 
 def wait_for_jobs(page: Page) -> dict[str, int]:
-    """The finished jobs by their chain, once the demo has run them."""
+    """Wait for the jobs of the demo; returns them by their chain."""
     while True:
         jobs = asked(page, "/jobs")["items"]
         done = {job["app_chain"]: job["id"] for job in jobs if job["status"] == "completed"}
@@ -53,7 +53,7 @@ def wait_for_jobs(page: Page) -> dict[str, int]:
 
 
 def main() -> None:
-    """Take all of them."""
+    """Make all images."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     assert chromium is not None, "no Chromium on this machine; try: apt install chromium fonts-noto-cjk"
     IMAGES.mkdir(exist_ok=True)
@@ -77,7 +77,7 @@ def main() -> None:
             (dark, "job", f"/runs/jobs/{jobs['app3→app8→app7+app4→app5']}"),
         ):
             page.goto(path)
-            # The live stream never ends, so the network is never idle; the last texts come within a moment.
+            # The live stream never ends, so the network is never idle; wait a moment for the last texts.
             page.wait_for_timeout(2500)
             page.screenshot(path=IMAGES / f"{name}.png")
         browser.close()

@@ -132,4 +132,4 @@ def test_live(own_visit: Visit, own: running, talk: str) -> None:
 def test_in_chinese_and_in_the_dark(own_visit: Visit, talk: str) -> None:
     """The page of such a session has its words in both languages, and looks in both themes."""
     page = own_visit.open(f"{talk}?span={6:016x}", language="zh-CN", theme="dark")
-    expect(page.get_by_role("complementary", name="跨度详情").get_by_role("heading", level=2)).to_contain_text("跨度")
+    expect(page.get_by_role("complementary", name="span 详情").get_by_role("heading", level=2)).to_contain_text("span")

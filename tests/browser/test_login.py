@@ -155,9 +155,7 @@ def link_of(server: running) -> str:
     return console.link
 
 
-@pytest.mark.parametrize(
-    ("language", "says"), [("en-US", "follow the link it prints"), ("zh-CN", "浏览器需要通过链接进入")]
-)
+@pytest.mark.parametrize(("language", "says"), [("en-US", "follow the link it prints"), ("zh-CN", "打开它输出的链接")])
 def test_without_the_link_the_page_says_how_to_get_in(stranger: Visit, language: str, says: str) -> None:
     """Nothing recorded is shown, but the command that prints the link; a link of an earlier start is told to be old."""
     page = stranger.open("/sessions", language=language)

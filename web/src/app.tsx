@@ -1,4 +1,4 @@
-/** The whole page: which page is open, and what all of them share. */
+/** The application: the current page, and what all pages share. */
 import { QueryClientProvider } from "@tanstack/react-query";
 import { Route, Switch, matchRoute, useLocation, useRouter } from "wouter";
 import { navigate } from "wouter/use-browser-location";

@@ -8,7 +8,7 @@ const LOCALES: Record<Language, string> = { en: "en-GB", zh: "zh-CN" };
 const DASH = "–";
 
 type Moment = string | number | Date;
-/** What a cost text needs of a bill. */
+/** The part of a bill that a cost text needs. */
 export type Priced = Pick<Bill, "costs" | "unpriced_tokens">;
 
 interface Units {
@@ -46,7 +46,7 @@ export function size(bytes: number | null | undefined): string {
   return DASH;
 }
 
-/** `$1.23`; below a cent as many digits as it takes to see it; a dash where there is no amount. */
+/** `$1.23`; below a cent with as many digits as needed; a dash if there is no amount. */
 export function money(amount: number | null | undefined, currency: string | null | undefined): string {
   if (amount === null || amount === undefined || !currency) return DASH;
   const sign = SIGNS[currency] ?? `${currency} `;
@@ -106,12 +106,12 @@ function ago(language: Language, relative: Intl.RelativeTimeFormat, then: Moment
   if (at === null) return DASH;
   const seconds = (at.getTime() - now) / 1000;
   if (Math.abs(seconds) < 1.5) return UNITS[language].justNow;
-  // From 99.5 % of a unit on it is that unit: "60 minutes ago" is said as an hour.
+  // From 99.5 % of a unit on, that unit is used: "60 minutes ago" becomes an hour.
   const [unit, length] = STEPS.find(([, length]) => Math.abs(seconds) >= length * 0.995) ?? ["second", 1];
   return relative.format(Math.trunc(Math.abs(seconds) / length + 0.005) * Math.sign(seconds), unit);
 }
 
-/** The moment of an ISO time, of milliseconds since 1970 or of a date; null where it is none. */
+/** The time of an ISO string, of milliseconds since 1970 or of a date; null if it is invalid. */
 export function momentOf(moment: Moment | null | undefined): Date | null {
   if (moment === null || moment === undefined) return null;
   const date = new Date(moment);

@@ -1,4 +1,4 @@
-/** What the browser remembers for us between visits; where it may not remember, the page works all the same. */
+/** Values stored in the browser between visits; without storage the page still works. */
 
 const PREFIX = "agenttrace.";
 
@@ -10,7 +10,7 @@ export function remembered(name: string): string | null {
   }
 }
 
-/** Keeps a text; null forgets it. */
+/** Stores a text; null removes it. */
 export function remember(name: string, value: string | null): void {
   try {
     if (value === null) localStorage.removeItem(PREFIX + name);

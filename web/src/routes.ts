@@ -1,4 +1,4 @@
-/** The pages: where they are, and the code that is loaded when they are opened. */
+/** The routes: the address of each page, and its code, which is loaded when it is opened. */
 import type { ComponentType } from "react";
 import { lazy } from "react";
 
@@ -18,7 +18,7 @@ export type PageName =
 
 export interface PageRoute {
   name: PageName;
-  /** Where it begins. */
+  /** Its address. */
   path: string;
   /** What leads there, where that is more than its beginning: one pattern, so that the page stays in between. */
   pattern?: string | RegExp;

@@ -6,7 +6,7 @@ import { Store } from "./store";
 
 export type Language = "en" | "zh";
 
-/** What a text may be: itself, made of values, or a group of texts. */
+/** A text: a string, a function of values, or a group of texts. */
 export interface Texts {
   [name: string]: string | ((...values: never[]) => string) | Texts;
 }
@@ -47,7 +47,7 @@ export function setLanguage(next: Language): void {
   applyLanguage();
 }
 
-/** Tells the document its language: fonts, line breaks and screen readers go by it. */
+/** Sets the language of the document for fonts, line breaks and screen readers. */
 export function applyLanguage(): void {
   document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";
 }

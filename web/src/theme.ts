@@ -14,7 +14,7 @@ function initial(): Theme {
 }
 
 const theme = new Store<Theme>(initial());
-/** What is shown: charts, which draw colours themselves, follow it. */
+/** The current theme: charts, which draw their own colours, use it. */
 const shown = new Store<"light" | "dark">("light");
 
 export function setTheme(next: Theme): void {
@@ -23,7 +23,7 @@ export function setTheme(next: Theme): void {
   applyTheme();
 }
 
-/** Tells the document its theme; the style sheet follows the system by itself where none was chosen. */
+/** Sets the theme of the document; without a choice the style sheet follows the system. */
 export function applyTheme(): void {
   const root = document.documentElement;
   if (theme.value === "system") delete root.dataset.theme;

@@ -1,4 +1,4 @@
-/** The state of a page in its address: one value, several, a number or a flag; what is empty is not in it. */
+/** The state of a page in its address: one value, several, a number or a flag; empty values are not written. */
 import { useCallback, useMemo } from "react";
 import { useSearch } from "wouter";
 import { navigate } from "wouter/use-browser-location";
@@ -87,7 +87,7 @@ function useSetter<T extends ParamValue>(name: string): Setter<T> {
   return useCallback((value: T, how?: How) => change({ [name]: value }, how), [name]);
 }
 
-/** One text of the address, "" where there is none; the fallback is not written. */
+/** One text of the address, "" if missing; the fallback is not written. */
 export function useParam(name: string, fallback = ""): [string, Setter<string | null>] {
   const value = useParams().text(name) || fallback;
   const set = useCallback(
@@ -97,7 +97,7 @@ export function useParam(name: string, fallback = ""): [string, Setter<string | 
   return [value, set];
 }
 
-/** One text out of a few; anything else in the address counts as the first of them, which is not written. */
+/** One of several texts; any other value in the address counts as the first one, which is not written. */
 export function useChoice<T extends string>(name: string, choices: readonly [T, ...T[]]): [T, Setter<T>] {
   const [value, set] = useParam(name, choices[0]);
   return [choices.find((choice) => choice === value) ?? choices[0], set];

@@ -13,7 +13,7 @@ from agenttrace.export.span import ExportSpan
 class Notebook:
     """``path`` is the file; ``options.heading`` is what each line begins with."""
 
-    #: A line that is written twice is there twice, but the file can be read.
+    #: The file keeps repeated lines, but it can be searched for them.
     ignores_repeats = False
     can_read_back = True
     accepted_is_stored = True

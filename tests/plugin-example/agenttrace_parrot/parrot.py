@@ -1,4 +1,4 @@
-"""Parrot: one message a line, numbered; cached tokens are counted inside the input."""
+"""Parrot: one numbered message per line; the input includes cached tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agenttrace.record.ingest import acts as a
 
 
 class Call(msgspec.Struct):
-    """A tool call, or the answer to one."""
+    """A tool call, or its result."""
 
     id: str = ""
     tool: str = "tool"
@@ -42,7 +42,7 @@ class Line(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(Line).decode
-#: For lines with an odd field: leaves that field out.
+#: For lines with a field of the wrong type: skips that field.
 _decode_leniently = FieldByField(Line)
 
 
@@ -61,7 +61,7 @@ class Parrot:
         return path.suffix == ".log"
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
-        """By its first line; the session is in the name."""
+        """By its first line; the session is the file name."""
         line = _decode_leniently(head.partition(b"\n")[0])
         if line is None or line.n is None or line.who is None:
             return None
@@ -98,7 +98,7 @@ class Parrot:
             yield a.ToolEnd(line.call.id)
 
     def content(self, event: Event, source: Source) -> list[Content]:
-        """What was said, and with what a tool was called."""
+        """The messages, arguments and results."""
         line: Line = event.body
         call = line.call.id if line.call else None
         texts = [Content("arguments", bytes(line.call.with_).decode(), call)] if line.call else []
@@ -110,7 +110,7 @@ class Parrot:
 
 
 def usage(tokens: Tokens) -> Usage:
-    """Cached tokens leave the input."""
+    """Subtract cached tokens from the input."""
     return Usage(
         input_tokens=tokens.in_ - tokens.cached,
         cache_read_tokens=tokens.cached,

@@ -8,7 +8,7 @@ interface Asked {
   headers: Headers;
 }
 
-/** A server inside the test: answers in turn, and what it was asked. */
+/** A server inside the test: answers in order, and records requests. */
 function serving(...answers: (() => Response)[]): Asked[] {
   const asked: Asked[] = [];
   vi.stubGlobal("fetch", (url: string, request: RequestInit) => {

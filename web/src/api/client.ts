@@ -6,7 +6,7 @@ import type { Me } from "./shapes";
 
 export const API = "/api/v1";
 
-/** An error that the server told, with a sentence for the user. */
+/** An error that the server returned, with a sentence for the user. */
 export class ProblemError extends Error {
   readonly status: number;
   readonly title: string;
@@ -35,10 +35,10 @@ interface Known {
 }
 
 /*
- * What was answered to an address, and its entity tag. We ask with If-None-Match ourselves (`cache: "no-store"`) instead
- * of leaving it to the browser's cache: what agents said is then not written to the disk by the browser, and a 304 costs
- * no parsing and gives the same object, so that nothing is drawn again. The answers are held weakly: whoever shows one
- * keeps it alive, and a page that was left frees its memory.
+ * The answer of each address and its entity tag. The page sends If-None-Match itself (`cache: "no-store"`) instead of using
+ * the browser's cache: so the browser does not write texts of agents to disk, and a 304 needs no parsing and returns the
+ * same object, so that nothing is rendered again. Answers are weak references: a component that shows one keeps it alive,
+ * and leaving a page frees its memory.
  */
 const known = new Map<string, Known>();
 const KNOWN_MOST = 300;
@@ -75,7 +75,7 @@ export async function get<T>(path: string, params: Params = {}, signal?: AbortSi
   return answer;
 }
 
-/** POST JSON to a path below /api/v1, with the token that shows it is this page that asks. */
+/** POST JSON to a path below /api/v1, with the CSRF token of this page. */
 export async function post<T>(path: string, data: unknown = {}, signal?: AbortSignal): Promise<T> {
   const response = await send(path, data, signal);
   return (response.status === 204 ? null : await body(response)) as T;
@@ -110,7 +110,7 @@ async function csrf(anew = false): Promise<string> {
   return token ?? "";
 }
 
-/** Takes the token of a visitor that was asked for elsewhere; after login and logout it is another one. */
+/** Sets the CSRF token; it changes with login and logout. */
 export function keepToken(me: Me): void {
   token = me.csrf;
 }

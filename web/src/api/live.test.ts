@@ -22,7 +22,7 @@ class FakeSource implements Source {
   }
 }
 
-/** A world in which time passes only when told. */
+/** An environment in which time passes only on request. */
 class World implements Surroundings {
   readonly sources: FakeSource[] = [];
   private timers: { at: number; run: () => void }[] = [];

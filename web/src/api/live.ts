@@ -15,19 +15,19 @@ export type LiveState = "connecting" | "connected" | "reconnecting" | "offline" 
 export interface LiveListener {
   sessions?: (news: LiveSessions) => void;
   timeline?: (news: Timeline) => void;
-  /** What is said in the spans that the timeline before told of. */
+  /** The texts of the spans in the preceding timeline event. */
   texts?: (news: LiveTexts) => void;
-  /** Too much has changed to be told: load everything again. */
+  /** Too much has changed: load everything again. */
   reset?: (news: LiveReset) => void;
 }
 
-/** What of an EventSource is used. */
+/** The part of EventSource that is used. */
 export interface Source {
   addEventListener(name: string, listener: (event: MessageEvent<string>) => void): void;
   close(): void;
 }
 
-/** The world around the stream; tests have one of their own. */
+/** The environment of the stream; tests replace it. */
 export interface Surroundings {
   open(url: string): Source;
   /** Runs it later; the answer takes it back. */
@@ -38,14 +38,14 @@ export interface Surroundings {
 
 const FIRST_PAUSE = 400;
 const LONGEST_PAUSE = 5000;
-/** After so many failures in a row the user is told. */
+/** After this many consecutive failures the user is notified. */
 const OFFLINE_AFTER = 3;
-/** Without hello for so long a connection counts as lost. */
+/** A connection without hello for this long counts as lost. */
 const PATIENCE = 10_000;
 /** How long a change of the watched session waits for another one. */
 const SETTLING = 20;
 
-/** How long to wait after so many failures: doubled each time, and spread so that pages do not return all at once. */
+/** The delay after this many failures: doubled each time, with jitter so that pages do not reconnect all at once. */
 export function pause(failures: number, random: number): number {
   const longest = Math.min(FIRST_PAUSE * 2 ** Math.max(failures - 1, 0), LONGEST_PAUSE);
   return Math.round(longest * (0.5 + random / 2));
@@ -53,14 +53,14 @@ export function pause(failures: number, random: number): number {
 
 export class LiveStream {
   readonly state = new Store<LiveState>("connecting");
-  /** The version of the server, as the last hello told it. */
+  /** The version of the server in the last hello event. */
   readonly version = new Store<string | null>(null);
   private readonly listeners = new Set<LiveListener>();
   private source: Source | null = null;
   private cancel: () => void = () => {};
   private unsettle: () => void = () => {};
   private cursor: number | null = null;
-  /** Which store the cursor is of, as the server names it: one that was made anew counts from the start. */
+  /** The store that the cursor belongs to, as the server names it: a new store counts from the start. */
   private epoch = "";
   private session: string | null = null;
   private failures = 0;
@@ -84,7 +84,7 @@ export class LiveStream {
     this.hear<LiveReset>(source, "reset", (news) => this.begunAnew(news));
   };
 
-  /** Gives the connection back: browsers allow six to a server, and each open page holds one. */
+  /** Closes the connection: browsers allow six per server, and each open page uses one. */
   readonly stop = (): void => {
     this.drop();
     this.state.set("paused");
@@ -95,13 +95,13 @@ export class LiveStream {
     return () => this.listeners.delete(listener);
   };
 
-  /** Also tells of this session's spans, from the given cursor on: that of the timeline the page has loaded. */
+  /** Also subscribes to the spans of this session, from the cursor of the loaded timeline on. */
   watch(session: string | null, after?: number): void {
     if (session === this.session) return;
     this.session = session;
     if (after !== undefined) this.cursor = Math.min(this.cursor ?? after, after);
     this.unsettle();
-    // A page that takes another's place lets go of its session first: one new connection is enough for both.
+    // A page that replaces another unsubscribes first: one new connection is enough for both.
     this.unsettle = this.around.later(SETTLING, () => {
       if (this.source !== null) this.start();
     });
@@ -133,9 +133,9 @@ export class LiveStream {
     this.failures = 0;
     this.version.set(hello.version);
     this.state.set("connected");
-    // What lies between our cursor and the server's is still to be told, so hello does not move ours on.
+    // Events between our cursor and the server's are still to come, so hello does not advance our cursor.
     this.cursor ??= hello.cursor;
-    // A cursor that the server has not reached belongs to another store: it was set up anew.
+    // A cursor that the server has not reached belongs to another store: it was created again.
     if (hello.cursor < this.cursor) this.begunAnew({ cursor: hello.cursor });
   }
 

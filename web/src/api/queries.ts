@@ -1,4 +1,4 @@
-/** Answers of the server in components: loaded, kept, asked for again. */
+/** Answers of the server in components: loaded, cached, refreshed. */
 import type { InfiniteData, UseInfiniteQueryResult, UseQueryResult } from "@tanstack/react-query";
 import { QueryClient, keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
@@ -7,14 +7,14 @@ import type { Params } from "../url";
 import { ProblemError, get } from "./client";
 import type { Me } from "./shapes";
 
-/** A list that comes in pages. */
+/** A paged list. */
 export interface Page<T> {
   items: T[];
   next: string | null;
 }
 
 export interface GetOptions {
-  /** Asks again so often, while the page is seen. */
+  /** Polls at this interval while the page is visible. */
   every?: number;
   /** False: not yet. */
   when?: boolean;
@@ -67,7 +67,7 @@ export type Pages<T, P extends Page<T> = Page<T>> = UseInfiniteQueryResult<Infin
   first: P | undefined;
 };
 
-/** A list by pages: `fetchNextPage()` loads the next one, `hasNextPage` says whether there is one. */
+/** A list by pages: `fetchNextPage()` loads the next one, `hasNextPage` is true if there is one. */
 export function usePages<T, P extends Page<T> = Page<T>>(
   path: string,
   params: Params = {},

@@ -5,7 +5,7 @@ import type { LiveListener, LiveState } from "./live";
 import { LiveStream } from "./live";
 import type { LiveTexts } from "./shapes";
 
-/** A hidden page keeps its connection so long: changing tabs back and forth costs nothing. */
+/** A hidden page keeps its connection this long, so that switching tabs costs nothing. */
 const HIDDEN_FOR = 30_000;
 
 export const live = new LiveStream({
@@ -17,7 +17,7 @@ export const live = new LiveStream({
   random: Math.random,
 });
 
-/** Keeps the stream open while the component is there and the page is seen. */
+/** Keeps the stream open while the component is mounted and the page is visible. */
 export function useLiveConnection(on: boolean): void {
   useEffect(() => {
     if (!on) return undefined;
@@ -68,7 +68,7 @@ export function useLive(
   );
 }
 
-/** Calls this function with what is said in the spans that change; it may be a new one at each rendering. */
+/** Calls this function with the texts of changed spans; the function may differ at each rendering. */
 export function useLiveTexts(onTexts: (news: LiveTexts) => void): void {
   const latest = useRef(onTexts);
   useEffect(() => {

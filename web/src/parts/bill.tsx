@@ -7,7 +7,7 @@ import styles from "./bill.module.css";
 import { Facts } from "./layout";
 import { text } from "./words";
 
-/** What a reader of these numbers has to know. */
+/** Caveats of these numbers. */
 export function remarks(bill: Bill, t: (typeof text)["en"], f: Format): string[] {
   const found: string[] = [];
   if (bill.unpriced_tokens) found.push(t.unpriced(f.tokens(bill.unpriced_tokens), bill.unpriced_models.slice(0, 5).join(", ")));
@@ -21,7 +21,7 @@ export function allTokens(bill: Bill): number {
   return bill.input_tokens + bill.output_tokens + bill.cache_read_tokens + bill.cache_write_tokens;
 }
 
-/** The cost in a few characters; what it leaves out is in the hint. */
+/** The cost in a few characters; details are in the tooltip. */
 export function Cost({ bill }: { bill: Bill }) {
   const t = useText(text);
   const f = useFormat();
@@ -33,7 +33,7 @@ export function Cost({ bill }: { bill: Bill }) {
   );
 }
 
-/** All tokens in a few characters; what they were is in the hint. */
+/** All tokens in a few characters; details are in the tooltip. */
 export function Tokens({ bill }: { bill: Bill }) {
   const t = useText(text);
   const f = useFormat();

@@ -1,9 +1,9 @@
-/** Keeps an error in one part from taking the others down. */
+/** An error boundary: an error in one part does not affect the others. */
 import type { ReactNode } from "react";
 import { Component } from "react";
 
 interface BoundaryProps {
-  /** Shown in its place; `retry` draws the part again. */
+  /** Shown instead of the part; `retry` renders the part again. */
   instead: (error: unknown, retry: () => void) => ReactNode;
   /** With another value here the part is tried again. */
   until?: unknown;

@@ -12,7 +12,7 @@ interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   tone?: ButtonTone;
   icon?: IconName;
   small?: boolean;
-  /** Being done: cannot be pressed again, and says so. */
+  /** In progress: cannot be pressed again, and shows it. */
   busy?: boolean;
 }
 

@@ -19,7 +19,7 @@ interface CanvasProps {
   onPick?: (index: number, series: string) => void;
 }
 
-/** Style sheets know colours by name; a canvas needs them spelled out for the theme of this moment. */
+/** A canvas needs the values of colours in the current theme, not their names. */
 function coloursOf(element: HTMLElement): Colours {
   const probe = document.createElement("span");
   element.append(probe);
@@ -67,7 +67,7 @@ function common(colours: Colours, font: string): EChartsCoreOption {
   };
 }
 
-/** The options laid over each other, group by group: a page that sets one thing of the tooltip keeps the others. */
+/** Merges options group by group: a page that sets one option of the tooltip does not lose the others. */
 function over(below: EChartsCoreOption, above: EChartsCoreOption): EChartsCoreOption {
   const merged: EChartsCoreOption = { ...below };
   for (const [name, value] of Object.entries(above)) {

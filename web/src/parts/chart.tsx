@@ -34,16 +34,16 @@ export interface ChartTable {
 }
 
 interface ChartProps {
-  /** What it shows, in a sentence for those who do not see it. */
+  /** A description for screen readers. */
   label: string;
-  /** Keep it the same function while the data is the same: each new one is drawn anew. */
+  /** Pass the same function while the data is the same: a new function redraws the chart. */
   option: (colours: Colours) => EChartsCoreOption;
   /** The same numbers. */
   table: ChartTable;
   height?: number;
-  /** A bar or point was clicked: its place in the data, and the series it belongs to. */
+  /** A bar or point was clicked: its index in the data, and its series. */
   onPick?: (index: number, series: string) => void;
-  /** Beside the switch between chart and table. */
+  /** Next to the switch between chart and table. */
   actions?: ReactNode;
 }
 
@@ -96,7 +96,7 @@ function Numbers({ label, table, most }: { label: string; table: ChartTable; mos
         </thead>
         <tbody>
           {table.rows.map((cells, row) => (
-            // Rows have no other name than their place, and none of them keeps a state.
+            // Rows have no other key than their index, and none of them has state.
             // oxlint-disable-next-line react/no-array-index-key
             <tr key={row}>
               {cells.map((cell, column) =>

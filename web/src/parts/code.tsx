@@ -21,7 +21,7 @@ interface CodeProps {
   busy?: boolean;
   /** Prose: the page's own letters. */
   prose?: boolean;
-  /** Copies this instead of what is here: the whole text. */
+  /** Copies this text instead of the shown one. */
   whole?: () => Promise<string>;
   /** Without a copy button. */
   bare?: boolean;

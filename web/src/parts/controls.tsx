@@ -17,7 +17,7 @@ export interface Choice<T extends string> {
 }
 
 interface ChoiceProps<T extends string> {
-  /** What is chosen, for those who do not see it. */
+  /** The current choice, for screen readers. */
   label: string;
   choices: readonly Choice<T>[];
   value: T;
@@ -40,7 +40,7 @@ function stepped<T extends string>(event: KeyboardEvent, { choices, value, onCha
   event.currentTarget.querySelectorAll<HTMLElement>("[data-choice]")[next]?.focus();
 }
 
-/** Views of the same thing; give what is below `role="tabpanel"` with `panelProps(id, value)`. */
+/** Tabs; give the content below `role="tabpanel"` with `panelProps(id, value)`. */
 export function Tabs<T extends string>(props: ChoiceProps<T> & { id?: string }) {
   const own = useId();
   const id = props.id ?? own;
@@ -72,7 +72,7 @@ export function panelProps(id: string, value: string) {
   return { role: "tabpanel", id: `${id}-panel`, "aria-labelledby": `${id}-tab-${value}` } as const;
 }
 
-/** A few alternatives, one of them chosen. */
+/** A choice between a few alternatives. */
 export function Segmented<T extends string>(props: ChoiceProps<T> & { iconsOnly?: boolean }) {
   return (
     <div role="radiogroup" aria-label={props.label} className={styles.segmented} onKeyDown={(event) => stepped(event, props)}>
@@ -135,7 +135,7 @@ interface SearchInputProps {
   id?: string;
   /** The search of the whole console, not a filter of one page. */
   main?: boolean;
-  /** Milliseconds that typing has to rest. */
+  /** Debounce time of typing, in milliseconds. */
   rest?: number;
 }
 
@@ -149,7 +149,7 @@ export function SearchInput({ label, value, onChange, onSubmit, placeholder, id,
     change.current = onChange;
   });
   useEffect(() => {
-    // Another value from outside, for instance by the back button; our own echo must not undo what was typed since.
+    // The value changed from outside, for instance by the back button; our own change must not undo later typing.
     if (value !== told.current) setTyped(value);
     told.current = value;
   }, [value]);

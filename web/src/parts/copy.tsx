@@ -13,7 +13,7 @@ interface CopyProps {
   text: Source;
   /** On the button; without it there is only the drawing. */
   label?: string;
-  /** Read out where there is only the drawing: what is copied. */
+  /** The label for screen readers, if there is only an icon. */
   hint?: string;
 }
 
@@ -37,7 +37,7 @@ export function Copy({ text: source, label, hint }: CopyProps) {
   return <IconButton icon={icon} label={done ? t.copied : (hint ?? t.copy)} onClick={run} />;
 }
 
-/** Puts a text on the clipboard, also where the page came over plain HTTP and browsers withhold theirs. */
+/** Copies a text to the clipboard, also over plain HTTP, where browsers have no clipboard API. */
 export async function copy(source: Source): Promise<boolean> {
   const value = typeof source === "string" ? source : await source();
   if (navigator.clipboard) {

@@ -1,4 +1,4 @@
-/** Windows over the page: the browser's own dialog keeps the focus inside and gives it back. */
+/** Dialogs: the browser's dialog element traps the focus and restores it. */
 import type { ReactNode } from "react";
 import { useEffect, useId, useRef } from "react";
 
@@ -74,7 +74,7 @@ interface ConfirmProps {
   onClose: () => void;
 }
 
-/** Asks before something is done. */
+/** Asks for confirmation. */
 export function Confirm({ open, title, children, yes, danger, busy, error, onYes, onClose }: ConfirmProps) {
   const t = useText(text);
   return (

@@ -38,7 +38,7 @@ export function rowsOf(changes: readonly Change[]): DiffRow[] {
   });
 }
 
-/** The rows in blocks; what is far from every change is a block that can be folded. */
+/** The rows in blocks; unchanged rows far from every change are a block that can be folded. */
 export function folded(rows: readonly DiffRow[]): DiffBlock[] {
   const near = new Uint8Array(rows.length);
   rows.forEach((row, at) => {

@@ -15,7 +15,7 @@ interface DiffViewProps {
   label: string;
 }
 
-/** Comparing takes the square of what differs: beyond this the two are shown beside each other. */
+/** A diff takes quadratic time in the number of differences: beyond this limit both texts are shown in full. */
 const MOST = 400_000;
 
 export function DiffView({ before, after, label }: DiffViewProps) {

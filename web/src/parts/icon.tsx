@@ -1,4 +1,4 @@
-/** Small drawings of one line each; they say nothing that a text beside them does not. */
+/** Decorative icons; the text next to them has the same meaning. */
 
 const PATHS = {
   overview: "M3 3h4v5H3zM9 3h4v3H9zM9 8h4v5H9zM3 10h4v3H3z",

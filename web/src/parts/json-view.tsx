@@ -10,7 +10,7 @@ import { text } from "./words";
 
 interface JsonViewProps {
   value: unknown;
-  /** So many levels are open at first. */
+  /** The number of levels that are initially open. */
   open?: number;
 }
 
@@ -18,7 +18,7 @@ const STEP = 100;
 const STRING_STEP = 2000;
 const PARSED_MOST = 2_000_000;
 
-/** The value that a text is as JSON; undefined where it is none, or too long to be taken apart here. */
+/** The JSON value of a text; undefined if it is not JSON, or too long to parse here. */
 export function parsed(json: string): unknown {
   if (json.length > PARSED_MOST) return undefined;
   try {

@@ -1,4 +1,4 @@
-/** The frame of a page and what it is made of: heading, sections, figures. */
+/** The layout of a page: heading, sections, figures. */
 import type { ReactNode } from "react";
 import { useEffect, useId, useRef } from "react";
 
@@ -12,7 +12,7 @@ interface PageProps {
   windowTitle?: string;
   /** Below the heading. */
   note?: ReactNode;
-  /** Beside the heading. */
+  /** Next to the heading. */
   actions?: ReactNode;
   /** As high as the window: parts inside scroll, not the page. */
   full?: boolean;
@@ -24,7 +24,7 @@ export function Page({ title, windowTitle, note, actions, full, children }: Page
   useTitle(windowTitle ?? (typeof title === "string" ? title : undefined));
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
-    // The shell has put the focus on the place where the page was to come.
+    // The shell has set the focus to the container of the page.
     if (document.activeElement?.tagName === "MAIN") heading.current?.focus({ preventScroll: true });
   }, []);
   return (
@@ -54,7 +54,7 @@ interface SectionProps {
   title?: ReactNode;
   note?: ReactNode;
   actions?: ReactNode;
-  /** No frame and ground of its own. */
+  /** Without frame and background. */
   open?: boolean;
   className?: string;
   children: ReactNode;
@@ -77,7 +77,7 @@ export function Section({ title, note, actions, open, className = "", children }
   );
 }
 
-/** Sections side by side where there is room. */
+/** Sections side by side if there is room. */
 export function Grid({ min = "20rem", children }: { min?: string; children: ReactNode }) {
   return (
     <div className={styles.grid} style={{ gridTemplateColumns: `repeat(auto-fit, minmax(min(${min}, 100%), 1fr))` }}>
@@ -86,7 +86,7 @@ export function Grid({ min = "20rem", children }: { min?: string; children: Reac
   );
 }
 
-/** Controls in a row that breaks where it must: filters above a list. */
+/** A row of controls that wraps: filters above a list. */
 export function Bar({ label, children }: { label?: string; children: ReactNode }) {
   return (
     <div className={styles.bar} role={label ? "group" : undefined} aria-label={label}>

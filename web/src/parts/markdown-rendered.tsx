@@ -1,4 +1,4 @@
-/** Markdown as elements: no HTML of its own, no images from elsewhere, links only to the web and to mail. */
+/** Markdown as elements: no raw HTML, no remote images, links only to the web and to mail. */
 import type { ReactNode } from "react";
 import ReactMarkdown from "react-markdown";
 import type { Components } from "react-markdown";
@@ -19,13 +19,13 @@ function Link({ href, children }: { href?: string; children?: ReactNode }) {
   );
 }
 
-/** An image would be fetched, and tell its server who reads this: it becomes a link. */
+/** Loading an image would reveal the reader to its server: it becomes a link. */
 function Image({ src, alt }: { src?: string | Blob; alt?: string }) {
   const t = useText(words);
   return <Link href={typeof src === "string" ? src : undefined}>{`${t.image}: ${alt || String(src)}`}</Link>;
 }
 
-/** Looks like a heading and is none: the headings of the page are its own, whatever a message says. */
+/** Looks like a heading but is none: a message cannot add headings to the page. */
 function Heading({ children }: { children?: ReactNode }) {
   return (
     <p dir="auto" className={styles.heading}>

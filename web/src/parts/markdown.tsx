@@ -11,7 +11,7 @@ import { text as words } from "./words";
 
 const Rendered = lazy(() => import("./markdown-rendered"));
 
-/** Longer texts are shown in parts: taking Markdown apart is slow for what nobody scrolls through. */
+/** Longer texts are shown in parts: parsing Markdown is slow. */
 const MOST = 30_000;
 
 interface MarkdownProps {

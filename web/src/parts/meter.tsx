@@ -1,4 +1,4 @@
-/** How much of a limit is taken, and by what. */
+/** The usage of a limit, by part. */
 import type { BudgetPeriod } from "../api/shapes";
 import { useFormat } from "../format";
 import { useText } from "../text";
@@ -19,7 +19,7 @@ interface MeterProps {
   /** 0 or less: there is no limit. */
   limit: number;
   parts: readonly MeterPart[];
-  /** How values are written; tokens, unless told. */
+  /** How values are formatted; default: tokens. */
   say?: (value: number) => string;
   /** Also lists the parts with their values. */
   legend?: boolean;

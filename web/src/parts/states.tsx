@@ -1,4 +1,4 @@
-/** What is shown while something is loaded, when it failed, and when there is nothing. */
+/** Loading, error and empty states. */
 import type { ReactNode } from "react";
 import { useEffect, useState } from "react";
 
@@ -11,7 +11,7 @@ import styles from "./states.module.css";
 import { Text } from "./text-view";
 import { text } from "./words";
 
-/** True once so many milliseconds have passed: what comes at once does not flicker. */
+/** True after this many milliseconds, so that fast answers do not flicker. */
 export function useLater(ms = 150): boolean {
   const [passed, setPassed] = useState(false);
   useEffect(() => {
@@ -21,7 +21,7 @@ export function useLater(ms = 150): boolean {
   return passed;
 }
 
-/** Grey lines in the place of what comes. */
+/** Placeholder lines while content loads. */
 export function Loading({ lines = 4 }: { lines?: number }) {
   const t = useText(text);
   const late = useLater();
@@ -63,7 +63,7 @@ export function Failed({ error, retry, title }: FailedProps) {
   );
 }
 
-/** What a user can be told of an error. */
+/** The message of an error for the user. */
 export function sentence(error: unknown): string {
   if (error instanceof ProblemError) return error.detail;
   return error instanceof Error ? error.message : String(error);
@@ -86,7 +86,7 @@ export function Empty({ title, icon, children }: EmptyProps) {
   );
 }
 
-/** What of a query is looked at. */
+/** The part of a query that is used here. */
 interface Asked<T> {
   data: T | undefined;
   error: Error | null;

@@ -10,11 +10,11 @@ export interface Column<T> {
   title: string;
   cell: (row: T) => ReactNode;
   sortable?: boolean;
-  /** Numbers stand at the end. */
+  /** Numbers are right-aligned. */
   end?: boolean;
   /** A CSS width. */
   width?: string;
-  /** On a card it stands first, large and without its title. */
+  /** On a card it comes first, large and without its title. */
   lead?: boolean;
   /** Left out on cards. */
   wideOnly?: boolean;
@@ -42,7 +42,7 @@ interface TableProps<T> {
 
 export function Table<T>(props: TableProps<T>) {
   const { label, columns, rows, rowKey, chosen, onOpen, foot } = props;
-  // The roles are said again because a table that is laid out as cards loses its own.
+  // Roles are explicit because a table that is styled as cards loses its implicit ones.
   return (
     <div className={styles.frame}>
       <table className={styles.table} role="table" aria-label={label}>

@@ -29,7 +29,7 @@ export function Text({ children, none = "–", line, mono, className = "" }: Tex
   );
 }
 
-/** The end of a path says most: the front is cut off. */
+/** The end of a path is the most informative part: the start is cut off. */
 export function PathText({ children, className = "" }: { children: string; className?: string }) {
   const text = visible(children);
   return (

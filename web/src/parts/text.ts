@@ -1,11 +1,11 @@
-/** Text of agents and users, made safe to look at: what would hide or reorder other text is shown as what it is. */
+/** Makes text of agents and users safe to display: characters that hide or reorder text become visible. */
 
 // Marks and controls of writing direction; invisible separators and fillers; controls but for tab and line ends; halves
 // of surrogate pairs. Joiners (U+200C, U+200D) stay: emoji and many scripts need them.
 const UNSEEN =
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
-// "Tags" spell ASCII that nobody sees, though models read it.
+// "Tags" spell invisible ASCII that models can read.
 const TAGS = /[\u{e0000}-\u{e007f}]+/gu;
 
 /** The text with everything invisible made visible: `⟦U+202E⟧` for a change of direction, `␛` for an escape. */

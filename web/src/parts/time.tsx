@@ -8,7 +8,7 @@ const now = new Store(Date.now());
 let watchers = 0;
 let timer = 0;
 
-/** One clock for all: it stands still while nobody looks. */
+/** One clock for all components; it stops while the page is hidden. */
 function subscribe(listener: () => void): () => void {
   const leave = now.subscribe(listener);
   watchers += 1;
@@ -20,7 +20,7 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** Milliseconds since 1970, moved on every so many seconds: whoever shows minutes is not drawn every second. */
+/** Milliseconds since 1970, updated at this interval: a component that shows minutes is not rendered every second. */
 export function useNow(seconds = 1): number {
   const step = seconds * 1000;
   return useSyncExternalStore(subscribe, () => Math.floor(now.value / step) * step);
@@ -47,7 +47,7 @@ function Ago({ at }: { at: string }) {
   const then = Date.parse(at);
   // Seconds only count in the first minute; a list of old sessions is not drawn every second.
   const now = useNow(Date.now() - then < 60_000 ? 1 : 10);
-  // The clock may stand a little before what just came in: nothing that was recorded is in the future.
+  // The clock may be slightly behind new data: nothing recorded is in the future.
   return <>{f.ago(at, Math.max(now, then))}</>;
 }
 

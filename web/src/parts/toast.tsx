@@ -1,4 +1,4 @@
-/** Short messages about what was just done; they go by themselves. */
+/** Short messages about completed actions; they disappear automatically. */
 import { useSyncExternalStore } from "react";
 
 import { Store } from "../store";

@@ -1,4 +1,4 @@
-/** A long list of which only what is seen is in the document; movable by keyboard where its items can be chosen. */
+/** A virtual list: only visible items are in the document; keyboard navigation if its items can be selected. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import type { HTMLAttributes, KeyboardEvent, ReactNode, Ref } from "react";
 import { useEffect, useId, useImperativeHandle, useRef } from "react";
@@ -52,7 +52,7 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
   useImperativeHandle(props.handle, () => ({ scrollTo: (index) => virtual.scrollToIndex(index, { align: "auto" }) }));
   useEffect(() => {
     if (chosen !== undefined && chosen >= 0 && chosen < items.length) virtual.scrollToIndex(chosen, { align: "auto" });
-    // Only a new choice moves the list; items that come in must not.
+    // Only a new selection scrolls the list; new items must not.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [chosen]);
   const seen = virtual.getVirtualItems();

@@ -20,7 +20,7 @@ import styles from "./shell.module.css";
 import { text } from "./text";
 
 export const SEARCH = "search-everything";
-/** The name of whoever came by the link, or has no name. */
+/** The name of a user without a user name: logged in by the local link, or without a login. */
 const LOCAL = "local";
 
 export function Header({ onHelp }: { onHelp: () => void }) {
@@ -75,7 +75,7 @@ function UserMenu() {
   const me = useMe().data;
   const client = useQueryClient();
   const [, navigate] = useLocation();
-  // Where nobody has to log in, nobody can log out.
+  // Without a login there is no log out.
   if (!me?.name || !me.role || !me.login_required) return null;
   const { role } = me;
   const name = me.name === LOCAL ? t.byLink : me.name;

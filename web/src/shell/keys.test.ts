@@ -5,7 +5,7 @@ import { KeyReader } from "./keys";
 const shortcut = (keys: string, does = keys) => ({ keys, does, run: () => {} });
 const ALL = [shortcut("g s"), shortcut("g o"), shortcut("s"), shortcut("j", "shell"), shortcut("j", "page")];
 
-/** What a row of presses, each so many milliseconds after the one before, sets off. */
+/** The actions of a sequence of key presses with these delays in milliseconds. */
 function pressed(...presses: [string, number][]): (string | undefined)[] {
   const reader = new KeyReader();
   let now = 0;

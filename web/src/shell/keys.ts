@@ -3,14 +3,14 @@
 export interface Shortcut {
   /** `j`, `?`, `Escape`, `ArrowDown`, or a sequence with a space: `g s`. Upper case letters want Shift. */
   keys: string;
-  /** What it does, for the help. */
+  /** The description in the help. */
   does: string;
   run: () => void;
-  /** Works, but is not in the help: another way to do what is there already. */
+  /** Not in the help: an alternative key for the same action. */
   hidden?: boolean;
 }
 
-/** A first key counts so long, in milliseconds. */
+/** How long the first key of a sequence is valid, in milliseconds. */
 const PATIENCE = 1500;
 
 export class KeyReader {
@@ -32,14 +32,14 @@ export class KeyReader {
   }
 }
 
-/** Whether keys go into what is focused, so that they must not do anything else. */
+/** Whether the focused element accepts text, so that keys must not trigger actions. */
 export function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (target.isContentEditable || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement) return true;
   return target instanceof HTMLInputElement && !["checkbox", "radio", "button", "range"].includes(target.type);
 }
 
-/** What is focused uses these keys itself: Enter follows a link or presses a button, arrows scroll a long text. */
+/** Keys that the focused element uses itself: Enter follows a link or presses a button, arrows scroll a long text. */
 export function isItsOwn(key: string, target: EventTarget | null): boolean {
   if (!(target instanceof Element)) return false;
   if (key === "Enter" || key === " ") return target.matches("a[href], button, summary, input");

@@ -1,4 +1,4 @@
-/** Whether what is seen is of this moment. */
+/** Shows whether the page is up to date. */
 import { useLiveState } from "../api/use-live";
 import { useText } from "../text";
 import styles from "./shell.module.css";

@@ -1,4 +1,4 @@
-/** What is said above every page: the server is away, or it is a newer one. */
+/** Notices above every page: the server is unreachable, or it was updated. */
 import { useState } from "react";
 
 import { useReachable } from "../api/reach";
@@ -34,7 +34,7 @@ function Unreachable() {
   );
 }
 
-/** The page came from the first server it heard of; another version means other code. */
+/** The page belongs to the first version it connected to; another version means other code. */
 function Updated() {
   const t = useText(text);
   const version = useLiveVersion();

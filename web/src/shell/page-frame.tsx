@@ -10,9 +10,9 @@ import { Text } from "../parts/text-view";
 import { useText } from "../text";
 import { text } from "./text";
 
-/** Whoever goes on to another path leaves a failure behind. */
+/** Navigating to another path clears an error. */
 export function PageFrame({ path, title, children }: { path: string; title: string; children: ReactNode }) {
-  // Until the page says a better one.
+  // Until the page sets its own.
   useTitle(title);
   return (
     <Boundary until={path} instead={(error, retry) => <BrokenPage error={error} retry={retry} />}>

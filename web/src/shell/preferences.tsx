@@ -6,7 +6,7 @@ import { setTheme, useTheme } from "../theme";
 import styles from "./shell.module.css";
 import { text } from "./text";
 
-// Each language is called what it calls itself: whoever is lost in the other one finds it.
+// Each language has its own name for itself, so that users find theirs.
 const LANGUAGES: { value: Language; label: string }[] = [
   { value: "en", label: "English" },
   { value: "zh", label: "中文" },

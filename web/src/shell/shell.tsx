@@ -1,4 +1,4 @@
-/** What is around every page. */
+/** The frame around every page. */
 import { useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useEffect, useRef, useState } from "react";
@@ -80,7 +80,7 @@ function useShellShortcuts(onHelp: () => void): void {
   );
 }
 
-/** Keeps the stream open for whoever may see it, and loads everything again after it was lost. */
+/** Keeps the stream open for users with access, and loads everything again after it was lost. */
 function useConnection(): void {
   const client = useQueryClient();
   const me = useMe().data;

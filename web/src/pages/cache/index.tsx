@@ -1,4 +1,4 @@
-/** Cached results: which there are, what they say, and taking them out of use. */
+/** Cached results: list, content, invalidation. */
 import { useState } from "react";
 
 import { useIsAdmin, usePages } from "../../api/queries";

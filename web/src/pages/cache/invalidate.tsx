@@ -1,4 +1,4 @@
-/** Asks before results are taken out of use, and does it. */
+/** Invalidates results after confirmation. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { post } from "../../api/client";

@@ -8,7 +8,7 @@ import { useText } from "../../text";
 import styles from "./chat.module.css";
 import { text } from "./text";
 
-/** What the server takes. */
+/** The maximum that the server accepts. */
 const MOST = 8000;
 const TELL_FROM = 500;
 
@@ -16,7 +16,7 @@ interface ComposerProps {
   typed: string;
   onType: (typed: string) => void;
   answering: boolean;
-  /** Something is missing to ask at all. */
+  /** A required value is missing. */
   blocked: boolean;
   onSend: () => void;
   onStop: () => void;

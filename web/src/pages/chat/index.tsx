@@ -1,4 +1,4 @@
-/** The chat of the assistant, to be tried by whoever runs it. */
+/** A test chat with the assistant, for operators. */
 import { useGet, useMe } from "../../api/queries";
 import type { Catalog } from "../../api/shapes";
 import { Empty, LinkButton, Loaded, Page } from "../../parts";

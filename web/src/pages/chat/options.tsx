@@ -1,4 +1,4 @@
-/** Whose place one takes: the store, and where in the mini program the user stands. */
+/** The context of the chat user: the store, and the place in the mini program. */
 import { Select } from "../../parts";
 import { useText } from "../../text";
 import { useChoice, useParam } from "../../url";
@@ -12,7 +12,7 @@ const ENTRIES = ["general", "task", "customer", "coach"] as const;
 
 type Options = Omit<Place, "conversation_id"> | null;
 
-/** What the address says; null where it names no store. */
+/** The values of the address; null if it names no store. */
 export function useOptions(): Options {
   const [site] = useParam("site", "1");
   const [entry] = useChoice("entry", ENTRIES);

@@ -1,4 +1,4 @@
-/** The conversation: what was said on this visit, and the box to go on. */
+/** The conversation: messages since the page was opened, and the input box. */
 import type { ReactNode } from "react";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 
@@ -15,7 +15,7 @@ import { TurnView } from "./turn-view";
 import type { Turn } from "./turns";
 import { useChat } from "./use-chat";
 
-/** So much of an answer is read out by itself; the rest can be gone through. */
+/** Screen readers announce this much of an answer; the rest can be read on request. */
 const READ_OUT = 300;
 
 export function Talk({ catalog, notice }: { catalog: Catalog; notice: ReactNode }) {
@@ -85,7 +85,7 @@ export function Talk({ catalog, notice }: { catalog: Catalog; notice: ReactNode 
   );
 }
 
-/** The end of an answer is told once; its pieces would be a stutter. */
+/** Announces the complete answer once, not each piece. */
 function Announced({ turn }: { turn: Turn }) {
   const t = useText(text);
   if (turn.state === "answering") return t.answering;
@@ -101,7 +101,7 @@ interface BeginningProps {
   onExample: (example: string) => void;
 }
 
-/** What stands above the first message. */
+/** The content above the first message. */
 function Beginning({ conversation, turns, catalog, onExample }: BeginningProps) {
   const t = useText(text);
   const app = catalog.apps.find((each) => each.app === catalog.chat_app);
@@ -136,7 +136,7 @@ function Beginning({ conversation, turns, catalog, onExample }: BeginningProps) 
   );
 }
 
-/** Follows the end while one looks at it, and stays where one has scrolled to. */
+/** Follows the end while it is visible, and stays where the user has scrolled to. */
 function Scroller({ turns, children }: { turns: readonly Turn[]; children: ReactNode }) {
   const t = useText(text);
   const place = useRef<HTMLDivElement>(null);

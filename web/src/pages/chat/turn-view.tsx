@@ -71,7 +71,7 @@ function Failure({ says }: { says: string }) {
   );
 }
 
-/** The user's words first, exactly; below them what they mean to whoever runs this. */
+/** First the exact message that users get, then its meaning for the operator. */
 function Refused({ turn }: { turn: Turn }) {
   const t = useText(text);
   const { code, message } = turn.refusal ?? { code: "", message: "" };
@@ -95,7 +95,7 @@ function Refused({ turn }: { turn: Turn }) {
 /** Asking the same once more would end the same. */
 const FINAL: ReadonlySet<string> = new Set(["no_conversation", "forbidden", "invalid"]);
 
-/** What a user of the real chat gets in these very words; the others are only told to this page. */
+/** Codes with a message that users of the real chat get; the others are shown on this page only. */
 const SEEN_BY_USERS: ReadonlySet<string> = new Set([
   "auth",
   "timeout",

@@ -1,7 +1,7 @@
-/** What was said and answered since the page was opened. */
+/** Messages and answers since the page was opened. */
 import type { StreamEvent } from "./event-stream";
 
-/** Why there is no answer: what a user is told, and the word for it. */
+/** Why there is no answer: the message for users, and the code. */
 export interface Refusal {
   code: string;
   message: string;
@@ -13,7 +13,7 @@ export interface Turn {
   answer: string;
   /** `stopped`: by us; `broken`: the stream ended without an end. */
   state: "answering" | "done" | "stopped" | "refused" | "broken";
-  /** Null until the server has told it. */
+  /** Null until the server has sent it. */
   conversation: number | null;
   session: string | null;
   tokens: number | null;
@@ -40,7 +40,7 @@ export function changedTurns(turns: readonly Turn[], change: Change): readonly T
   const after = next(before, change);
   return turns.map((turn) => {
     if (turn === before) return after;
-    // What was refused before the conversation had a number belongs to it.
+    // A refusal before the conversation had an id belongs to it.
     return turn.conversation === null && before.conversation === null ? { ...turn, conversation: after.conversation } : turn;
   });
 }
@@ -86,7 +86,7 @@ function heard(turn: Turn, event: StreamEvent, now: number): Turn {
   };
 }
 
-/** The number that the conversation has from this event on; null where the event tells none. */
+/** The id of the conversation after this event; null if the event has none. */
 export function conversationOf(event: StreamEvent): number | null {
   const number = event.name === "done" ? fieldsOf(event.data).conversation_id : null;
   return typeof number === "number" ? number : null;

@@ -23,7 +23,7 @@ export interface Chat {
   leave: () => void;
 }
 
-/** `onNumber` is told the number of the conversation with each answer. */
+/** `onNumber` is called with the id of the conversation for each answer. */
 export function useChat(onNumber: (conversation: number) => void): Chat {
   const [turns, change] = useReducer(changedTurns, []);
   const count = useRef(0);
@@ -33,7 +33,7 @@ export function useChat(onNumber: (conversation: number) => void): Chat {
     tell.current = onNumber;
   });
   const stop = useCallback(() => under.current?.abort(), []);
-  // Whoever leaves the page does not hear the rest, so it need not be made.
+  // Leaving the page cancels the answer.
   useEffect(() => stop, [stop]);
   const ask = useCallback((message: string, place: Place) => {
     const id = (count.current += 1);
@@ -67,7 +67,7 @@ export function useChat(onNumber: (conversation: number) => void): Chat {
 
 const CODES: Record<number, string> = { 403: "forbidden", 404: "no_conversation", 422: "invalid", 429: "rate_limited", 503: "unavailable" };
 
-/** What the server said before there was a stream; null where the connection broke off. */
+/** The answer of the server before a stream started; null if the connection was lost. */
 function refusalOf(error: unknown): Refusal | null {
   if (error instanceof ProblemError) return { code: CODES[error.status] ?? `http_${error.status}`, message: error.detail };
   if (error instanceof UnreachableError) return { code: "unreachable", message: "" };

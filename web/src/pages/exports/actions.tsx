@@ -1,4 +1,4 @@
-/** What can be done about a destination: pause it, send again, say that something arrived, send what was before. */
+/** Actions for a destination: pause, send again, mark as delivered, backfill. */
 import type { ReactNode } from "react";
 import { useState } from "react";
 
@@ -69,7 +69,7 @@ export function Unknown({ row, open, onShow }: TroubleProps) {
   );
 }
 
-/** What somebody has to decide about, with the ways to. */
+/** Decisions for the user, with their actions. */
 function Trouble(props: { says: string; open: boolean; onShow: () => void; bad?: boolean; children: ReactNode }) {
   const t = useText(text);
   const admin = useIsAdmin();

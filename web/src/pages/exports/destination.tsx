@@ -1,4 +1,4 @@
-/** One destination: how it is, what became of its spans, and what can be done about it. */
+/** One destination: its state, its spans by delivery state, and actions. */
 import { useIsAdmin } from "../../api/queries";
 import type { Destination } from "../../api/shapes";
 import { useFormat } from "../../format";

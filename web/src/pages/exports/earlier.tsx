@@ -1,4 +1,4 @@
-/** Asks from when on turns are to be sent that ended before the destination was added. */
+/** The dialog for a backfill: since which day. */
 import { useId, useState } from "react";
 
 import type { Backfill, Destination } from "../../api/shapes";
@@ -10,7 +10,7 @@ import { useChange } from "./use-change";
 
 const DAYS = 30;
 
-/** The day so many days ago, as a date field has it. */
+/** The date this many days ago, for a date field. */
 function daysAgo(days: number): string {
   const then = new Date();
   then.setDate(then.getDate() - days);

@@ -1,4 +1,4 @@
-/** The spans of a destination as a bar, and their numbers, which open lists of them. */
+/** The spans of a destination by state, as a bar and as numbers that open lists. */
 import type { Destination } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { useText } from "../../text";
@@ -9,7 +9,7 @@ import { text } from "./text";
 
 interface LedgerBarProps {
   row: Destination;
-  /** The state whose spans are listed. */
+  /** The state of the listed spans. */
   listed?: Listed;
   onList: (state: Listed) => void;
 }

@@ -1,4 +1,4 @@
-/** Spans of a destination in one state, with what it said about each. */
+/** Spans of a destination in one state, with the answer for each. */
 import { Link } from "wouter";
 
 import { usePages } from "../../api/queries";
@@ -52,7 +52,7 @@ function Rows({ rows, label }: { rows: ExportSpan[]; label: string }) {
   return <Table label={label} columns={columns} rows={rows} rowKey={(row) => `${row.session} ${row.span_id}`} />;
 }
 
-/** Leads to the span in its session, where there still is one. */
+/** Links to the span in its session, if it still exists. */
 function SpanLink({ row }: { row: ExportSpan }) {
   const t = useText(text);
   if (row.span === null) {

@@ -6,7 +6,7 @@ import { post } from "../../api/client";
 import type { Destination } from "../../api/shapes";
 import { sentence, toast } from "../../parts";
 
-/** Everything that is shown of destinations is asked for again after a change; `quiet` where errors are shown elsewhere. */
+/** Refreshes all data about destinations after a change; `quiet` if errors are shown elsewhere. */
 export function useChange<T, V = void>(
   row: Destination,
   action: string,

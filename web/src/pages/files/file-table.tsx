@@ -1,4 +1,4 @@
-/** Every file with how far it was read, and the sums over all of them. */
+/** Every log file with its offset, and totals over all of them. */
 import { usePages } from "../../api/queries";
 import type { FileList, FileRow, RecordingState } from "../../api/shapes";
 import { useFormat } from "../../format";

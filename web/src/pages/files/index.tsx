@@ -1,4 +1,4 @@
-/** Log files with their offsets, and what is in quarantine. */
+/** Log files with their offsets, and the quarantine. */
 import { useGet } from "../../api/queries";
 import type { QuarantineList } from "../../api/shapes";
 import { useFormat } from "../../format";

@@ -49,7 +49,7 @@ export default function Login() {
   );
 }
 
-/** How often it is asked whether the link was opened meanwhile, in another window of this browser. */
+/** The polling interval for a login by the link in another window of this browser. */
 const ASK_MS = 3000;
 
 function ByLink() {

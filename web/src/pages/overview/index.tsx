@@ -1,4 +1,4 @@
-/** The first page: what runs now, what it cost, and whether everything is well. */
+/** The overview: current sessions, cost, and the state of recording and guards. */
 import { useGet } from "../../api/queries";
 import type { Overview } from "../../api/shapes";
 import { Empty, Grid, Loaded, Page } from "../../parts";
@@ -11,7 +11,7 @@ import { Spending } from "./spending";
 import styles from "./overview.module.css";
 import { text } from "./text";
 
-/** What the stream does not tell of, such as budgets and breakers, is asked for so often. */
+/** The polling interval for data that is not in the live stream, such as budgets and breakers. */
 const EVERY = 10_000;
 const AT_MOST_EVERY = 2000;
 

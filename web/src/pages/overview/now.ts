@@ -1,4 +1,4 @@
-/** What runs now: the sessions of the overview, with what the live stream told since. */
+/** Current sessions: those of the overview, updated by the live stream. */
 import type { Overview, SessionRow } from "../../api/shapes";
 
 export interface Now {
@@ -11,7 +11,7 @@ export const NOTHING_NEW: ReadonlyMap<string, SessionRow> = new Map();
 
 const DAY = 86_400_000;
 
-/** The sessions by what they do, the latest first; what waits or failed for more than a day is not of now. */
+/** Current sessions by state, newest first; waiting or interrupted for more than 24 hours is not current. */
 export function nowOf(overview: Now & Pick<Overview, "at">, news: ReadonlyMap<string, SessionRow>): Now {
   const rows = new Map<string, SessionRow>();
   for (const row of [...overview.working, ...overview.waiting, ...overview.failed]) rows.set(row.key, row);
@@ -29,7 +29,7 @@ export function nowOf(overview: Now & Pick<Overview, "at">, news: ReadonlyMap<st
   };
 }
 
-/** Rows that keep their places: agents that work change theirs with every event, and nobody could read them. */
+/** Keeps the order of rows: working agents would change it with every event. */
 export function inPlace(before: readonly string[], rows: readonly SessionRow[]): SessionRow[] {
   const byKey = new Map(rows.map((row) => [row.key, row]));
   const kept = before.flatMap((key) => byKey.get(key) ?? []);

@@ -1,4 +1,4 @@
-/** Whether recording is well: how far it is, what became of the lines, what it knew already. */
+/** The state of recording: lag, lines by outcome, deduplication. */
 import { Link } from "wouter";
 
 import type { DedupTier, LineCounts, RecordingState } from "../../api/shapes";
@@ -38,7 +38,7 @@ export function Recording({ recording }: { recording: RecordingState }) {
   );
 }
 
-/** What somebody should look at, and where. */
+/** Problems that need attention, with a link. */
 function bad(href: string, says: string) {
   return (
     <Link href={href} className={styles.bad}>
@@ -103,7 +103,7 @@ function Outcomes({ lines }: { lines: LineCounts }) {
   );
 }
 
-/** How often each tier of the deduplicator knew an event, and what the tier is. */
+/** Deduplication hits by tier. */
 function Tiers({ tiers, fresh }: { tiers: DedupTier[]; fresh: number }) {
   const t = useText(text);
   const f = useFormat();

@@ -1,4 +1,4 @@
-/** The run half at a glance: what is left of the budget, which breakers are open, how jobs go. */
+/** The run half: remaining budget, open breakers, jobs. */
 import { Link } from "wouter";
 
 import type { BreakerRow, Exports, RunState } from "../../api/shapes";

@@ -1,4 +1,4 @@
-/** What runs now, waits for somebody or has failed. */
+/** Sessions that are working, waiting or interrupted. */
 import { useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
 
@@ -14,7 +14,7 @@ import styles from "./running.module.css";
 import { text } from "./text";
 
 const SHOWN = 6;
-/** The server tells of no more than so many in each state. */
+/** The server returns at most this many per state. */
 const TOLD = 50;
 
 export function Running({ overview }: { overview: Overview }) {
@@ -38,7 +38,7 @@ export function Running({ overview }: { overview: Overview }) {
   );
 }
 
-/** The sessions of the last answer and what came since; each answer has it all. */
+/** The sessions of the last answer, updated by the live stream. */
 function useNow(overview: Overview) {
   const [news, setNews] = useState(NOTHING_NEW);
   const answer = useRef(overview);

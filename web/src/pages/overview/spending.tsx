@@ -87,7 +87,7 @@ interface SpanProps {
   colour: (name: string) => number;
 }
 
-/** A time: its sums, and what they are made of, the largest first. */
+/** A period: its totals, and its parts, the largest first. */
 function Span({ title, since, bill, parts, by, measure, colour }: SpanProps) {
   const t = useText(text);
   const f = useFormat();

@@ -76,7 +76,7 @@ function Rows({ rows, catalog }: { rows: RunRow[]; catalog: Catalog | undefined 
   );
 }
 
-/** What the call was made for. */
+/** The purpose of the call. */
 function For({ row }: { row: RunRow }) {
   const t = useText(text);
   if (row.trigger_job_id === null) return <span className={`soft ${styles.unbroken}`}>{row.conversation_id === null ? "–" : t.chat}</span>;

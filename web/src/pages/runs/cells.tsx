@@ -30,7 +30,7 @@ export function ErrorLine({ children }: { children: string | null }) {
   );
 }
 
-/** A card has no columns: there the error stands below the heading, where there is one. */
+/** A card has no columns: there the error is below the heading. */
 export function ErrorOnCard({ children }: { children: string | null }) {
   if (children === null) return null;
   return (

@@ -1,6 +1,6 @@
-/** Where the steps of a chain stand: what depends on each other together, lanes side by side, later steps below. */
+/** The layout of a chain: dependent steps in one lane, lanes side by side, later steps below. */
 
-/** What a place depends on. */
+/** The dependencies of a position. */
 export interface Ordered {
   name: string;
   after: readonly string[];
@@ -33,7 +33,7 @@ export function layout<T extends Ordered>(steps: readonly T[]): Group<T>[] {
 
 interface Linked<T> {
   step: T;
-  /** Of `after`, what is there and comes before: a chain may have lost steps since, and must not go in circles. */
+  /** The existing predecessors in `after`: a chain may have lost steps since, and must not be cyclic. */
   before: string[];
 }
 

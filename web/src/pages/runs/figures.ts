@@ -11,7 +11,7 @@ export interface StepFigures {
   calls: number;
 }
 
-/** The calls of a job whose tokens were not told by the provider. */
+/** The calls of a job without tokens reported by the provider. */
 export function estimatedCalls(rows: readonly RunRow[]): ReadonlySet<number> {
   return new Set(rows.filter((row) => row.tokens_estimated).map((row) => row.id));
 }
@@ -33,7 +33,7 @@ export function jobTokens(steps: readonly ChainStep[]): number {
 
 const BAD = ["failed", "timeout", "circuit_open", "rate_limited", "budget_exceeded"];
 
-/** The step to look at where none was chosen: what failed, else what runs, else what ended last. */
+/** The default step: a failed one, else a running one, else the last to end. */
 export function firstToSee(steps: readonly ChainStep[]): ChainStep | undefined {
   return (
     steps.find((step) => BAD.includes(step.status)) ??
@@ -49,7 +49,7 @@ function lastEnded(steps: readonly ChainStep[]): ChainStep | undefined {
   return called.sort((a, b) => (end(a) < end(b) ? -1 : 1)).at(-1);
 }
 
-/** The job that a duplicate would have repeated; the server says it in its message alone. */
+/** The job that a duplicate would have repeated; the server has it only in its message. */
 export function duplicateOf(message: string | null): number | null {
   const found = /^duplicate of job (\d{1,15})$/.exec(message ?? "");
   return found ? Number(found[1]) : null;

@@ -67,7 +67,7 @@ export function FilterBar({ filters, statuses, catalog, events }: FilterBarProps
   );
 }
 
-/** The options, and what is chosen though it is none of them: an event of former times, or a hand-made address. */
+/** The options, and selected values that are not among them: an old event, or an edited address. */
 function withChosen(options: { value: string; label: string }[], chosen: string) {
   if (!chosen || options.some((option) => option.value === chosen)) return options;
   return [...options, { value: chosen, label: visible(chosen) }];

@@ -1,4 +1,4 @@
-/** Stopping a job and repeating it: for admins, and asked about first. */
+/** Cancel and re-run a job: for admins, with confirmation. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";

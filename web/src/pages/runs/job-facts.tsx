@@ -1,4 +1,4 @@
-/** What is known of a job beside its chain, and the jobs it belongs together with. */
+/** The facts of a job except its chain, and related jobs. */
 import { Link } from "wouter";
 
 import { useGet } from "../../api/queries";
@@ -60,7 +60,7 @@ function JobLinks({ ids }: { ids: number[] }) {
   );
 }
 
-/** Later jobs of the same event that name this one: its repetitions, and what was left out because of it. */
+/** Later jobs of the same event that refer to this one: re-runs and duplicates. */
 function useFollowers(job: JobRow): { repeats: number[]; duplicates: number[] } {
   const params = {
     event: job.event_type,

@@ -1,4 +1,4 @@
-/** The pages of a list, or why there are none. */
+/** The pages of a list, or the reason why it is empty. */
 import type { ReactNode } from "react";
 
 import type { Pages } from "../../api/queries";
@@ -15,7 +15,7 @@ interface ListedProps<T> {
   /** The filters. */
   bar: ReactNode;
   filtered: boolean;
-  /** Shown where there is nothing at all. */
+  /** Shown if the list is empty. */
   none: ReactNode;
   children: ReactNode;
 }

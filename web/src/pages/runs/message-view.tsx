@@ -10,7 +10,7 @@ import { text as words } from "./text";
 interface MessageViewProps {
   title: string;
   text: string | null;
-  /** Said where there is no text. */
+  /** Shown if there is no text. */
   none: string;
   copyHint: string;
   /** Answers of the chat are written for people. */

@@ -1,13 +1,13 @@
-/** Prompts and answers taken apart: words, and the JSON that may follow them. */
+/** Splits prompts and answers into text and the JSON that may follow. */
 import { parsed } from "../../parts";
 
 export interface Message {
   words: string;
-  /** Undefined where there is none. */
+  /** Undefined if there is none. */
   json: unknown;
 }
 
-/** So many empty lines are looked at: text of agents may have any number of them. */
+/** At most this many empty lines are checked: text of agents may have any number of them. */
 const TRIED = 50;
 
 /** The whole text as JSON, or words, an empty line and JSON, or only words. Numbers and the like are no documents. */
@@ -24,7 +24,7 @@ export function messageOf(text: string): Message {
 
 function documentOf(text: string): object | undefined {
   const inside = text.trim();
-  // Most texts are none: parsing them to find that out would cost.
+  // Most texts are not JSON: this check avoids parsing them.
   if (!/^[{[]/.test(inside) || !"}]".includes(inside.slice(-1))) return undefined;
   const value = parsed(inside);
   return typeof value === "object" && value !== null ? value : undefined;

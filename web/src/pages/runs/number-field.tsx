@@ -1,4 +1,4 @@
-/** The number of a store, a member, a customer: told when typing rests, and only where it is one. */
+/** The number of a store, member or customer: reported after typing stops, and only if it is valid. */
 import { useCallback, useEffect, useId, useRef, useState } from "react";
 
 import { useText } from "../../text";
@@ -28,7 +28,7 @@ export function NumberField({ label, value, onChange, disabled, required }: Numb
     change.current = onChange;
   });
   useEffect(() => {
-    // Another value from outside; our own echo must not undo what was typed since.
+    // The value changed from outside; our own change must not undo later typing.
     if (value !== told.current) setTyped(value);
     told.current = value;
   }, [value]);

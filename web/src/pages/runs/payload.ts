@@ -1,4 +1,4 @@
-/** What an event is about, as it is typed. */
+/** The payload of an event, as typed. */
 import { wholeNumber } from "./whole-number";
 
 /** The number of a store or member; undefined for none, and for one that JavaScript would round to another. */

@@ -103,7 +103,7 @@ interface FieldProps {
   label: string;
   value: string;
   onChange: (value: string) => void;
-  /** What is wrong with it. */
+  /** The error message. */
   wrong: string | null;
 }
 

@@ -1,4 +1,4 @@
-/** The chosen step: each of its calls with what was asked and answered. */
+/** The selected step: each of its calls with prompt and answer. */
 import { Link } from "wouter";
 
 import type { ChainStep, StepCall } from "../../api/shapes";

@@ -10,9 +10,9 @@ import { useText } from "../../text";
 import { text } from "./text";
 
 interface TraceLinkProps {
-  /** The key of its session, or the session's id; null where it has none. */
+  /** The key of its session, or the session's id; null if it has none. */
   session: string | null;
-  /** It is not over: what is not recorded yet may still come. */
+  /** It is not finished: more may be recorded. */
   open?: boolean;
 }
 

@@ -7,7 +7,7 @@ import { useText } from "../../text";
 import styles from "./runs.module.css";
 import { text } from "./text";
 
-/** Whether the server has said that the run half is not there. */
+/** Whether the server answered that the run half is not available. */
 export function isAway(error: unknown): boolean {
   return error instanceof ProblemError && error.status === 503;
 }
@@ -37,7 +37,7 @@ export function Command({ text: command }: { text: string }) {
   );
 }
 
-/** Above everything else while variables of the environment are missing; nothing where none is. */
+/** Shown above everything else while environment variables are missing. */
 export function MissingSettings({ names }: { names: readonly string[] }) {
   const t = useText(text);
   if (names.length === 0) return null;

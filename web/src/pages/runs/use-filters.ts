@@ -1,4 +1,4 @@
-/** What a list is filtered by, as the address says it. */
+/** The filters of a list, from the address. */
 import { useMemo } from "react";
 
 import type { Params } from "../../url";
@@ -16,7 +16,7 @@ export interface Filters {
   until: string;
 }
 
-/** Changes that take all of them out of the address. */
+/** Changes that remove all of them from the address. */
 export const NO_FILTERS: Params & Record<keyof Filters, null> = {
   status: null,
   event: null,
@@ -28,7 +28,7 @@ export const NO_FILTERS: Params & Record<keyof Filters, null> = {
   until: null,
 };
 
-/** The filters of a list with these states; `own` is what only this list has. A value that can mean nothing is none. */
+/** The filters of a list with these states; `own` are those of this list only. Invalid values are dropped. */
 export function useFilters(statuses: readonly string[], own: "event" | "job"): Filters {
   const params = useParams();
   return useMemo(() => {

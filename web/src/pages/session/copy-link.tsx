@@ -1,4 +1,4 @@
-/** Copies the address of what is seen, under the session's own key: the beginning of an id may not be enough later. */
+/** Copies the address of the current view, with the session's key, because a prefix of the id may become ambiguous. */
 import { IconButton, copy, toast } from "../../parts";
 import { useText } from "../../text";
 import { changed } from "../../url";

@@ -1,4 +1,4 @@
-/** What a session is: where it ran, what it took, what it came from, and what can be taken away from it. */
+/** The header of a session: project, totals, forks and downloads. */
 import { useState, type ReactNode } from "react";
 import { Link } from "wouter";
 
@@ -87,7 +87,7 @@ interface FigureProps {
   name: string;
   title?: string;
   failed?: boolean;
-  /** Left out where there is little room. */
+  /** Hidden on narrow screens. */
   minor?: boolean;
   children: ReactNode;
 }
@@ -159,7 +159,7 @@ export function Actions({ session }: { session: SessionDetail }) {
   );
 }
 
-/** What can be taken away: without secrets, or all of it for an admin who says so. */
+/** The downloads: without secrets, or with secrets for admins on request. */
 function Formats({ session, close }: { session: SessionDetail; close: () => void }) {
   const t = useText(text);
   const admin = useIsAdmin();

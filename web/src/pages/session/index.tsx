@@ -1,4 +1,4 @@
-/** The page of a session: what it is, its conversation or its waterfall, and the details of a span. */
+/** The page of a session: header, conversation or waterfall, and the details of a span. */
 import { useCallback, useRef } from "react";
 
 import { ProblemError } from "../../api/client";
@@ -15,7 +15,7 @@ import styles from "./session.module.css";
 import { text } from "./text";
 import { Views } from "./views";
 
-/** What the sessions of programs are called that send spans. */
+/** The agent name of sessions from OTLP spans. */
 const RECEIVED = "otlp";
 
 export default function Session() {
@@ -41,7 +41,7 @@ function SessionPage({ name }: { name: string }) {
     return <Gone name={name} again={again} />;
   }
   const title = session ? (session.title ?? session.session_id) : t.window;
-  // Whether it is at work decides where the view begins: at its end, or at its beginning.
+  // A working session opens at its end, others at their beginning.
   const ready = session !== undefined || query.error !== null ? spans : null;
   return (
     <Page
@@ -95,7 +95,7 @@ function Nothing() {
   );
 }
 
-/** What is seen may be old: said where it is read, not only above. */
+/** The data may be out of date: shown where it is read, not only above. */
 function Stale() {
   const t = useText(text);
   return useLiveState() === "offline" ? (

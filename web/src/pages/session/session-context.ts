@@ -5,9 +5,9 @@ export interface SessionTools {
   /** The session's key. */
   key: string;
   hideThinking: boolean;
-  /** The agent works: what is open goes on. */
+  /** The agent is working: open spans continue. */
   live: boolean;
-  /** A program sent its spans: a turn tells its answer, and the model call inside that gave it tells it again. */
+  /** Spans of a program: a turn has its answer, and the model call with that answer repeats it. */
   received: boolean;
   /** Whether the inside of a span is shown: its texts, or the spans in it. */
   isOpen(what: "texts" | "spans", id: string, usually: boolean): boolean;

@@ -22,7 +22,7 @@ function Running({ start }: { start: number }) {
   return <>{f.duration(Math.max(now - start, 0))}</>;
 }
 
-/** Cost of one model call: `?` where it has no price, a dash where there is nothing to pay for here. */
+/** Cost of one model call: `?` without a price, a dash if there is nothing to pay here. */
 export function SpanCost({ table, row }: { table: SpanTable; row: number }) {
   const t = useText(text);
   const f = useFormat();
@@ -46,7 +46,7 @@ export function SumCost({ sums }: { sums: Sums }) {
   return <>{f.cost({ costs: sums.costs, unpriced_tokens: sums.unpriced })}</>;
 }
 
-/** The state, where it is not simply done. */
+/** The state, unless it is ok. */
 export function Mark({ table, row }: { table: SpanTable; row: number }) {
   const status = table.statusOf(row);
   return status === "ok" ? null : <StateMark state={status} bare />;

@@ -65,7 +65,7 @@ function ToolSelect({ view, spans }: { view: View; spans: Spans }) {
   const t = useText(text);
   const counts = useMemo(() => toolCounts(spans.table), [spans]);
   const { tool } = view.filter;
-  // A tool that this session never called may stand in the address.
+  // The address may name a tool that this session never called.
   const names = tool !== "" && !counts.some(([name]) => name === tool) ? [[tool, 0] as const, ...counts] : counts;
   return (
     <Select

@@ -15,7 +15,7 @@ export interface Moves {
   close(): void;
 }
 
-/** Beside a span that is zoomed to, so much of its length is seen on both sides. */
+/** The margin on both sides of a span that is zoomed to, as a share of its length. */
 const AROUND = 0.1;
 
 /** `current`: beginning and end of the span that keys act on. */

@@ -1,4 +1,4 @@
-/** Which row keys act on, what is open, and how one gets elsewhere. */
+/** The current row, the open span, and navigation. */
 import { useCallback, useMemo, useState } from "react";
 
 import type { Spans } from "./data/use-spans";
@@ -10,10 +10,10 @@ import type { Moves } from "./use-keys";
 
 export interface Place {
   rows: Int32Array;
-  /** The place of the row that keys act on among the rows; -1 for none. */
+  /** The index of the current row; -1 for none. */
   current: number;
   currentId: string | null;
-  /** Grows with each jump: whoever shows rows brings the current one into view then. */
+  /** Increases with each jump: lists then scroll to the current row. */
   jump: number;
   goTo(id: string): void;
   setCurrent(row: number): void;
@@ -26,7 +26,7 @@ export function usePlace(spans: Spans, view: View, live: boolean, received: bool
   const { span, change, name } = view;
   const [here, setHere] = useState({ id: span, jump: span === null ? 0 : 1 });
   const [opened, setOpened] = useState<ReadonlyMap<string, boolean>>(new Map());
-  // A conversation is read without what subagents did; in time, everything is seen.
+  // In a conversation subagents are collapsed; in the waterfall everything is shown.
   const usually = useCallback((row: number) => name === "waterfall" || table.kindOf(row) !== "tool", [name, table]);
   const isOpen = useCallback((what: string, id: string, usually: boolean) => opened.get(`${what} ${id}`) ?? usually, [opened]);
   const rows = useMemo(

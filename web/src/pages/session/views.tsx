@@ -1,4 +1,4 @@
-/** The views of a session's spans, beside them the details of one. */
+/** The views of a session's spans, and the details of one span. */
 import type { RefObject } from "react";
 import { useEffect, useMemo } from "react";
 

@@ -24,7 +24,7 @@ function useFacets(): SessionFacets {
   return useGet<SessionFacets>("/sessions/facets", {}, { every: 15_000 }).data ?? none;
 }
 
-/** An empty name cannot stand in an address, so sessions without a project are no choice of their own. */
+/** An empty name cannot be in an address, so "no project" is not a choice. */
 function named(facets: readonly Facet[]): readonly Facet[] {
   return facets.filter((facet) => facet.value !== "");
 }

@@ -30,7 +30,7 @@ export interface View {
   order: "asc" | "desc";
 }
 
-/** What can be a time: anything else in an address is left out instead of being refused by the server. */
+/** Valid times: any other value in an address is dropped instead of being refused by the server. */
 const TIME = /^(today|yesterday|\d{1,6}[mhdw]|\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?)$/;
 
 export function timeOf(text: string | null): string {
@@ -58,7 +58,7 @@ export function viewOf(search: string): View {
   };
 }
 
-/** Filters as values of an address; those that are not set are null, so that they are taken out of it. */
+/** Filters as values of an address; unset ones are null, so that they are removed from it. */
 export function filterParams(filters: Filters): Params {
   return {
     agent: listed(filters.agents),
@@ -89,7 +89,7 @@ export function viewParams(view: View): Params {
 
 export const NO_FILTERS: Filters = viewOf("").filters;
 
-/** How many filters are set beside the search. */
+/** How many filters are set, without the search. */
 export function countSet(filters: Filters): number {
   const { agents, projects, states, models, since, until, minCost, errors } = filters;
   return [agents.length, projects.length, states.length, models.length, since || until, minCost !== null, errors].filter(
@@ -97,7 +97,7 @@ export function countSet(filters: Filters): number {
   ).length;
 }
 
-/** Whether both show the same sessions, in whatever order their values stand. */
+/** Whether both select the same sessions, ignoring the order of their values. */
 export function sameFilters(one: Filters, other: Filters): boolean {
   return spelled(one) === spelled(other);
 }

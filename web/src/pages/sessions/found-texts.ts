@@ -1,4 +1,4 @@
-/** What a search has found, as one list: sessions by their titles first, then places in texts, session by session. */
+/** Search results as one list: sessions by title first, then matches in texts, session by session. */
 import type { SearchHit, SessionRef, SessionRow } from "../../api/shapes";
 
 export type FoundItem =
@@ -8,7 +8,7 @@ export type FoundItem =
   | { kind: "session"; session: SessionRef; at: string | null; count: number }
   | { kind: "hit"; hit: SearchHit };
 
-/** So many titles stand before the texts. */
+/** The number of titles before the texts. */
 export const FEW = 5;
 
 /** Hits by session, in the order in which the sessions come first: newest first, as hits are. */

@@ -99,11 +99,11 @@ interface ControlsProps {
   onChange: (changes: Partial<Filters>) => void;
   onView: (view: View) => void;
   onClear: () => void;
-  /** Beside the filters where it is narrow. */
+  /** Next to the filters on narrow screens. */
   more: ReactNode;
 }
 
-/** The filters: in a bar, or behind a button where there is no room for one. */
+/** The filters: in a bar, or behind a button if there is no room. */
 function Controls({ view, onChange, onView, onClear, more }: ControlsProps) {
   const t = useText(text);
   const [open, setOpen] = useState(false);

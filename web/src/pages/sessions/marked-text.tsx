@@ -1,4 +1,4 @@
-/** Text of agents in which what was searched for is marked. */
+/** Text of agents with search terms marked. */
 import type { Piece } from "../../api/shapes";
 import { visible } from "../../parts";
 

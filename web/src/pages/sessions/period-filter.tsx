@@ -11,9 +11,9 @@ import { periodText } from "./period-text";
 interface PeriodFilterProps {
   period: Period;
   onChange: (period: Period) => void;
-  /** What stands in the address for all time; "" where nothing does. */
+  /** The value in the address for all time; "" for none. */
   always?: string;
-  /** What holds where nothing was chosen; it is not marked as set. */
+  /** The default; it is not marked as set. */
   usual?: string;
   /** Without a popup, where there is room: in a drawer. */
   open?: boolean;

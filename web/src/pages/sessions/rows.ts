@@ -1,8 +1,8 @@
 /**
- * The rows of the list: pages that were loaded, with what the live stream told since laid over them.
+ * The rows of the list: loaded pages, updated by the live stream.
  *
- * Values change in place at once. The order changes only when nobody is reading (see `steadied`): a row must not move
- * away under the pointer.
+ * Values change in place at once. The order changes only while the user is not reading (see `steadied`): a row must not
+ * move away under the pointer.
  */
 import type { LiveSessions, SessionList, SessionRow } from "../../api/shapes";
 import { allTokens } from "../../parts/bill";
@@ -45,18 +45,18 @@ export function arranged(pages: readonly SessionList[], news: NewsByKey, view: V
   const unread = pages.at(-1)?.next ? pages.at(-1)?.items.at(-1) : undefined;
   const fresh = [...news.values()]
     .map(({ row }) => row)
-    // What stands after all that is loaded comes with its page.
+    // A row after all loaded rows comes with its page.
     .filter((row) => !keys.has(row.key) && (!unread || before(row, unread) < 0));
   return [...loaded, ...fresh].filter((row) => fits(row, view.filters, pages[0] ?? ANY_TIME)).toSorted(before);
 }
 
 export interface Steady {
   rows: SessionRow[];
-  /** Rows that are not shown yet because somebody is reading. */
+  /** Rows that are not shown yet because the user is reading. */
   fresh: number;
 }
 
-/** The rows in the order they were shown in; pages that came since stand below, sessions that are new wait. */
+/** The rows in the shown order; later pages come below, new sessions are pending. */
 export function steadied(
   shown: readonly string[],
   all: readonly SessionRow[],

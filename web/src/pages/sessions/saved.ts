@@ -1,4 +1,4 @@
-/** Filters that were given a name; the browser keeps them. */
+/** Named filters, stored in the browser. */
 import { useSyncExternalStore } from "react";
 
 import { remember, remembered } from "../../memory";
@@ -25,7 +25,7 @@ export function savedView(saved: SavedFilter): View {
   return viewOf(saved.search);
 }
 
-/** With this one; another of the same name is replaced where it stands. */
+/** Adds this filter; one of the same name is replaced in place. */
 export function withSaved(all: readonly SavedFilter[], saved: SavedFilter): SavedFilter[] {
   const name = saved.name.trim().slice(0, LONGEST_NAME);
   if (!name) return [...all];
@@ -45,7 +45,7 @@ export function renamed(all: readonly SavedFilter[], from: string, to: string): 
   return all.filter((other) => other.name !== name).map((other) => (other.name === from ? { ...other, name } : other));
 }
 
-/** What was kept; anything that is not of this form is left out. */
+/** The stored filters; entries of another form are dropped. */
 export function readSaved(text: string | null): SavedFilter[] {
   try {
     const kept: unknown = JSON.parse(text ?? "[]");

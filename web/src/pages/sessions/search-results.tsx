@@ -1,4 +1,4 @@
-/** What a search has found: sessions by their titles, and places in everything that was said and done. */
+/** Search results: sessions by title, and matches in texts. */
 import { useCallback, useMemo } from "react";
 import { Link } from "wouter";
 

@@ -1,4 +1,4 @@
-/** Which sessions are marked as having news. */
+/** Which sessions are marked as having new activity. */
 import { describe, expect, test } from "vitest";
 
 import { NOTHING_SEEN, allSeen, arrived, isUnseen, looked, opened, readSeen } from "./seen";

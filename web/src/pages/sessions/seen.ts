@@ -1,5 +1,5 @@
 /**
- * Which sessions have said something since they were last looked at.
+ * Which sessions have new activity since they were last opened.
  *
  * A visit to the list ends when it was not open for half an hour: going to a session and back, or reloading, is still
  * the same visit, so the marks of the other sessions stay. All moments but `until` are the server's, taken from rows:
@@ -11,17 +11,17 @@ import { remember, remembered } from "../../memory";
 import { Store } from "../../store";
 
 export interface Seen {
-  /** What was said up to then counts as seen; null before the first visit, when nothing is marked. */
+  /** Activity up to this time counts as seen; null before the first visit, when nothing is marked. */
   baseline: string | null;
   /** The newest moment that the list has shown. */
   newest: string | null;
   /** When the list was last open, in milliseconds by this browser's clock. */
   until: number;
-  /** Up to when single sessions were looked at. */
+  /** Times up to which single sessions were seen. */
   sessions: Readonly<Record<string, string>>;
 }
 
-/** What of a row matters here. */
+/** The part of a row that is used here. */
 export interface Marked {
   key: string;
   last_at: string | null;
@@ -38,25 +38,25 @@ export function isUnseen(seen: Seen, row: Marked): boolean {
   return row.last_at > (seen.sessions[row.key] ?? "");
 }
 
-/** A visit begins or goes on. */
+/** A visit starts or continues. */
 export function arrived(seen: Seen, now: number): Seen {
   const another = now - seen.until > AWAY && seen.newest !== null;
   return pruned({ ...seen, baseline: another ? seen.newest : seen.baseline, until: now });
 }
 
-/** The list shows what was said up to this moment. */
+/** The list shows activity up to this time. */
 export function looked(seen: Seen, newest: string | null, now: number): Seen {
   const latest = later(seen.newest, newest);
   return { ...seen, baseline: seen.baseline ?? latest, newest: latest, until: now };
 }
 
-/** A session was looked at. */
+/** A session was opened. */
 export function opened(seen: Seen, row: Marked): Seen {
   if (row.last_at === null || row.last_at <= (seen.sessions[row.key] ?? "")) return seen;
   return pruned({ ...seen, sessions: { ...seen.sessions, [row.key]: row.last_at } });
 }
 
-/** Everything up to this moment was looked at. */
+/** Everything up to this time was seen. */
 export function allSeen(seen: Seen, newest: string | null): Seen {
   return pruned({ ...seen, baseline: later(seen.baseline, newest), newest: later(seen.newest, newest) });
 }
@@ -66,7 +66,7 @@ function later(one: string | null, other: string | null): string | null {
   return one > other ? one : other;
 }
 
-/** Without what the baseline covers, and with no more sessions than a browser should keep. */
+/** Without entries that the baseline covers, and with a limited number of sessions. */
 function pruned(seen: Seen): Seen {
   const baseline = seen.baseline ?? "";
   const sessions = Object.entries(seen.sessions)
@@ -76,7 +76,7 @@ function pruned(seen: Seen): Seen {
   return { ...seen, sessions: Object.fromEntries(sessions) };
 }
 
-/** What was kept; anything that is not of this form counts as nothing. */
+/** The stored state; a value of another form is ignored. */
 export function readSeen(text: string | null): Seen {
   try {
     const kept = JSON.parse(text ?? "") as Partial<Record<keyof Seen, unknown>> | null;
@@ -104,7 +104,7 @@ function change(next: Seen): void {
   remember(KEPT, JSON.stringify(next));
 }
 
-/** Also what other windows of the console have looked at. */
+/** Also sessions that were opened in other windows. */
 function subscribe(listener: () => void): () => void {
   const elsewhere = (event: StorageEvent) => {
     if (event.key?.endsWith(KEPT)) store.set(readSeen(event.newValue));
@@ -129,7 +129,7 @@ export function markAllSeen(newest: string | null): void {
   change(allSeen(store.value, newest));
 }
 
-/** A visit to the list, which shows what was said up to `newest`. */
+/** A visit to the list, which shows activity up to `newest`. */
 export function useVisit(newest: string | null): void {
   useEffect(() => {
     change(arrived(store.value, Date.now()));
@@ -140,7 +140,7 @@ export function useVisit(newest: string | null): void {
   }, [newest]);
 }
 
-/** For the page of a session: what it shows has been seen; nothing while the key is empty. */
+/** Marks the session of this page as seen; does nothing while the key is empty. */
 export function useSessionSeen(key: string, lastAt: string | null): void {
   useEffect(() => {
     if (key) markSeen({ key, last_at: lastAt });

@@ -1,4 +1,4 @@
-/** A session in the list: a row of columns, or a card of two lines where it is narrow. */
+/** A session in the list: a row of columns, or a card of two lines on narrow screens. */
 import { memo, useRef } from "react";
 import { Link } from "wouter";
 

@@ -1,4 +1,4 @@
-/** The live list: it stays still while it is read, and says what has come since. */
+/** The live list: it is stable while the user reads it, and shows the number of new sessions. */
 import type { PointerEvent, UIEvent } from "react";
 import { useCallback, useRef, useState } from "react";
 
@@ -18,7 +18,7 @@ interface SessionListProps {
   view: View;
   found: Rows;
   onSort: (sort: SortBy, order: View["order"]) => void;
-  /** Somebody reads: the rows must not move. */
+  /** The user is reading: rows must not move. */
   onHold: (held: boolean) => void;
 }
 

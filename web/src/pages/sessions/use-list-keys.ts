@@ -1,4 +1,4 @@
-/** Moving through the list with keys: j and k take the focus along, so Enter and what is read out are the browser's own. */
+/** Keyboard navigation of the list: j and k move the focus, so Enter and screen readers work as usual. */
 import type { RefObject } from "react";
 import { useCallback, useEffect, useRef, useState } from "react";
 

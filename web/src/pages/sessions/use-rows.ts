@@ -1,4 +1,4 @@
-/** The list as it is shown: loaded page by page, live, and still while somebody reads it. */
+/** The shown list: loaded page by page, live, and stable while the user reads it. */
 import { useEffect, useMemo, useRef, useState } from "react";
 
 import { usePages } from "../../api/queries";
@@ -9,12 +9,12 @@ import { viewParams } from "./filters";
 import type { NewsByKey } from "./rows";
 import { NO_NEWS, arranged, patched, steadied, withNews } from "./rows";
 
-/** Between two changes of the order while several agents work: rows that swap places all the time cannot be read. */
+/** The delay between two changes of the order while several agents work, so that the list stays readable. */
 const CALM = 2000;
 
 export interface Rows {
   rows: SessionRow[];
-  /** New sessions that wait until nobody reads. */
+  /** New sessions that are pending while the user reads. */
   fresh: number;
   /** How many fit, loaded or not. */
   total: number | undefined;
@@ -23,7 +23,7 @@ export interface Rows {
   query: ReturnType<typeof usePages<SessionRow, SessionList>>;
 }
 
-/** `held`: somebody reads, so nothing moves. */
+/** `held`: the user is reading, so rows do not move. */
 export function useRows(view: View, held: boolean): Rows {
   const params = useMemo(() => ({ ...viewParams(view), limit: 100 }), [view]);
   const query = usePages<SessionRow, SessionList>("/sessions", params, { keep: true });
@@ -48,7 +48,7 @@ export function useRows(view: View, held: boolean): Rows {
   };
 }
 
-/** Holds the order while somebody reads, and otherwise for a moment after each change of it. */
+/** Keeps the order while the user reads, and otherwise for a moment after each change. */
 function useSteady(all: SessionRow[], loaded: SessionRow[], news: NewsByKey, held: boolean, asked: string) {
   const shown = useRef({ asked: "", keys: [] as string[], since: 0 });
   const [, wake] = useState(0);

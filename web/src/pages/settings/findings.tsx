@@ -1,4 +1,4 @@
-/** What the doctor finds, what is wrong first. */
+/** The checks of doctor, failures first. */
 import { useGet } from "../../api/queries";
 import type { Check, Doctor } from "../../api/shapes";
 import { Button, Copy, Loaded, StateMark, Text } from "../../parts";

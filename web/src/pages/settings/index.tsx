@@ -1,4 +1,4 @@
-/** What is configured and where it comes from, what the doctor finds, and who changed what. */
+/** Settings with their sources, the checks of doctor, and the audit log. */
 import { useIsAdmin } from "../../api/queries";
 import { Page, Tabs, panelProps } from "../../parts";
 import { useText } from "../../text";

@@ -43,7 +43,7 @@ export default function Usage() {
       <Loaded query={query} lines={12}>
         {(answer) =>
           answer.rows.length > 0 ? (
-            // What is kept while the next answer comes is still grouped as it was asked for.
+            // The previous answer, shown while the next one loads, has the previous grouping.
             <Answer answer={answer} question={answer.by === question.by ? question : { ...question, by: byOf(answer) }} />
           ) : (
             <Empty icon="usage" title={t.empty}>

@@ -7,7 +7,7 @@ import type { Measure } from "./measure";
 import { measureFor, measuresOf } from "./measure";
 import { text } from "./text";
 
-/** What the address asks for, as far as this bill has it. */
+/** The measure of the address, if this bill has it. */
 export function useMeasure(bill: Pick<Bill, "costs">): Measure {
   const [asked] = useParam("measure");
   return measureFor(asked, bill);

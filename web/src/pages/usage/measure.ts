@@ -1,4 +1,4 @@
-/** What is compared: tokens, or the cost in one currency. Amounts in different currencies are never added. */
+/** The measure: tokens, or the cost in one currency. Amounts in different currencies are never added. */
 import type { Bill, NamedBill } from "../../api/shapes";
 import { allTokens } from "../../parts/bill";
 import type { Format } from "../../format";
@@ -6,13 +6,13 @@ import type { Format } from "../../format";
 /** `tokens`, or a currency such as `USD`. */
 export type Measure = string;
 
-/** What a bill can be measured by, the currency of the largest amount first. */
+/** The possible measures of a bill, the currency of the largest amount first. */
 export function measuresOf(bill: Pick<Bill, "costs">): Measure[] {
   const currencies = Object.entries(bill.costs).toSorted(([, one], [, other]) => other - one);
   return [...currencies.map(([currency]) => currency), "tokens"];
 }
 
-/** The measure that was asked for, where there is such a one; else cost, unless it is in several currencies. */
+/** The requested measure if it exists; else cost, unless it is in several currencies. */
 export function measureFor(asked: string, bill: Pick<Bill, "costs">): Measure {
   const measures = measuresOf(bill);
   if (measures.includes(asked)) return asked;
@@ -41,7 +41,7 @@ export interface Stacks {
   amounts: number[][];
 }
 
-/** The parts of groups as series; beyond so many the smallest are one, for nobody tells twenty colours apart. */
+/** The parts of groups as series; beyond this number the smallest are merged, because twenty colours are too many. */
 export function stacksOf(groups: readonly (readonly NamedBill[])[], measure: Measure, most = 7): Stacks {
   const sums = new Map<string, number>();
   for (const { name, bill } of groups.flat()) sums.set(name, (sums.get(name) ?? 0) + amountOf(bill, measure));

@@ -1,4 +1,4 @@
-/** What is asked of the usage, as the address has it, and where its rows lead. */
+/** The query of the usage page in its address, and the links of its rows. */
 import type { UsageGroup } from "../../api/shapes";
 import type { Params } from "../../url";
 import { address } from "../../url";
@@ -28,7 +28,7 @@ export function usualSince(by: By): string {
   return by === "month" ? ALWAYS : "30d";
 }
 
-/** Time is divided by model, which is what a chart of it is for; names are not divided. */
+/** Time is split by model by default; names are not split. */
 function usualSplit(by: By): Split | null {
   return by === "day" || by === "month" ? "model" : null;
 }
@@ -56,7 +56,7 @@ export function apiParams(question: Question): Params {
   return { by, split, since: since === ALWAYS ? null : since, until, agent: agents, project: projects, model: models };
 }
 
-/** The question as values of an address; what is usual is not written. */
+/** The query as values of an address; defaults are not written. */
 export function questionParams(question: Question): Params {
   const { by, split, since, until, agents, projects, models } = question;
   return {

@@ -1,4 +1,4 @@
-/** What a reader of these numbers has to know: what has no price, what is estimated, what was counted once. */
+/** Caveats of the numbers: unpriced tokens, estimates, duplicates. */
 import { useState } from "react";
 
 import type { Bill } from "../../api/shapes";

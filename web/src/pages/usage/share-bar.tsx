@@ -1,4 +1,4 @@
-/** How much of a whole something is: a bar, and the number beside it. */
+/** The share of a total: a bar with its number. */
 import styles from "./share-bar.module.css";
 
 interface ShareBarProps {

@@ -22,11 +22,11 @@ export interface ChartGroup {
 }
 
 interface StackedChartProps {
-  /** What it shows, in a sentence. */
+  /** A description in one sentence. */
   label: string;
   groups: readonly ChartGroup[];
   measure: Measure;
-  /** Bars lie, with their names beside them; time goes from left to right, names are read from the top. */
+  /** Bars are horizontal for names, from top to bottom; time runs from left to right. */
   lying?: boolean;
   height?: number;
   onPick?: (index: number) => void;

@@ -1,4 +1,4 @@
-/** Texts of the page of usage, and of what the overview shows of it. */
+/** Texts of the usage page, and of usage on the overview. */
 import { words } from "../../text";
 
 export const text = words({
@@ -87,7 +87,7 @@ export const text = words({
     topOnly: (shown, all) => `图中为 ${all} 项里最大的 ${shown} 项；表格列出全部。`,
     empty: "这段时间没有用量",
     clearFilters: "清除筛选",
-    emptyNote: "请选择更长的时间，或减少筛选条件。",
+    emptyNote: "请选择更长的时间范围，或减少筛选条件。",
     allCounted: "此处全部用量均有价格，且只计一次。",
     unpriced: (tokens) => `${tokens} 个 token 没有价格：`,
     unpricedNote: (models) => `${models}。费用未知，并不等于零。`,

@@ -1,9 +1,9 @@
-/** Doing something at most every so often: at once at first, then once more for all that was asked meanwhile. */
+/** A throttle: runs at once, then at most once per interval for all requests meanwhile. */
 import { useEffect, useRef } from "react";
 
 import { useLive } from "../../api/use-live";
 
-/** The world around it; tests have one of their own. */
+/** The environment; tests replace it. */
 export interface Clock {
   now(): number;
   /** Runs it later; the answer takes it back. */
@@ -47,7 +47,7 @@ const CLOCK: Clock = {
   },
 };
 
-/** Asks again when something was recorded, but not more often than every so many milliseconds. */
+/** Refreshes when something was recorded, at most once per interval in milliseconds. */
 export function useRefetchOnLive(refetch: () => unknown, ms: number): void {
   const latest = useRef(refetch);
   const throttle = useRef<Throttle | null>(null);

@@ -63,7 +63,7 @@ function groupOf(row: UsageGroup, question: Question, said: string, t: (typeof t
   const name = visible(row.title ?? row.group ?? (question.by === "project" ? t.noProject : t.none));
   const parts = question.split ? row.parts : [{ name: said, bill: row.bill }];
   if (question.by === "day") return { label: name.slice(5), title: f.day(row.group), parts };
-  // Of a path the end tells projects apart.
+  // The end of a path distinguishes projects.
   const label = question.by === "project" ? (name.split(/[\\/]/).findLast(Boolean) ?? name) : name;
   return { label, title: name, parts };
 }

@@ -164,7 +164,7 @@ function Name({ line, question }: { line: Line; question: Question }) {
 function Share({ line, whole, measure }: { line: Line; whole: number; measure: Measure }) {
   const f = useFormat();
   const amount = amountOf(line.bill, measure);
-  // Without a price nobody knows the share of the cost.
+  // Without a price the share of the cost is unknown.
   const unknown = amount === 0 && measure !== "tokens" && line.bill.unpriced_tokens > 0;
   return (
     <span className={styles.share} data-part={line.part !== null || undefined}>

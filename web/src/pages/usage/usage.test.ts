@@ -1,4 +1,4 @@
-/** Questions to the usage and their addresses, measures, stacks, and how often is asked. */
+/** Usage queries and their addresses, measures, stacks, throttling. */
 import { describe, expect, test } from "vitest";
 
 import type { Bill, UsageGroup } from "../../api/shapes";

@@ -1,4 +1,4 @@
-/** What the comparison with an agent's own total says. */
+/** Texts of the comparison with an agent's own total. */
 import { words } from "../../../text";
 
 export const text = words({
@@ -21,17 +21,17 @@ export const text = words({
   zh: {
     name: "核对",
     status: { agree: "一致", differ: "有差异", nothing: "未核对" },
-    nothing: "无从核对：该代理不提供自己的总计",
-    checked: (requests) => `已与代理自己的总计核对：${requests} 次请求`,
-    difference: (kind, tokens, more) => `${kind}：代理的计数${more ? "多" : "少"} ${tokens}`,
-    unlogged: (tokens) => `其中 ${tokens} 个 token 只出现在该总计中：日志里没有这些调用`,
+    nothing: "未核对：该智能体没有写下总计",
+    checked: (requests) => `已与智能体自己的总计核对：${requests} 次请求`,
+    difference: (kind, tokens, more) => `${kind}：智能体的计数${more ? "多" : "少"} ${tokens}`,
+    unlogged: (tokens) => `${tokens} 个 token 只在该总计中：日志里没有这些调用`,
     kinds: { input_tokens: "输入", output_tokens: "输出", cache_read_tokens: "缓存读取", cache_write_tokens: "缓存写入" },
     reasons: {
       killed: (requests) => `被终止的进程的 ${requests} 次请求不在该总计中`,
       missing: (name) => `没有记录到 ${name} 的日志`,
-      placeholder: (requests) => `有 ${requests} 次请求，日志中只有输出的占位数`,
-      unread: (lines) => `其文件中有 ${lines} 行无法读取：见隔离区`,
-      unknown: "未找到原因",
+      placeholder: (requests) => `${requests} 次请求的输出在日志中只有占位数据`,
+      unread: (lines) => `其文件中有 ${lines} 行在隔离区`,
+      unknown: "原因未知",
     },
   },
 });

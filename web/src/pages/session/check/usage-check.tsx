@@ -1,4 +1,4 @@
-/** Whether our count of a session agrees with what its agent says it used. */
+/** Whether our count of a session agrees with the agent's own total. */
 import type { CheckReason, UsageCheck } from "../../../api/shapes";
 import { useFormat } from "../../../format";
 import { Badge, visible } from "../../../parts";

@@ -1,4 +1,4 @@
-/** The session as it is read: only what is seen is in the document, and its texts come when they are near. */
+/** The conversation: only visible rows are in the document, and their texts are loaded when they are near. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import type { RefObject } from "react";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
@@ -16,7 +16,7 @@ interface ConversationProps {
   spans: Spans;
   rows: Int32Array;
   cache: TextCache;
-  /** The place of the row that keys act on; -1 for none. */
+  /** The index of the current row; -1 for none. */
   current: number;
   /** Changes when that row is to be brought into view. */
   jump: number;
@@ -34,7 +34,7 @@ export function Conversation({ spans, rows, cache, current, jump, onCurrent, liv
   const t = useText(text);
   const { table } = spans;
   const scroller = useRef<HTMLDivElement>(null);
-  // The same function while the rows are the same: with a new one, all places would be worked out again.
+  // The same function for the same rows: a new one would recompute all positions.
   const getItemKey = useCallback((index: number) => rows[index] ?? -1, [rows]);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -51,7 +51,7 @@ export function Conversation({ spans, rows, cache, current, jump, onCurrent, liv
     if (current < 0 || jump === 0) return;
     virtual.scrollToIndex(current, { align: "auto" });
     focusRow(scroller.current, current);
-    // Only a jump moves the page; rows that come in must not.
+    // Only a jump scrolls the page; new rows must not.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [jump]);
   return (
@@ -105,7 +105,7 @@ function focusRow(scroller: HTMLElement | null, index: number): void {
   );
 }
 
-/** Follows the end of a list that grows, as long as the reader is there; otherwise tells that there is more. */
+/** Follows the end of a growing list while the reader is there; otherwise shows that there is more. */
 function useEnd(scroller: RefObject<HTMLDivElement | null>, height: number, count: number, live: boolean, begin: boolean) {
   const following = useRef(begin);
   const before = useRef(count);

@@ -1,4 +1,4 @@
-/** What a tool call changes in files, as comparisons; arguments that are cut are fetched whole first. */
+/** The file changes of a tool call as diffs; truncated arguments are loaded completely first. */
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 
@@ -13,7 +13,7 @@ import { text } from "../text";
 import styles from "./conversation.module.css";
 import { LongPiece } from "./long-piece";
 
-/** Longer arguments are not compared: nobody reads so much at once. */
+/** Longer arguments are not compared. */
 const MOST = 1_000_000;
 
 interface EditsProps {
@@ -47,7 +47,7 @@ export function Edits({ span, tool, piece }: EditsProps) {
   return (
     <div className={styles.edits}>
       {edits.map((edit, index) => (
-        // The edits of a call are what they are: their place names them.
+        // The edits of a call do not change: the index is the key.
         // oxlint-disable-next-line react/no-array-index-key
         <div key={index} className={styles.edit}>
           {edit.path !== "" && edit.path !== edits[index - 1]?.path && (

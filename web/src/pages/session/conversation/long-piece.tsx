@@ -1,4 +1,4 @@
-/** A text of a span: its beginning, and the rest when it is asked for. */
+/** A text of a span: its beginning, and the rest on request. */
 import type { TextPiece } from "../../../api/shapes";
 import { Code, Failed, Markdown } from "../../../parts";
 import { useText } from "../../../text";

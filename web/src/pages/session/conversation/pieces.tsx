@@ -53,7 +53,7 @@ function OnePiece({ span, piece, fold }: { span: string; piece: TextPiece; fold:
   }
 }
 
-/** Closed at first: whoever reads a conversation reads what was said. */
+/** Collapsed by default. */
 function Folded({ span, piece, label }: { span: string; piece: TextPiece; label: string }) {
   const f = useFormat();
   const tools = useSessionTools();

@@ -1,4 +1,4 @@
-/** Grey lines in the place of texts that are on their way, about as high as these will be. */
+/** Placeholder lines for texts that are loading, about as high as the texts. */
 import styles from "./conversation.module.css";
 
 export function Skeleton({ lines }: { lines: number }) {

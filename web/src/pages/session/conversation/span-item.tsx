@@ -1,4 +1,4 @@
-/** Other work of a program that tells all it does, on one line: what it was, what went in, how long it took. */
+/** Another span of an instrumented program, on one line: name, input, duration. */
 import { Icon, StateMark, Text } from "../../../parts";
 import { useText } from "../../../text";
 import { useTexts } from "../data/use-texts";

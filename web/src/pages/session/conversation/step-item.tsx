@@ -1,4 +1,4 @@
-/** A model call: what was thought and said, and what it took. */
+/** A model call: thinking, answer, tokens and duration. */
 import { useFormat } from "../../../format";
 import { Badge, Text } from "../../../parts";
 import { useText } from "../../../text";
@@ -23,14 +23,14 @@ export function StepItem({ spans, row }: ItemProps) {
       {pieces === undefined ? (
         <Skeleton lines={2} />
       ) : (
-        // Where a model call tells what it was asked, its turn often does, too.
+        // If a model call has its prompt, its turn often has the same.
         <Pieces span={id} pieces={pieces.filter((piece) => piece.kind !== "prompt" || !asked.includes(piece.text))} />
       )}
     </>
   );
 }
 
-/** The innermost and the outermost turn that a span belongs to; "" where there is none. */
+/** The innermost and the outermost turn of a span; "" if there is none. */
 function turnsAround({ table }: ItemProps["spans"], row: number): [string, string] {
   const turns = [...table.order.ancestors(row)].filter((up) => table.kindOf(up) === "turn").map((up) => table.ids[up] ?? "");
   return [turns[0] ?? "", turns.at(-1) ?? ""];

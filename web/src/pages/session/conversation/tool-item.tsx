@@ -1,4 +1,4 @@
-/** A tool call as a card: what was asked in one line, what came of it, all of it when opened. */
+/** A tool call as a card: arguments in one line, result, and all details when expanded. */
 import { useMemo } from "react";
 
 import type { TextPiece } from "../../../api/shapes";
@@ -18,7 +18,7 @@ import { LongPiece } from "./long-piece";
 import { Pieces } from "./pieces";
 import { Skeleton } from "./skeleton";
 
-/** Edits of so many characters are open from the beginning. */
+/** Edits up to this many characters are expanded initially. */
 const SMALL_EDIT = 1500;
 const PREVIEW = 400;
 
@@ -68,7 +68,7 @@ function ToolHead({ spans, row, open, asked }: ItemProps & { open: boolean; aske
   );
 }
 
-/** The first lines of what came of it; a failure whole lines. */
+/** The first lines of the result; of a failure complete lines. */
 function Preview({ pieces }: { pieces: readonly TextPiece[] }) {
   const t = useText(text);
   const result = pieces.find((piece) => piece.kind === "error") ?? pieces.find((piece) => piece.kind === "result");

@@ -1,4 +1,4 @@
-/** The beginning of a turn: which one, what it took in all, and the prompt. */
+/** The start of a turn: its number, its totals, and the prompt. */
 import { useFormat } from "../../../format";
 import { Icon, Text } from "../../../parts";
 import { useText } from "../../../text";

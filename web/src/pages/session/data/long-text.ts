@@ -1,4 +1,4 @@
-/** The rest of a text whose beginning is here. */
+/** Loads the rest of a text. */
 import { useCallback, useEffect, useRef, useState } from "react";
 
 import { get } from "../../../api/client";
@@ -15,11 +15,11 @@ export interface LongText {
   onMore: (() => void) | undefined;
   busy: boolean;
   error: unknown;
-  /** All of it, also what is not here yet. */
+  /** The complete text, including parts that are not loaded yet. */
   whole: () => Promise<string>;
 }
 
-/** Where a text can be asked for. */
+/** The address of a text. */
 export function textPath(session: string, span: string, index: number): string {
   return `/sessions/${session}/spans/${span}/texts/${index}`;
 }
@@ -43,7 +43,7 @@ export function useLongText(session: string, span: string, piece: TextPiece): Lo
   const [error, setError] = useState<unknown>(null);
   const shown = useRef(piece);
   useEffect(() => {
-    // The text is another one now: the rest of the former one does not belong to it.
+    // The text has changed: the rest of the previous one does not belong to it.
     if (shown.current.text === piece.text && shown.current.index === piece.index) return;
     shown.current = piece;
     setMore("");

@@ -1,18 +1,18 @@
-/** The texts of spans that are looked at: asked for in batches, kept while they are needed, renewed when they change. */
+/** A cache of the texts of visible spans: requested in batches, evicted when not needed, refreshed when they change. */
 import type { TextPiece, Texts } from "../../../api/shapes";
 
-/** Asks for the texts of some spans. */
+/** Requests the texts of some spans. */
 export type Load = (ids: readonly string[]) => Promise<Texts>;
 /** Runs something later. */
 export type Later = (ms: number, run: () => void) => void;
 
-/** Spans in one question; more of them would make the first of them wait. */
+/** Spans per request; more would delay the first ones. */
 const BATCH = 40;
 /** Questions under way at the same time. */
 const AT_ONCE = 2;
-/** Spans whose texts are kept. */
+/** The number of spans whose texts are cached. */
 const MOST = 3000;
-/** What is scrolled past within this time is not asked for. */
+/** Spans that are scrolled past within this time are not requested. */
 const SETTLING = 30;
 const LONGEST_PAUSE = 15_000;
 
@@ -47,21 +47,21 @@ export class TextCache {
     };
   }
 
-  /** These spans are looked at now, and no others; the first ones are loaded first. */
+  /** Sets the visible spans; the first ones are loaded first. */
   want(ids: readonly string[]): void {
     this.wanted = ids;
     this.soon(SETTLING);
   }
 
-  /** These spans have changed; what is known of them is shown until the new texts are here. */
+  /** These spans have changed; their previous texts are shown until the new ones are loaded. */
   drop(ids: readonly string[]): void {
     for (const id of ids) if (this.known.has(id) || this.loading.has(id)) this.stale.add(id);
     this.soon(SETTLING);
   }
 
-  /** Texts that came unasked, as long as this cache would have asked for or longer. */
+  /** Texts from the live stream, at least as long as this cache would have requested. */
   put(texts: Texts): void {
-    // An answer that is under way may be older: it is asked for again after that.
+    // A pending answer may be older: the texts are requested again after it.
     const ids = Object.keys(texts.spans).filter((id) => !this.loading.has(id));
     for (const id of ids) this.stale.delete(id);
     this.take(ids, texts);
@@ -99,7 +99,7 @@ export class TextCache {
       this.take(ids, await this.load(ids));
       this.failures = 0;
     } catch {
-      // Whoever looks at it sees that the server is away; it is asked again less and less often.
+      // The page shows that the server is unreachable; retries have growing delays.
       this.failures += 1;
       pause = Math.min(500 * 2 ** this.failures, LONGEST_PAUSE);
       for (const id of ids) if (this.known.has(id)) this.stale.add(id);

@@ -1,4 +1,4 @@
-/** What a session is beside its spans, kept up with while it changes. */
+/** The data of a session without its spans, updated while it changes. */
 import type { UseQueryResult } from "@tanstack/react-query";
 import { useQueryClient } from "@tanstack/react-query";
 

@@ -1,4 +1,4 @@
-/** The spans of a session: loaded, and kept up with while the agent works. */
+/** The spans of a session: loaded, and updated while the agent works. */
 import { useCallback, useEffect, useReducer, useRef, useState } from "react";
 
 import { get } from "../../../api/client";
@@ -7,7 +7,7 @@ import { useLive, useLiveSession } from "../../../api/use-live";
 import { RollUp } from "../model/roll-up";
 import { SpanTable } from "../model/span-table";
 
-/** Spans as they are at a moment: a new object after each change, though table and sums stay the same ones. */
+/** A snapshot of the spans: a new object after each change, with the same table and sums. */
 export interface Spans {
   key: string;
   table: SpanTable;
@@ -40,7 +40,7 @@ async function load(name: string, signal: AbortSignal, show: (spans: Spans) => v
   } while (cursor !== null && !signal.aborted);
 }
 
-/** `onChange` hears which spans are not what they were. */
+/** `onChange` is called with the changed spans. */
 export function useSpans(name: string, onChange: (ids: readonly string[]) => void): SpansState {
   const [state, setState] = useState<{ name: string; spans: Spans | null; error: unknown }>({ name, spans: null, error: null });
   const [attempt, retry] = useReducer((count: number) => count + 1, 0);
@@ -56,7 +56,7 @@ export function useSpans(name: string, onChange: (ids: readonly string[]) => voi
     const leaving = new AbortController();
     latest.current = null;
     load(name, leaving.signal, show).catch((error: unknown) => {
-      // What is here already stays: it is old, but better than nothing.
+      // Loaded data stays: it is old, but better than nothing.
       if (!leaving.signal.aborted) setState((now) => ({ name, spans: now.name === name ? now.spans : null, error }));
     });
     return () => leaving.abort();

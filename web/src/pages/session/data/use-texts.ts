@@ -26,7 +26,7 @@ export function useTexts(id: string): readonly TextPiece[] | undefined {
   return useSyncExternalStore(subscribe, () => cache?.read(id));
 }
 
-/** Tells a cache which spans are looked at. */
+/** Registers visible spans with a cache. */
 export function useWanted(cache: TextCache, ids: readonly string[]): void {
   const all = ids.join(" ");
   useEffect(() => {

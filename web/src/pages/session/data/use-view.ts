@@ -1,4 +1,4 @@
-/** How a session is looked at; all of it is in the address. */
+/** The view of a session, stored in the address. */
 import { useMemo } from "react";
 
 import type { How, Params } from "../../../url";

@@ -1,4 +1,4 @@
-/** When a span was, what it took, and by which price. */
+/** Times, tokens, cost and price of a span. */
 import type { ReactNode } from "react";
 
 import type { SpanDetail } from "../../../api/shapes";
@@ -55,7 +55,7 @@ function spent(detail: SpanDetail, t: Words, f: Format): Fact[] {
   ];
 }
 
-/** The cost, or why it is not known; what makes it doubtful beside it. */
+/** The cost, or why it is unknown, with its caveats. */
 function CostLine({ detail }: { detail: SpanDetail }) {
   const t = useText(text).pane;
   const f = useFormat();

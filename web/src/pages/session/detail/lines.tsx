@@ -1,4 +1,4 @@
-/** The lines of the log that a span was read from: where they stand, and what they say. */
+/** The raw lines of a span: position and content. */
 import { useState } from "react";
 
 import { API } from "../../../api/client";
@@ -10,7 +10,7 @@ import { useText } from "../../../text";
 import { text } from "../text";
 import styles from "./pane.module.css";
 
-/** A tool may have been running for thousands of lines; more are shown when asked for. */
+/** A tool may span thousands of lines; more are shown on request. */
 const STEP = 50;
 
 export function Lines({ lines }: { lines: readonly LineRef[] }) {

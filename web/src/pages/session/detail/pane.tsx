@@ -1,4 +1,4 @@
-/** Everything about one span; beside the view, or over it where there is no room. */
+/** All details of one span, next to the view, or over it on narrow screens. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 
@@ -22,7 +22,7 @@ interface PaneProps {
 
 const CHARS = 20_000;
 
-/** Where details of a span are kept. */
+/** Loads the details of a span, and refreshes them when the span changes. */
 function useSpan(session: string, span: string) {
   const client = useQueryClient();
   const path = `/sessions/${session}/spans/${span}`;
@@ -38,7 +38,7 @@ export function Pane({ session, span, onClose }: PaneProps) {
   const query = useSpan(session, span);
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
-    // On a narrow screen the details cover everything else: reading goes on here.
+    // On a narrow screen the details cover everything else, so they get the focus.
     if (window.matchMedia("(max-width: 45rem)").matches) heading.current?.focus();
   }, []);
   const { data: detail, error } = query;

@@ -1,4 +1,4 @@
-/** The sides of a span: what was said, what was called, what changed, the lines it was read from. */
+/** The tabs of a span: messages, call, diff, raw lines, attributes. */
 import { useMemo, useState } from "react";
 
 import type { SpanDetail, TextPiece } from "../../../api/shapes";
@@ -15,7 +15,7 @@ import styles from "./pane.module.css";
 type TabName = "messages" | "call" | "diff" | "lines" | "attributes";
 
 function tabsOf(detail: SpanDetail, edit: TextPiece | undefined): TabName[] {
-  // Of other work nothing was said: what went in and came out, and what its sender tells about it.
+  // Other spans have no messages: input, output and attributes are shown.
   if (detail.kind === "span") return detail.texts.length > 0 ? ["call", "attributes", "lines"] : ["attributes", "lines"];
   const kinds = new Set(detail.texts.map((piece) => piece.kind));
   const first: TabName[] = detail.kind === "tool" || kinds.has("arguments") ? ["call"] : [];

@@ -1,4 +1,4 @@
-/** The arguments of a tool call: what they are, also where only their beginning is known, and one line about them. */
+/** The arguments of a tool call, also if only their beginning is loaded, and a summary in one line. */
 
 export type Arguments = Record<string, unknown>;
 
@@ -65,7 +65,7 @@ function closing(json: string, at: number): number {
   return -1;
 }
 
-/** What a JSON string without its last quote says; half an escape at its end is left out. */
+/** The value of a JSON string without its last quote; half an escape at its end is dropped. */
 function textOf(begun: string): string {
   for (const text of [begun, begun.replace(/\\u[\da-f]{0,3}$/i, "")]) {
     try {
@@ -77,7 +77,7 @@ function textOf(begun: string): string {
   return begun.slice(1);
 }
 
-/** What says most about a call, the most telling first. */
+/** The arguments that describe a call best, in order. */
 const TELLING = [
   "command",
   "cmd",
@@ -114,7 +114,7 @@ function said(value: unknown): string {
   return "";
 }
 
-/** `bash -lc "ls"` is said as `ls`: how a command reaches the shell tells nothing. */
+/** `bash -lc "ls"` is shown as `ls`. */
 function command(parts: string[]): string {
   const last = parts.at(-1) ?? "";
   return parts.length === 3 && /^(?:.*\/)?(?:ba|z|da)?sh$/.test(parts[0] ?? "") && /^-\w*c$/.test(parts[1] ?? "") ? last : parts.join(" ");

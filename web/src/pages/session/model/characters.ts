@@ -1,4 +1,4 @@
-/** Lengths of texts as the server counts them: characters, not the halves of which JavaScript makes some of them. */
+/** Lengths of texts as the server counts them: code points, not UTF-16 units. */
 
 export function charactersOf(text: string): number {
   let count = text.length;

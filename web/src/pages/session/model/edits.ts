@@ -1,4 +1,4 @@
-/** What a tool call changes in files, as texts before and after. */
+/** The file changes of a tool call, as texts before and after. */
 import type { Arguments } from "./call-arguments";
 import { fieldsOf } from "./call-arguments";
 
@@ -23,7 +23,7 @@ function first(fields: Arguments, names: readonly string[]): string | null {
   return null;
 }
 
-/** The edits of a call; none where it changes no file, or only its beginning is known. */
+/** The edits of a call; empty if it changes no file, or if only its beginning is loaded. */
 export function editsOf(tool: string, json: string): Edit[] {
   if (PATCH.test(json) && !json.trimStart().startsWith("{")) return patchEdits(json);
   const fields = fieldsOf(json);
@@ -54,7 +54,7 @@ function patchIn(fields: Arguments): string | null {
 
 const FILE = /^\*\*\* (Add|Update|Delete) File: (.+)$/;
 
-/** The edits of a text that apply_patch understands; each stretch of lines is an edit of its own. */
+/** The edits of an apply_patch text; each hunk is one edit. */
 export function patchEdits(patch: string): Edit[] {
   const found: Edit[] = [];
   let path = "";
@@ -85,7 +85,7 @@ function joined(lines: readonly string[]): string {
   return lines.length > 0 ? `${lines.join("\n")}\n` : "";
 }
 
-/** Whether a call may change files, as far as its name and the beginning of its arguments tell. */
+/** Whether a call may change files, by its name and the beginning of its arguments. */
 export function changesFiles(tool: string, json: string): boolean {
   return editsOf(tool, json).length > 0 || PATCH.test(json);
 }

@@ -1,4 +1,4 @@
-/** What a span and everything in it took together: sums over stretches of the reading order. */
+/** The totals of a span and its descendants: sums over ranges of the reading order. */
 import { grown } from "./growing";
 import type { SpanTable } from "./span-table";
 
@@ -9,7 +9,7 @@ export interface Sums {
   steps: number;
   tools: number;
   errors: number;
-  /** Model calls whose price is unknown: the costs are without them. */
+  /** Model calls without a price: the costs do not include them. */
   unpriced: number;
   costs: Record<string, number>;
 }
@@ -18,14 +18,14 @@ type Column = "input" | "cached" | "output" | "steps" | "tools" | "errors" | "un
 const COLUMNS: Column[] = ["input", "cached", "output", "steps", "tools", "errors", "unpriced"];
 
 export class RollUp {
-  /** Sums of all that stands before each place; costs by currency. */
+  /** Prefix sums; costs by currency. */
   private readonly columns = Object.fromEntries(COLUMNS.map((name) => [name, new Float64Array(0)])) as Record<Column, Float64Array<ArrayBuffer>>;
   private readonly costs = new Map<string, Float64Array<ArrayBuffer>>();
   private length = 0;
 
   constructor(private readonly table: SpanTable) {}
 
-  /** Adds up again from a place on: what stands before it has not changed. */
+  /** Updates the sums from an index on; those before it have not changed. */
   update(from: number): void {
     const { order } = this.table;
     let at = Math.min(from, this.length);

@@ -17,7 +17,7 @@ function fits(table: SpanTable, row: number, filter: Filter): boolean {
   return filter.tool === "" || table.toolOf(row) === filter.tool;
 }
 
-/** The rows to show: without what is closed, or, where a filter is set, what fits it and the spans around that. */
+/** The rows to show: without collapsed ones, or with a filter the matches and their ancestors. */
 export function shownRows(table: SpanTable, filter: Filter, closed: (row: number) => boolean): Int32Array {
   return filters(filter) ? filteredRows(table, filter) : openRows(table, closed);
 }
@@ -68,7 +68,7 @@ const IS: Record<Landmark, (table: SpanTable, row: number) => boolean> = {
   turn: (table, row) => table.kindOf(row) === "turn",
 };
 
-/** The next span of a kind after a row in reading order, or before it; -1 where there is none. Row -1 is before all. */
+/** The next or previous span of a kind in reading order; -1 if there is none. Row -1 is before all. */
 export function landmark(table: SpanTable, row: number, what: Landmark, direction: 1 | -1): number {
   const { order } = table;
   const start = row >= 0 ? (order.position[row] ?? 0) : direction > 0 ? -1 : order.length;
@@ -79,7 +79,7 @@ export function landmark(table: SpanTable, row: number, what: Landmark, directio
   return -1;
 }
 
-/** Where in the shown rows a span is; where it is hidden, the nearest that contains it. -1 where there is none. */
+/** The index of a span in the shown rows; if it is hidden, that of its nearest ancestor; -1 if there is none. */
 export function indexOf(table: SpanTable, rows: Int32Array, row: number): number {
   if (row < 0) return -1;
   const { position } = table.order;
@@ -101,7 +101,7 @@ export function indexOf(table: SpanTable, rows: Int32Array, row: number): number
   return -1;
 }
 
-/** The first and the last moment of a session; something of a second where nothing happened. */
+/** The first and the last time of a session; at least a part of a second. */
 export function extent(table: SpanTable, now: number): [number, number] {
   let from = Number.POSITIVE_INFINITY;
   let to = Number.NEGATIVE_INFINITY;

@@ -1,7 +1,7 @@
-/** Spans in reading order: each before what it contains, siblings by their start. A subtree is a stretch of it. */
+/** Spans in reading order: each before its children, siblings by their start. A subtree is a contiguous range. */
 import { grown } from "./growing";
 
-/** What of a table its order depends on. */
+/** The columns of a table that its order depends on. */
 export interface Ordered {
   readonly length: number;
   readonly ids: readonly string[];
@@ -14,19 +14,19 @@ export interface Ordered {
 
 export class SpanOrder {
   length = 0;
-  /** The row at each place, and the place of each row. */
+  /** The row at each position, and the position of each row. */
   rows = new Int32Array(0);
   position = new Int32Array(0);
-  /** By row: its parent's row or -1, how deep it is, and the place behind the last of what it contains. */
+  /** By row: its parent's row or -1, its depth, and the position after its last descendant. */
   parent = new Int32Array(0);
   depth = new Uint16Array(0);
   last = new Int32Array(0);
-  /** Parents that are named and not here: once one of them comes, its children move below it. */
+  /** Parents that are named but not loaded: when one arrives, its children move below it. */
   private readonly missing = new Set<string>();
 
   constructor(private readonly table: Ordered) {}
 
-  /** Takes in the rows from `before` on; the answer is the first place that is not what it was. */
+  /** Adds the rows from `before` on; returns the first position that has changed. */
   grow(before: number, moved: boolean): number {
     const { table } = this;
     this.reserve(table.start.length);
@@ -49,7 +49,7 @@ export class SpanOrder {
     for (let up = this.parent[row] ?? -1; up >= 0; up = this.parent[up] ?? -1) yield up;
   }
 
-  /** Puts a row at the very end, where that is its place. */
+  /** Appends a row at the end, if that is its position. */
   private append(row: number): boolean {
     const { table, length } = this;
     if (this.missing.has(table.ids[row] ?? "")) return false;
@@ -105,7 +105,7 @@ export class SpanOrder {
     }
   }
 
-  /** First children and next siblings, in their order; what has no parent hangs at place `count`. */
+  /** First children and next siblings, in order; roots are children of `count`. */
   private families(): [Int32Array, Int32Array] {
     const { table } = this;
     const count = table.length;
@@ -122,7 +122,7 @@ export class SpanOrder {
     return [first, next];
   }
 
-  /** Places a row and all it contains, without recursion: nesting has no limit. */
+  /** Places a row and its descendants without recursion, because nesting has no limit. */
   private descend(root: number, first: Int32Array, next: Int32Array, seen: Uint8Array): void {
     const path: number[] = [root];
     this.place(root, -1);

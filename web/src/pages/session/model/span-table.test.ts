@@ -58,7 +58,7 @@ describe("SpanTable", () => {
       const sums = new RollUp(table);
       for (let at = 0; at < spans.length; ) {
         const size = 1 + Math.floor(random() * 40);
-        // A piece repeats some of what is known, as an open span is told again and again.
+        // A piece repeats some known spans, as the server sends an open span repeatedly.
         const piece = spans.slice(Math.max(at - Math.floor(random() * 5), 0), at + size);
         sums.update(table.merge(timeline(piece, at, false)).from);
         at += size;

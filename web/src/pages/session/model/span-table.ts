@@ -14,11 +14,11 @@ export type Status = (typeof STATUSES)[number];
 const TOOL_PREFIX = "execute_tool ";
 const AGENT_PREFIX = "invoke_agent ";
 
-/** What a merge did. */
+/** The result of a merge. */
 export interface Merged {
-  /** The spans that are new or not what they were. */
+  /** New and changed spans. */
   ids: string[];
-  /** Rows before this place in reading order are as they were, and where they were. */
+  /** Rows before this position in reading order have not changed. */
   from: number;
 }
 
@@ -60,7 +60,7 @@ export class SpanTable {
   readonly order = new SpanOrder(this);
   private readonly rows = new Map<string, number>();
 
-  /** The row of a span; -1 where it is not here. */
+  /** The row of a span; -1 if it is not loaded. */
   rowOf(id: string | null): number {
     return (id === null ? undefined : this.rows.get(id)) ?? -1;
   }
@@ -80,14 +80,14 @@ export class SpanTable {
     return name.startsWith(TOOL_PREFIX) ? name.slice(TOOL_PREFIX.length) : name;
   }
 
-  /** What whoever sent a span calls it; "" for turns of recorded agents, which are only counted. */
+  /** The name that the sender gave a span; "" for turns of recorded agents, which are only numbered. */
   titleOf(row: number): string {
     const name = this.names[row] ?? "";
     if (this.kindOf(row) !== "turn" || this.inner(row)) return name.startsWith(AGENT_PREFIX) ? name.slice(AGENT_PREFIX.length) : name;
     return name.startsWith(AGENT_PREFIX) ? "" : name;
   }
 
-  /** Whether a span is an agent at work inside a turn; subagents of recorded agents have a stream of their own. */
+  /** Whether a span is an agent inside a turn; subagents of recorded agents have a separate stream. */
   inner(row: number): boolean {
     return this.kindOf(row) === "turn" && this.parentIds[row] !== null && !this.nested(row);
   }
@@ -110,7 +110,7 @@ export class SpanTable {
     return this.statusOf(row) === "open" ? Math.max(now, start) : start;
   }
 
-  /** Adds new spans and changes known ones; what it takes grows with the news where these go on at the end. */
+  /** Adds new spans and updates known ones; the cost depends on the number of changes if they are at the end. */
   merge(news: Timeline): Merged {
     this.cursor = Math.max(this.cursor, news.cursor);
     this.reserve(this.length + news.span_id.length);

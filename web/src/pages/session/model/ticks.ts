@@ -31,7 +31,7 @@ export function ticksOf(scale: TimeScale, from: number, to: number, most: number
       if (at - (found.at(-1)?.at ?? -1) >= room) found.push({ time: scale.from + since, since, at });
     }
   };
-  // Pauses that are cut have no marks of their own: a thousand hours may be one pixel there.
+  // Cut pauses have no ticks: a thousand hours may be one pixel.
   let low = from;
   for (const pause of pauses) {
     add(low, pause.from);
@@ -56,7 +56,7 @@ export function zoomed(scale: TimeScale, [from, to]: readonly [number, number], 
   return fitted(scale, middle - (middle - low) * factor, middle + (high - middle) * factor);
 }
 
-/** The window moved by a share of its own length. */
+/** The window moved by a share of its length. */
 export function panned(scale: TimeScale, [from, to]: readonly [number, number], share: number): [number, number] {
   const low = scale.lengthAt(from);
   const length = scale.lengthAt(to) - low;

@@ -1,4 +1,4 @@
-/** Time as a length: as it passed, or with the pauses between activity cut short. It can be asked both ways. */
+/** Maps time to length, linearly or with pauses cut, and back. */
 import { byStart } from "./span-order";
 import type { SpanTable } from "./span-table";
 
@@ -14,7 +14,7 @@ const SHORTEST = 1000;
 const LONGEST = 60_000;
 
 export class TimeScale {
-  /** Where stretches of time begin, and the length before each; between two of them length grows evenly. */
+  /** The starts of time segments, and the length before each; linear between two of them. */
   private readonly times: number[];
   private readonly lengths: number[];
 
@@ -46,7 +46,7 @@ export class TimeScale {
     return this.lengths.at(-1) ?? 0;
   }
 
-  /** The length before a moment; before the beginning and after the end it goes on evenly. */
+  /** The length before a moment; linear before the beginning and after the end. */
   lengthAt(time: number): number {
     return between(this.times, this.lengths, time);
   }
@@ -56,7 +56,7 @@ export class TimeScale {
   }
 }
 
-/** The value at a point of a line through points whose both coordinates only grow. */
+/** The value of a piecewise linear function with increasing coordinates. */
 function between(xs: readonly number[], ys: readonly number[], x: number): number {
   const end = xs.length - 1;
   if (x <= (xs[0] ?? 0)) return (ys[0] ?? 0) + x - (xs[0] ?? 0);
@@ -72,12 +72,12 @@ function between(xs: readonly number[], ys: readonly number[], x: number): numbe
   return x1 === x0 ? y0 : y0 + ((x - x0) / (x1 - x0)) * (y1 - y0);
 }
 
-/** The stretches in which something was done: model calls, tools and, where they have none, turns. */
+/** The segments with activity: model calls, tools and turns without either. */
 function activity(table: SpanTable, now: number): Pause[] {
   const found: Pause[] = [];
   for (const row of byStart(table)) {
     const from = table.start[row] ?? 0;
-    // A turn begins with its prompt; how long it lasts is told by what is in it.
+    // A turn begins with its prompt; its duration depends on its children.
     const to = table.kindOf(row) === "turn" && table.order.opens(row) ? from : table.endOf(row, now);
     const last = found.at(-1);
     if (last && from <= last.to) last.to = Math.max(last.to, to);

@@ -58,7 +58,7 @@ export function randoms(seed: number): () => number {
   };
 }
 
-/** A session of so many spans as agents make them: turns of steps with tools, some of them with subagents. */
+/** A realistic session with this many spans: turns of steps with tools, some with subagents. */
 export function session(count: number, seed = 1): MadeSpan[] {
   const random = randoms(seed);
   const found: MadeSpan[] = [];

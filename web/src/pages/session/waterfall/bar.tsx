@@ -1,4 +1,4 @@
-/** A span in time: where it lies in the window, what it is, how it ended. */
+/** A span on the time axis: position, kind and state. */
 import { useFormat } from "../../../format";
 import { Icon } from "../../../parts";
 import { useText } from "../../../text";
@@ -14,7 +14,7 @@ interface BarProps {
   now: number;
 }
 
-/** So much of the window is left for the length beside a bar. */
+/** A bar that ends before this share of the window has its duration on its right, else on its left. */
 const ROOM = 0.82;
 
 export function Bar({ table, row, window: view, now }: BarProps) {

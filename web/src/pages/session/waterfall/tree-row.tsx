@@ -22,7 +22,7 @@ interface TreeRowProps {
   onToggle: (row: number) => void;
 }
 
-/** Which of its texts stands for a span. */
+/** The text that represents a span. */
 const SAID = { turn: "prompt", step: "text", tool: "arguments", span: "arguments" } as const;
 const INDENT = 0.875;
 const DEEPEST = 12;
@@ -67,7 +67,7 @@ export const TreeRow = memo(function TreeRow({ spans, row, window: view, now, op
   );
 });
 
-/** The name of a span at once, and what it says as soon as that is here. */
+/** The name of a span at once, and its text when it is loaded. */
 function Label({ spans, row }: { spans: Spans; row: number }) {
   const t = useText(text);
   const f = useFormat();

@@ -4,7 +4,7 @@ import { useEffect, useRef } from "react";
 
 import type { Window } from "./use-scale";
 
-/** Less than so many pixels is a click. */
+/** A movement of fewer pixels is a click. */
 const CLICK = 4;
 
 export function usePan(area: RefObject<HTMLElement | null>, timeHead: RefObject<HTMLElement | null>, view: Window): void {

@@ -13,19 +13,19 @@ export interface Window {
   to: number;
   /** Moves both ends; null shows the whole session. */
   set(range: readonly [number, number] | null): void;
-  /** Factors below 1 come nearer; around the middle unless a moment is given. */
+  /** Factors below 1 zoom in; around the centre unless a time is given. */
   zoom(factor: number | null, around?: number): void;
   /** By a share of the window. */
   pan(share: number): void;
   /** Moves the window to a stretch of time, unless some of it is seen already. */
   reach(start: number, end: number): void;
-  /** Where a moment is in the window: 0 at its beginning, 1 at its end. */
+  /** The position of a time in the window: 0 at its beginning, 1 at its end. */
   at(time: number): number;
-  /** The moment at a place of the window. */
+  /** The time at a position of the window. */
   timeAt(share: number): number;
 }
 
-/** Nobody looks at the time. */
+/** The scale while the time axis is not visible. */
 const UNSEEN = new TimeScale(0, 1);
 
 /** `now`: until then open spans go on. */

@@ -40,7 +40,7 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
   const scroller = useRef<HTMLDivElement>(null);
   const timeHead = useRef<HTMLDivElement>(null);
   const width = useWidth(timeHead);
-  // The same function while the rows are the same: with a new one, all places would be worked out again.
+  // The same function for the same rows: a new one would recompute all positions.
   const getItemKey = useCallback((index: number) => rows[index] ?? -1, [rows]);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -60,7 +60,7 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
     virtual.scrollToIndex(current, { align: "auto" });
     view.reach(table.start[rows[current] ?? 0] ?? 0, table.endOf(rows[current] ?? 0, now));
     requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${current}"]`)?.focus({ preventScroll: true }));
-    // Only a jump moves the list; rows that come in must not.
+    // Only a jump scrolls the list; new rows must not.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [jump]);
   const isOpen = useCallback((row: number) => tools.isOpen("spans", table.ids[row] ?? "", true), [tools, table]);
