@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from agenttrace.masking import Mask
 from agenttrace.model import Session
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.serve.api.downloads import Document, Lines, file_name
-from agenttrace.serve.api.html_page import HtmlPage
-from agenttrace.serve.api.markdown_page import MarkdownPage
+from agenttrace.serve.api.sessions.downloads import Document, Lines, file_name
+from agenttrace.serve.api.sessions.html_page import HtmlPage
+from agenttrace.serve.api.sessions.markdown_page import MarkdownPage
 from agenttrace.views.markdown import fenced
 from agenttrace.views.transcript import visible
 from store_on import store_on

@@ -19,12 +19,12 @@ import pytest
 from agenttrace.ids import session_key, session_number
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.recorder import Recorder
-from agenttrace.serve.api import hub as hub_module
-from agenttrace.serve.api.hub import Hub, Subscriber
-from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.live import hub as hub_module
+from agenttrace.serve.api.live.hub import Hub, Subscriber
 from agenttrace.serve.api.session_texts import session_texts
+from agenttrace.serve.api.sessions.session_index import SessionIndex
+from agenttrace.serve.api.sessions.timeline import whole_timeline
 from agenttrace.serve.api.shapes import Timeline
-from agenttrace.serve.api.timeline import whole_timeline
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.pruning import prune

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.serve.api.caching import Kept
-from agenttrace.serve.api.overview import DAYS, last_days
+from agenttrace.serve.api.live.overview import DAYS, last_days
 from agenttrace.store import open_store
 from agenttrace.views.status import collected
 

@@ -11,8 +11,8 @@ import pytest
 from agenttrace.model import Session
 from agenttrace.record.texts.contents import span_contents
 from agenttrace.run.results.trace_log import AGENT, JobFacts, TraceLog
-from agenttrace.serve.api.finding import key_of
-from agenttrace.serve.api.session import job_of
+from agenttrace.serve.api.sessions.finding import key_of
+from agenttrace.serve.api.sessions.session_detail import job_of
 from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.views.spans import span_fields
 from store_on import store_on

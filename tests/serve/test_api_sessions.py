@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from agenttrace.config import Settings
 from agenttrace.model import Session
-from agenttrace.serve.api import session_index
-from agenttrace.serve.api.selection import Order, Sort, Sorted, facets
-from agenttrace.serve.api.session_index import Entry, SessionIndex
+from agenttrace.serve.api.sessions import session_index
+from agenttrace.serve.api.sessions.selection import Order, Sort, Sorted, facets
+from agenttrace.serve.api.sessions.session_index import Entry, SessionIndex
 from agenttrace.serve.api.shapes import Bill, SessionRow
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SessionFilter

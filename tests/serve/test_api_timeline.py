@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from agenttrace.model import Session
 from agenttrace.serve.api.answers import from_cursor
+from agenttrace.serve.api.sessions.timeline import changed_timeline, whole_timeline
 from agenttrace.serve.api.shapes import Timeline
-from agenttrace.serve.api.timeline import changed_timeline, whole_timeline
 from agenttrace.store.sqlite.span_rows import session_spans
 from store_on import store_on
 

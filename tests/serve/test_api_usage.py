@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forked
+from agenttrace.serve.api.sessions.usage_table import usage_table
 from agenttrace.serve.api.shapes import Bill, UsageAnswer, UsageGroup
-from agenttrace.serve.api.usage_table import usage_table
 from agenttrace.views.usage import day_after, first_day
 
 from .trace_rig import Logs

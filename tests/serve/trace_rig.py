@@ -24,11 +24,11 @@ from agenttrace.config import RecordSettings, ServeSettings, Settings, ensure_ho
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.record.watcher import Watcher
-from agenttrace.serve.api.hub import Hub
-from agenttrace.serve.api.live import live_router
-from agenttrace.serve.api.search import search_router
-from agenttrace.serve.api.session_index import SessionIndex
-from agenttrace.serve.api.sessions import sessions_router
+from agenttrace.serve.api.live.hub import Hub
+from agenttrace.serve.api.live.live import live_router
+from agenttrace.serve.api.sessions.search import search_router
+from agenttrace.serve.api.sessions.session_index import SessionIndex
+from agenttrace.serve.api.sessions.session_list import sessions_router
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.context import Context
 from agenttrace.serve.health import Life

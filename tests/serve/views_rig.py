@@ -18,12 +18,12 @@ from agenttrace.config import RecordSettings, Settings
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import Gate
-from agenttrace.serve.api.exports import exports_router
-from agenttrace.serve.api.files import files_router
-from agenttrace.serve.api.hub import Hub
-from agenttrace.serve.api.overview import overview_router
-from agenttrace.serve.api.settings import settings_router
-from agenttrace.serve.api.usage import usage_router
+from agenttrace.serve.api.live.hub import Hub
+from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.sessions.usage import usage_router
+from agenttrace.serve.api.settings.exports import exports_router
+from agenttrace.serve.api.settings.files import files_router
+from agenttrace.serve.api.settings.settings import settings_router
 from agenttrace.serve.context import Context, RunHalf
 from agenttrace.serve.health import Life
 from agenttrace.serve.intake.span_log import SpanLog, log_directory

@@ -15,9 +15,9 @@ from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import Gate
 from agenttrace.serve.access.headers import SecurityHeaders
 from agenttrace.serve.api import answers
-from agenttrace.serve.api.hub import Hub
+from agenttrace.serve.api.live.hub import Hub
 from agenttrace.serve.api.routers import api_routers
-from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.auth import SECURITY_SCHEMES
 from agenttrace.serve.console import console_router, load_page

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from agenttrace.config import Settings
 from agenttrace.serve.access.access_store import AccessStore
-from agenttrace.serve.api.hub import Hub
-from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.live.hub import Hub
+from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.health import Life
 from agenttrace.serve.intake.writer import SpanWriter

@@ -7,21 +7,21 @@ from collections.abc import Callable
 from fastapi import APIRouter, Response
 
 from agenttrace.run.availability import is_installed
-from agenttrace.serve.api.downloads import downloads_router
-from agenttrace.serve.api.events import events_router
-from agenttrace.serve.api.exports import exports_router
-from agenttrace.serve.api.files import files_router
-from agenttrace.serve.api.live import live_router
-from agenttrace.serve.api.overview import overview_router
-from agenttrace.serve.api.running import engine_of
-from agenttrace.serve.api.search import search_router
-from agenttrace.serve.api.session import session_router
-from agenttrace.serve.api.sessions import sessions_router
-from agenttrace.serve.api.settings import settings_router
-from agenttrace.serve.api.spans import spans_router
-from agenttrace.serve.api.texts import texts_router
-from agenttrace.serve.api.timeline import timeline_router
-from agenttrace.serve.api.usage import usage_router
+from agenttrace.serve.api.live.live import live_router
+from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.runs.running import engine_of
+from agenttrace.serve.api.sessions.downloads import downloads_router
+from agenttrace.serve.api.sessions.events import events_router
+from agenttrace.serve.api.sessions.search import search_router
+from agenttrace.serve.api.sessions.session_detail import session_router
+from agenttrace.serve.api.sessions.session_list import sessions_router
+from agenttrace.serve.api.sessions.spans import spans_router
+from agenttrace.serve.api.sessions.texts import texts_router
+from agenttrace.serve.api.sessions.timeline import timeline_router
+from agenttrace.serve.api.sessions.usage import usage_router
+from agenttrace.serve.api.settings.exports import exports_router
+from agenttrace.serve.api.settings.files import files_router
+from agenttrace.serve.api.settings.settings import settings_router
 from agenttrace.serve.context import Context
 
 Router = Callable[[Context], APIRouter]
@@ -53,12 +53,12 @@ def api_routers(context: Context) -> list[APIRouter]:
 def _run_routers() -> tuple[Router, ...]:
     if not is_installed():
         return (_not_installed,)
-    from agenttrace.serve.api.cache import cache_router
-    from agenttrace.serve.api.catalog import catalog_router
-    from agenttrace.serve.api.chat_trial import chat_router
-    from agenttrace.serve.api.guards import guards_router
-    from agenttrace.serve.api.jobs import jobs_router
-    from agenttrace.serve.api.runs import runs_router
+    from agenttrace.serve.api.runs.cache import cache_router
+    from agenttrace.serve.api.runs.catalog import catalog_router
+    from agenttrace.serve.api.runs.chat_trial import chat_router
+    from agenttrace.serve.api.runs.guards import guards_router
+    from agenttrace.serve.api.runs.jobs import jobs_router
+    from agenttrace.serve.api.runs.runs import runs_router
 
     return (jobs_router, runs_router, guards_router, cache_router, catalog_router, chat_router)
 

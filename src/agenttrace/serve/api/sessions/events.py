@@ -10,8 +10,8 @@ from agenttrace.model import Session
 from agenttrace.record.texts.contents import Interpreter
 from agenttrace.redaction import redacted_line
 from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.downloading import Full, downloading
-from agenttrace.serve.api.finding import ref_of
+from agenttrace.serve.api.sessions.downloading import Full, downloading
+from agenttrace.serve.api.sessions.finding import ref_of
 from agenttrace.serve.api.shapes import EventDetail
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.questions import EventLine

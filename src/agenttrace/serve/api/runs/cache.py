@@ -15,7 +15,7 @@ from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, shaped
 from agenttrace.serve.api.filters import NO_NUL, Id, Name, Number, page_of, place_of
-from agenttrace.serve.api.running import engine_of
+from agenttrace.serve.api.runs.running import engine_of
 from agenttrace.serve.api.shapes import CacheDetail, CacheList, CacheRow, Invalidated
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context

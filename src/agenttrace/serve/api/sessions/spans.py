@@ -12,10 +12,10 @@ from agenttrace.price_tables import MILLION, SEARCHES
 from agenttrace.record.texts.contents import InterpretedLine, attributes_of
 from agenttrace.record.texts.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
-from agenttrace.serve.api.finding import SessionName, SpanName, no_session, ref_of, session_named, span_of
 from agenttrace.serve.api.session_texts import session_texts
+from agenttrace.serve.api.sessions.finding import SessionName, SpanName, no_session, ref_of, session_named, span_of
+from agenttrace.serve.api.sessions.texts import Chars, Cutter, no_span
 from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
-from agenttrace.serve.api.texts import Chars, Cutter, no_span
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import MAIN_STREAM, SpanRow, SpanView
 from agenttrace.store.sqlite.span_rows import span_views

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Query, Request, Response
 from agenttrace.costing import NO_COST, Cashier, cost_of
 from agenttrace.model import Session
 from agenttrace.serve.api.answers import BIGGEST, Cursor, Natural, from_cursor, shaped, tagged, to_cursor, unchanged
-from agenttrace.serve.api.finding import SessionName, key_of, no_session, session_named
+from agenttrace.serve.api.sessions.finding import SessionName, key_of, no_session, session_named
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import MAIN_STREAM, SpanRow

@@ -12,9 +12,9 @@ from agenttrace.costing import Cashier
 from agenttrace.model import Session
 from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.finding import SessionName, no_session, ref_of, session_named
-from agenttrace.serve.api.rows import bill_of, row_of
 from agenttrace.serve.api.session_texts import session_texts
+from agenttrace.serve.api.sessions.finding import SessionName, no_session, ref_of, session_named
+from agenttrace.serve.api.sessions.rows import bill_of, row_of
 from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SourceFile, UsageCheck
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import UsageRow

@@ -11,10 +11,10 @@ from agenttrace import costing
 from agenttrace.ids import session_key
 from agenttrace.redaction import redacted
 from agenttrace.serve.api.answers import answer, shaped, tagged
-from agenttrace.serve.api.downloading import Full, downloading
-from agenttrace.serve.api.rows import TITLE_CHARS, bill_of, cut
+from agenttrace.serve.api.sessions.downloading import Full, downloading
+from agenttrace.serve.api.sessions.rows import TITLE_CHARS, bill_of, cut
+from agenttrace.serve.api.sessions.usage_table import usage_table
 from agenttrace.serve.api.shapes import NamedBill, UsageAnswer, UsageGroup
-from agenttrace.serve.api.usage_table import usage_table
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.questions import UsageQuery

@@ -22,11 +22,11 @@ import msgspec
 
 from agenttrace.config import Settings
 from agenttrace.model import Session
-from agenttrace.serve.api.session_index import SessionIndex
 from agenttrace.serve.api.session_texts import session_texts
+from agenttrace.serve.api.sessions.session_index import SessionIndex
+from agenttrace.serve.api.sessions.texts import Cutter
+from agenttrace.serve.api.sessions.timeline import changed_timeline
 from agenttrace.serve.api.shapes import LiveHello, LiveReset, LiveSessions, LiveTexts, SessionRow, Timeline
-from agenttrace.serve.api.texts import Cutter
-from agenttrace.serve.api.timeline import changed_timeline
 from agenttrace.serve.api.trace_reader import TraceReader
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.record.formats.contract import Content
 from agenttrace.serve.api.answers import BIGGEST, answer, shaped
-from agenttrace.serve.api.finding import SessionName, SpanName, no_session, session_named, span_of
 from agenttrace.serve.api.session_texts import session_texts
+from agenttrace.serve.api.sessions.finding import SessionName, SpanName, no_session, session_named, span_of
 from agenttrace.serve.api.shapes import TextPart, TextPiece, Texts
 from agenttrace.serve.problems import ProblemError, documented
 

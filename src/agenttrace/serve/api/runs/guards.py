@@ -15,8 +15,8 @@ from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.filters import app_named
-from agenttrace.serve.api.running import engine_of
-from agenttrace.serve.api.runs import run_row
+from agenttrace.serve.api.runs.running import engine_of
+from agenttrace.serve.api.runs.runs import run_row
 from agenttrace.serve.api.shapes import BreakerRow, Budget, Guards, LimitRow
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented

@@ -17,13 +17,13 @@ from agenttrace.costing import Bill, Cashier
 from agenttrace.record.calendar import day_finder
 from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.caching import Kept
-from agenttrace.serve.api.exports import kept_exports
-from agenttrace.serve.api.recording import Recording, kept_recording
-from agenttrace.serve.api.rows import bill_of
-from agenttrace.serve.api.run_state import run_state
-from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.runs.run_state import run_state
+from agenttrace.serve.api.sessions.rows import bill_of
+from agenttrace.serve.api.sessions.session_index import SessionIndex
+from agenttrace.serve.api.sessions.usage import named_bills
+from agenttrace.serve.api.settings.exports import kept_exports
+from agenttrace.serve.api.settings.recording import Recording, kept_recording
 from agenttrace.serve.api.shapes import DayUsage, Exports, Overview, SessionRow
-from agenttrace.serve.api.usage import named_bills
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import UsageQuery, UsageRow

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from agenttrace.serve.api.running import NOT_RUNNING
+from agenttrace.serve.api.runs.running import NOT_RUNNING
 from agenttrace.serve.api.shapes import RunState
 from agenttrace.serve.context import Context, RunHalf
 
@@ -38,7 +38,7 @@ async def run_state(context: Context) -> RunState:
 
 
 async def _read(engine: Engine) -> RunState:
-    from agenttrace.serve.api.guards import breaker_rows, budget_now
+    from agenttrace.serve.api.runs.guards import breaker_rows, budget_now
 
     counts = await engine.dispatcher.store.counts()
     return RunState(

@@ -13,9 +13,9 @@ from agenttrace.run.states import JobStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
-from agenttrace.serve.api.chain import chain_steps
 from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of
-from agenttrace.serve.api.running import engine_of
+from agenttrace.serve.api.runs.chain import chain_steps
+from agenttrace.serve.api.runs.running import engine_of
 from agenttrace.serve.api.shapes import JobAccepted, JobDetail, JobList, JobRow
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context

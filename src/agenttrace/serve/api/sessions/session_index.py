@@ -26,7 +26,7 @@ from agenttrace.config import Settings
 from agenttrace.costing import Cashier
 from agenttrace.ids import session_key
 from agenttrace.model import Session
-from agenttrace.serve.api.rows import row_of
+from agenttrace.serve.api.sessions.rows import row_of
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.threads import shut_down

@@ -13,8 +13,8 @@ from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, from_cursor, shaped, to_cursor
 from agenttrace.serve.api.filters import Id, page_of, place_of
-from agenttrace.serve.api.recording import kept_recording
-from agenttrace.serve.api.retrying import retry_lines
+from agenttrace.serve.api.settings.recording import kept_recording
+from agenttrace.serve.api.settings.retrying import retry_lines
 from agenttrace.serve.api.shapes import (
     FileList,
     FileRow,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.serve.api.hub import Hub, Subscriber
-from agenttrace.serve.api.rows import number_of
+from agenttrace.serve.api.live.hub import Hub, Subscriber
+from agenttrace.serve.api.sessions.rows import number_of
 from agenttrace.serve.event_stream import MEDIA_TYPE, EventStream
 from agenttrace.serve.problems import ProblemError, documented
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped, unchanged
 from agenttrace.serve.api.filters import micros_of
-from agenttrace.serve.api.selection import Order, Sort, Sorted, facets
-from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.sessions.selection import Order, Sort, Sorted, facets
+from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.shapes import SessionFacets, SessionList, State
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import SessionFilter

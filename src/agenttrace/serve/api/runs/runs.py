@@ -11,7 +11,7 @@ from agenttrace.run.catalog.catalog import Catalog
 from agenttrace.run.states import RunStatus
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
 from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of
-from agenttrace.serve.api.running import engine_of
+from agenttrace.serve.api.runs.running import engine_of
 from agenttrace.serve.api.shapes import RunDetail, RunList, RunRow
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented

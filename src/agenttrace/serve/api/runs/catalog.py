@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.run.catalog.catalog import App
 from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.running import engine_of
+from agenttrace.serve.api.runs.running import engine_of
 from agenttrace.serve.api.shapes import AppInfo, Catalog, EventInfo
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import documented

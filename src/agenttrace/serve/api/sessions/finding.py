@@ -9,7 +9,7 @@ from fastapi import Path
 
 from agenttrace.ids import session_key
 from agenttrace.model import Session
-from agenttrace.serve.api.rows import TITLE_CHARS, cut
+from agenttrace.serve.api.sessions.rows import TITLE_CHARS, cut
 from agenttrace.serve.api.shapes import SessionRef
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.errors import SessionNameError

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from agenttrace.serve.api.answers import from_cursor, to_cursor
-from agenttrace.serve.api.session_index import Entry
+from agenttrace.serve.api.sessions.session_index import Entry
 from agenttrace.serve.api.shapes import Facet, SessionFacets, SessionRow
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SessionFilter

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
-from agenttrace.serve.api.finding import ref_of
-from agenttrace.serve.api.rows import number_of
+from agenttrace.serve.api.sessions.finding import ref_of
+from agenttrace.serve.api.sessions.rows import number_of
 from agenttrace.serve.api.shapes import Piece, SearchHit, SearchList
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.questions import SearchQuery

@@ -18,11 +18,11 @@ from agenttrace.costing import Cashier
 from agenttrace.model import Session
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.redaction import redacted, redacted_line, redacted_session
-from agenttrace.serve.api.downloading import Full, downloading
-from agenttrace.serve.api.finding import SessionName, no_session, session_named
-from agenttrace.serve.api.html_page import HtmlPage
-from agenttrace.serve.api.markdown_page import MarkdownPage
 from agenttrace.serve.api.session_texts import session_texts
+from agenttrace.serve.api.sessions.downloading import Full, downloading
+from agenttrace.serve.api.sessions.finding import SessionName, no_session, session_named
+from agenttrace.serve.api.sessions.html_page import HtmlPage
+from agenttrace.serve.api.sessions.markdown_page import MarkdownPage
 from agenttrace.serve.problems import documented
 from agenttrace.views.money import cashier
 from agenttrace.views.transcript import DocumentWriter, Transcript, TranscriptSpan, facts_of

@@ -8,7 +8,7 @@ from pydantic import Field
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin, visitor
 from agenttrace.serve.api.answers import BIGGEST
-from agenttrace.serve.api.running import engine_of
+from agenttrace.serve.api.runs.running import engine_of
 from agenttrace.serve.auth import ChatUser
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.chat import STREAM_DOCS, ChatRequest, TurnResponse, available_chat, say
