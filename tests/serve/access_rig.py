@@ -25,8 +25,7 @@ from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.cookie import NAME as COOKIE
 from agenttrace.serve.access.endpoints import access_router
-from agenttrace.serve.access.gate import Gate
-from agenttrace.serve.access.headers import SecurityHeaders
+from agenttrace.serve.access.gate import Gate, SecurityHeaders
 from agenttrace.serve.access.visitor import admin, visitor
 from agenttrace.serve.api.answers import tagged
 from agenttrace.serve.limits import Limits

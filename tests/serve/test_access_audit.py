@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI, Request
 
-from agenttrace.serve.access import audit_log
+from agenttrace.serve.access import audit
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import Visitor
@@ -200,12 +200,12 @@ def test_nobody_changes_anything(store: AccessStore) -> None:
 
 def test_entries_of_programs_are_bounded(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever triggers without end fills the disk with neither triggers nor refusals; what users changed stays."""
-    monkeypatch.setattr(audit_log, "MOST_INTERNAL", 20)
-    monkeypatch.setattr(audit_log, "_TRIM_EVERY", 10)
+    monkeypatch.setattr(audit, "MOST_INTERNAL", 20)
+    monkeypatch.setattr(audit, "_TRIM_EVERY", 10)
     store.audit.begin("anna", "10.0.0.1", "job.cancel", "1", "done")
     for number in range(95):
-        store.audit.begin(audit_log.INTERNAL, "10.0.0.1", "event.trigger", str(number), "done")
-    kept = [entry.target for entry in store.audit.page(1000) if entry.user == audit_log.INTERNAL]
+        store.audit.begin(audit.INTERNAL, "10.0.0.1", "event.trigger", str(number), "done")
+    kept = [entry.target for entry in store.audit.page(1000) if entry.user == audit.INTERNAL]
     assert kept == [str(number) for number in range(94, 94 - len(kept), -1)]
     assert 20 <= len(kept) < 30
     assert store.audit.page(1000)[-1].user == "anna"
@@ -216,7 +216,7 @@ def test_entries_that_wait_together_are_written_together(store: AccessStore, mon
     written: list[int] = []
     write = store.audit.write
 
-    def counted(steps: list[audit_log.Beginning | audit_log.Ending]) -> list[int]:
+    def counted(steps: list[audit.Beginning | audit.Ending]) -> list[int]:
         written.append(len(steps))
         return write(steps)
 

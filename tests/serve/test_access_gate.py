@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agenttrace.config import ServeSettings
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.cookie import NAME as COOKIE
-from agenttrace.serve.access.headers import SECURITY_HEADERS
+from agenttrace.serve.access.gate import SECURITY_HEADERS
 
 from .access_rig import LARGEST_BODY, Clock, Rig, asked, password_hash, run_guarded, small_app, status_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from agenttrace.serve.access import passwords
 from agenttrace.serve.access.cookie import NAME as COOKIE
-from agenttrace.serve.access.entrance import WRONG
+from agenttrace.serve.access.endpoints import WRONG
 
 from .access_rig import PASSWORD, Answer, Clock, Rig, password_hash, run_guarded
 

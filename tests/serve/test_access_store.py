@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import load_settings
-from agenttrace.serve.access import attempts, audit_log, logins, passwords
+from agenttrace.serve.access import audit, failed_logins, logins, passwords
 from agenttrace.serve.access.access_store import AccessStore, open_access
-from agenttrace.serve.access.attempts import TooManyAttemptsError
 from agenttrace.serve.access.users import NoSuchUserError, UserError, name_of
+from agenttrace.serve.problems import SlowDownError
 from agenttrace.store.errors import StoreError
 
 from .access_rig import Clock, password_hash
@@ -248,8 +248,8 @@ def test_when_a_login_was_seen(store: AccessStore, clock: Clock) -> None:
 def outcome(store: AccessStore, name: str, address: str) -> float:
     """0 for an attempt that is let through, else how long it has to wait."""
     try:
-        store.attempts.begin(name, address)
-    except TooManyAttemptsError as error:
+        store.failed_logins.begin(name, address)
+    except SlowDownError as error:
         return error.seconds
     return 0.0
 
@@ -290,7 +290,7 @@ def test_success_forgets_the_name_and_not_the_address(store: AccessStore) -> Non
     """Logging in once does not buy free guesses at other names."""
     for number in range(4):
         outcome(store, f"other{number}", "10.0.0.9")
-    store.attempts.succeeded(store.attempts.begin("mine", "10.0.0.9"))
+    store.failed_logins.succeeded(store.failed_logins.begin("mine", "10.0.0.9"))
     assert outcome(store, "fifth", "10.0.0.9") == 0.0
     assert outcome(store, "sixth", "10.0.0.9") == 15
 
@@ -299,7 +299,7 @@ def test_an_hour_later_all_is_forgotten(store: AccessStore, clock: Clock) -> Non
     """And nothing of it is kept in the file."""
     for number in range(20):
         outcome(store, "anna", f"10.0.0.{number}")
-    clock.advance(attempts.WINDOW_SECONDS)
+    clock.advance(failed_logins.WINDOW_SECONDS)
     assert outcome(store, "anna", "10.0.0.1") == 0.0
     with store._database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM failures").fetchone() == (2,)
@@ -307,7 +307,7 @@ def test_an_hour_later_all_is_forgotten(store: AccessStore, clock: Clock) -> Non
 
 def test_failures_are_bounded(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever tries, and from however many addresses."""
-    monkeypatch.setattr(attempts, "MOST_ROWS", 20)
+    monkeypatch.setattr(failed_logins, "MOST_ROWS", 20)
     for number in range(50):
         outcome(store, f"user{number}", f"10.0.{number}.1")
     with store._database.reading() as connection:
@@ -327,7 +327,7 @@ def test_attempts_at_the_same_moment_are_not_all_the_first(store: AccessStore) -
     """Of forty at once, five are let through."""
     with ThreadPoolExecutor(8) as pool:
         waits = list(pool.map(lambda _: outcome(store, "anna", "10.0.0.1"), range(40)))
-    assert waits.count(0.0) == attempts.FREE
+    assert waits.count(0.0) == failed_logins.FREE
 
 
 @given(gaps=st.lists(st.floats(0, 900), min_size=1, max_size=40))
@@ -340,13 +340,13 @@ def test_no_rhythm_gets_more_guesses(tmp_path_factory: pytest.TempPathFactory, g
             clock.advance(gap)
             if outcome(store, f"user{number}", "10.0.0.1") == 0.0:
                 passed.append(clock())
-    hour = attempts.WINDOW_SECONDS * 1_000_000
+    hour = failed_logins.WINDOW_SECONDS * 1_000_000
     for begin in passed:
         within = [at for at in passed if begin <= at < begin + hour]
         # 15 + 30 + 60 + 120 + 240 + 480 + 900 + 900 + 900 is more than an hour.
-        assert len(within) <= attempts.FREE + 8
+        assert len(within) <= failed_logins.FREE + 8
         for count, at in enumerate(within[1:], 1):
-            pause = attempts.pause_seconds(count, attempts.LONGEST_FOR_ADDRESS)
+            pause = failed_logins.pause_seconds(count, failed_logins.LONGEST_FOR_ADDRESS)
             assert at - within[count - 1] >= pause * 1_000_000
 
 
@@ -379,9 +379,9 @@ def test_any_text_can_be_in_the_log(tmp_path_factory: pytest.TempPathFactory, te
 
 def test_refused_logins_do_not_push_changes_out(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody can fail to log in: of that only the newest are kept, of changes everything."""
-    monkeypatch.setattr(audit_log, "MOST_REFUSED", 3)
+    monkeypatch.setattr(audit, "MOST_REFUSED", 3)
     store.audit.begin("anna", "10.0.0.1", "job.cancel", "1", "done")
     for number in range(10):
-        store.audit.begin("nobody", "10.0.0.9", "login", str(number), audit_log.REFUSED)
+        store.audit.begin("nobody", "10.0.0.9", "login", str(number), audit.REFUSED)
     store.audit.begin("anna", "10.0.0.1", "login", "anna", "done")
     assert [entry.target for entry in store.audit.page(100)] == ["anna", "9", "8", "7", "1"]

@@ -9,9 +9,8 @@ from typing import Literal
 import pytest
 
 from agenttrace.serve.access.access_store import AccessStore
-from agenttrace.serve.access.api_tokens import NoSuchTokenError
 from agenttrace.serve.access.database import MIGRATIONS
-from agenttrace.serve.access.logins import digest_of
+from agenttrace.serve.access.logins import NoSuchTokenError, digest_of
 from agenttrace.serve.access.users import UserError
 
 from .access_rig import Clock, Rig, run_guarded

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from agenttrace.masking import Mask
 from agenttrace.model import Session
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.serve.api.sessions.downloads import Document, Lines, file_name
-from agenttrace.serve.api.sessions.html_page import HtmlPage
-from agenttrace.serve.api.sessions.markdown_page import MarkdownPage
+from agenttrace.serve.api.sessions.downloads import SessionDocument, SessionLines, file_name
+from agenttrace.serve.api.sessions.session_pages import HtmlPage, MarkdownPage
 from agenttrace.views.markdown import fenced
 from agenttrace.views.transcript import visible
 from store_on import store_on
@@ -258,10 +257,10 @@ def test_memory(ending: str, tmp_path: Path) -> None:
         tracemalloc.start()
         try:
             if ending == "jsonl":
-                more = Lines(store_on(connection), session, texts, mask).more
+                more = SessionLines(store_on(connection), session, texts, mask).more
             else:
                 page = HtmlPage() if ending == "html" else MarkdownPage()
-                more = Document(store_on(connection), session, page, texts, store.prices, mask).more
+                more = SessionDocument(store_on(connection), session, page, texts, store.prices, mask).more
             while piece := more(store_on(connection)):
                 size += len(piece)
             _, peak = tracemalloc.get_traced_memory()

@@ -17,10 +17,9 @@ from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
 from agenttrace.serve.access import passwords
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.visitor import admin
+from agenttrace.serve.api.runs.applications import catalog_router, guards_router
 from agenttrace.serve.api.runs.cache import cache_router
-from agenttrace.serve.api.runs.catalog import catalog_router
 from agenttrace.serve.api.runs.chat_trial import chat_router
-from agenttrace.serve.api.runs.guards import guards_router
 from agenttrace.serve.api.runs.jobs import jobs_router
 from agenttrace.serve.api.runs.run_state import run_state
 from agenttrace.serve.api.runs.runs import runs_router

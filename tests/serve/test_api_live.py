@@ -21,7 +21,6 @@ from agenttrace.record.formats.contract import Content
 from agenttrace.record.recorder import Recorder
 from agenttrace.serve.api.live import hub as hub_module
 from agenttrace.serve.api.live.hub import Hub, Subscriber
-from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.sessions.timeline import whole_timeline
 from agenttrace.serve.api.shapes import Timeline
@@ -242,7 +241,7 @@ class Rig:
 
     def __init__(self, logs: Logs, recorder: Recorder, reader: TraceReader, index: SessionIndex) -> None:
         self.logs, self.recorder, self.reader, self.index = logs, recorder, reader, index
-        self.hub = Hub(reader, index, logs.settings)
+        self.hub = Hub(reader, index)
 
     async def write(self, session: str, kind: str = "message", **fields: Any) -> None:
         """A line, recorded and committed."""
@@ -349,7 +348,7 @@ def test_marks_that_mean_nothing_are_answered_with_a_reset(logs: Logs) -> None:
 def test_a_slow_reader_is_reset_and_delays_nobody(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for a reader that takes nothing never exceeds its limit by more than a message; it is told to load
     everything again, while others hear every change."""
-    monkeypatch.setattr(hub_module, "MOST_WAITING", 4_000)
+    monkeypatch.setattr(hub_module, "MOST_PENDING", 4_000)
 
     async def main() -> None:
         async with rig(logs) as made:
@@ -427,7 +426,7 @@ def test_what_is_said_in_changed_spans_goes_with_them(logs: Logs, monkeypatch: p
             heard = await made.heard(subscriber, has("a", 5))
             assert heard.texts.keys() == heard.spans.keys()
             asked = await made.reader.query(
-                lambda store: session_texts(made.reader).contents(
+                lambda store: made.reader.texts.contents(
                     store,
                     store.sessions_by_number([session_number("agenttrace", "a")])[0],
                     [bytes.fromhex(span) for span in heard.spans],

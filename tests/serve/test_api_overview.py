@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.serve.api.caching import Kept
+from agenttrace.serve.api.caching import Cached
 from agenttrace.serve.api.live.overview import DAYS, last_days
 from agenttrace.store import open_store
 from agenttrace.views.status import collected
@@ -217,7 +217,7 @@ def test_many_pages_cost_as_much_as_one() -> None:
         return made
 
     async def main() -> None:
-        lasting, brief = Kept(make, 3600.0), Kept(make, 0.0)
+        lasting, brief = Cached(make, 3600.0), Cached(make, 0.0)
         assert await asyncio.gather(*(lasting.get() for _ in range(50))) == [1] * 50
         assert await lasting.get() == 1
         with pytest.raises(OSError, match="no luck"):

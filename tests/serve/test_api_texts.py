@@ -15,7 +15,7 @@ from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.contents import span_contents
 from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.serve.api.sessions.texts import MOST_CHARS, Cutter
+from agenttrace.serve.api.sessions.spans import MOST_CHARS, Cutter
 from agenttrace.store.sqlite.blocks import Blocks
 from agenttrace.store.sqlite.span_rows import session_spans
 from store_on import store_on

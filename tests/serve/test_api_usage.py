@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forked
-from agenttrace.serve.api.sessions.usage_table import usage_table
+from agenttrace.serve.api.sessions.usage import usage_table
 from agenttrace.serve.api.shapes import Bill, UsageAnswer, UsageGroup
 from agenttrace.views.usage import day_after, first_day
 

@@ -24,8 +24,7 @@ from agenttrace.config import RecordSettings, ServeSettings, Settings, ensure_ho
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.record.watcher import Watcher
-from agenttrace.serve.api.live.hub import Hub
-from agenttrace.serve.api.live.live import live_router
+from agenttrace.serve.api.live.hub import Hub, live_router
 from agenttrace.serve.api.sessions.search import search_router
 from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.sessions.session_list import sessions_router
@@ -224,7 +223,7 @@ async def following(stream: Stream, seconds: float = 30.0) -> Message:
 async def console(settings: Settings) -> AsyncIterator[Console]:
     """The endpoints on a free port."""
     with opened(settings) as (reader, index):
-        hub, life = Hub(reader, index, settings), Life()
+        hub, life = Hub(reader, index), Life()
         context = cast("Context", SimpleNamespace(settings=settings, reader=reader, index=index, hub=hub, life=life))
         app = FastAPI()
         app.state.chat, app.state.context = None, context

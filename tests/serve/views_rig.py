@@ -26,8 +26,7 @@ from agenttrace.serve.api.settings.files import files_router
 from agenttrace.serve.api.settings.settings import settings_router
 from agenttrace.serve.context import Context, RunHalf
 from agenttrace.serve.health import Life
-from agenttrace.serve.intake.span_log import SpanLog, log_directory
-from agenttrace.serve.intake.writer import SpanWriter
+from agenttrace.serve.intake.span_log import SpanLog, SpanWriter, log_directory
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
 from agenttrace.serve.server import serve
@@ -89,7 +88,7 @@ async def serving(settings: Settings) -> AsyncIterator[Client]:
             settings=settings,
             reader=reader,
             index=index,
-            hub=Hub(reader, index, settings),
+            hub=Hub(reader, index),
             run_half=RunHalf(problem="The run half is away."),
             life=Life(),
             metrics=Metrics(),

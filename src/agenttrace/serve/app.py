@@ -12,8 +12,7 @@ from agenttrace.config import Settings
 from agenttrace.console import PAGE
 from agenttrace.serve.access.access_store import open_access
 from agenttrace.serve.access.endpoints import access_router
-from agenttrace.serve.access.gate import Gate
-from agenttrace.serve.access.headers import SecurityHeaders
+from agenttrace.serve.access.gate import Gate, SecurityHeaders
 from agenttrace.serve.api import answers
 from agenttrace.serve.api.live.hub import Hub
 from agenttrace.serve.api.routers import api_routers
@@ -24,8 +23,7 @@ from agenttrace.serve.console import console_router, load_page
 from agenttrace.serve.context import Context, RunHalf
 from agenttrace.serve.health import Life, health_router
 from agenttrace.serve.intake.router import intake_router
-from agenttrace.serve.intake.span_log import SpanLog, log_directory
-from agenttrace.serve.intake.writer import SpanWriter
+from agenttrace.serve.intake.span_log import SpanLog, SpanWriter, log_directory
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics, metrics_router
 from agenttrace.serve.problems import Problem, ProblemError, add_handlers
@@ -81,7 +79,7 @@ def _context(run_half: RunHalf, settings: Settings) -> Context:
         settings=settings,
         reader=reader,
         index=index,
-        hub=Hub(reader, index, settings),
+        hub=Hub(reader, index),
         run_half=run_half,
         life=Life(),
         metrics=Metrics(),

@@ -1,4 +1,4 @@
-"""Who is calling: internal programs with a token that all of them share, chat users with a signed one of their own."""
+"""Callers: internal programs with a shared token, chat users with a signed token each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jwt
 from fastapi import Request
 
 from agenttrace.serve.access.access_store import AccessStore
-from agenttrace.serve.access.gate import address_of
+from agenttrace.serve.access.gate import WrongTokenError, address_of
 from agenttrace.serve.problems import ProblemError
 
 T = TypeVar("T")
@@ -46,31 +46,24 @@ _ALGORITHM = "HS256"
 _LONGEST_SUBJECT = 100
 
 
-class WrongTokenError(ProblemError):
-    """A token that was made up: the answer is held back, and the audit log has it."""
-
-    def __init__(self, scheme: str, detail: str) -> None:
-        super().__init__(401, detail, headers={"WWW-Authenticate": scheme})
-
-
 @dataclass(frozen=True, slots=True)
 class ChatUser:
-    """Whom a chat token was made for."""
+    """The user of a chat token."""
 
     id: str
     site_id: int
 
 
 def verify_internal_token(request: Request, expected: str) -> None:
-    """Raise the 401 that the request deserves, unless it brings the token; takes the same time for every wrong one."""
+    """Raise 401 unless the request has the token; takes the same time for every wrong one."""
     given = _credentials(request, "Internal-Token")
-    # As bytes: a header may hold any, and comparing text of other letters would raise.
+    # As bytes: comparing text that is not ASCII would raise.
     if not hmac.compare_digest(given.encode("latin-1"), expected.encode()):
         raise WrongTokenError("Internal-Token", "The token is not the one of this server.")
 
 
 def chat_user(request: Request, secret: str) -> ChatUser:
-    """The user whose token the request brings; raises a 401 that says what is wrong with it."""
+    """The user of the request's token; raises a 401 that says what is wrong with it."""
     token = _credentials(request, "Bearer")
     try:
         claims = jwt.decode(token, secret, algorithms=[_ALGORITHM], options={"require": ["sub", "site_id", "exp"]})
@@ -84,7 +77,7 @@ def chat_user(request: Request, secret: str) -> ChatUser:
 
 
 async def slowly(request: Request, target: str, check: Callable[[], T]) -> T:
-    """What a check gives; a wrong token is refused later and later, and written into the audit log."""
+    """The result of a check; a wrong token is answered later and later, and written into the audit log."""
     try:
         return check()
     except WrongTokenError:

@@ -11,7 +11,7 @@ from agenttrace.serve.api.live.hub import Hub
 from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.health import Life
-from agenttrace.serve.intake.writer import SpanWriter
+from agenttrace.serve.intake.span_log import SpanWriter
 from agenttrace.serve.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttrace.serve import console
-from agenttrace.serve.intake.routes import INTAKE
+from agenttrace.serve.access.paths import INTAKE
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError, problem
 

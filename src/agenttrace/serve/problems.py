@@ -1,9 +1,10 @@
-"""Errors as ``application/problem+json`` (RFC 9457): what is wrong in one sentence, and never how it came about."""
+"""Errors as ``application/problem+json`` (RFC 9457): what is wrong in one sentence, and no internal details."""
 
 from __future__ import annotations
 
 import http
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +30,7 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """An error that is told to the caller as it is."""
+    """An error that the caller gets as it is."""
 
     def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: object) -> None:
         super().__init__(detail)
@@ -38,6 +39,16 @@ class ProblemError(Exception):
     def response(self) -> Response:
         """The error as an answer."""
         return problem(self.status, self.detail, headers=self.headers, **self.more)
+
+
+class SlowDownError(ProblemError):
+    """429: too many of something; the caller has to wait."""
+
+    def __init__(self, what: str, seconds: float, **headers: str) -> None:
+        wait = max(1, math.ceil(seconds))
+        detail = f"Too many {what}; try again in {wait} seconds."
+        super().__init__(429, detail, headers={"Retry-After": str(wait), **headers}, retry_after=wait)
+        self.seconds = seconds
 
 
 def problem(status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: object) -> Response:
@@ -56,7 +67,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def add_handlers(app: FastAPI) -> None:
     """Every error that leaves the application is a problem."""
-    app.add_exception_handler(ProblemError, _told)
+    app.add_exception_handler(ProblemError, _shown)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     if is_installed():
@@ -66,7 +77,7 @@ def add_handlers(app: FastAPI) -> None:
             app.add_exception_handler(away, _database_away)
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _shown(_: Request, error: Exception) -> Response:
     assert isinstance(error, ProblemError)
     return error.response()
 
@@ -92,6 +103,6 @@ def described(errors: Any) -> str:  # noqa: ANN401 - pydantic's own list
 
 
 async def _database_away(_: Request, error: Exception) -> Response:
-    # Its text may name hosts and users: for the log it is enough what kind of error it is.
+    # Its text may name hosts and users: the log gets the kind of error only.
     logger.warning("a request failed because the database is away (%s)", type(error).__name__)
     return problem(503, "The database cannot be reached at the moment.", headers={"Retry-After": "2"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ from agenttrace.views.cursors import BIGGEST as BIGGEST
 from agenttrace.views.cursors import Natural as Natural
 from agenttrace.views.cursors import to_cursor as to_cursor
 
+S = TypeVar("S", bound=Shape)
 T = TypeVar("T")
 
 Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
@@ -40,25 +42,30 @@ def tagged(request: Request, body: bytes, tag: str, media_type: str) -> Response
 
 
 def unchanged(request: Request, tag: str) -> Response | None:
-    """304, where the caller has the version of this tag already; asked before the work that an answer takes."""
+    """304, where the caller has the version of this tag already; checked before the answer is built."""
     given = request.headers.get("if-none-match", "")
     tags = {part.strip().removeprefix("W/") for part in given.split(",")}
     return Response(status_code=304, headers=_headers(tag)) if f'"{tag}"' in tags else None
 
 
 def _headers(tag: str) -> dict[str, str]:
-    # The page asks each time and mostly hears 304; what was recorded must not lie in a cache on disk.
+    # The page asks each time and mostly gets 304; recorded texts must not be in a cache on disk.
     return {"ETag": f'W/"{tag}"', "Cache-Control": "private, no-cache"}
 
 
 def from_cursor(cursor: str | None, kind: type[T]) -> T | None:
-    """The place that a cursor names, as a tuple of this type; 400 for what is none of this list."""
+    """The place that a cursor names, as a tuple of this type; 400 for a cursor of another list."""
     if cursor is None:
         return None
     try:
         return cursors.from_cursor(cursor, kind)
     except cursors.NotACursorError:
         raise ProblemError(400, "The cursor is not one of this list; begin without one.") from None
+
+
+def shape_of(kind: type[S], fields: Mapping[str, Any]) -> S:
+    """The shape, made of those fields that it has."""
+    return kind(**{name: fields[name] for name in kind.__struct_fields__})
 
 
 def shaped(shape: type[Shape], description: str = "") -> dict[int | str, dict[str, Any]]:

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from fastapi import APIRouter, Response
 
 from agenttrace.run.availability import is_installed
-from agenttrace.serve.api.live.live import live_router
+from agenttrace.serve.api.live.hub import live_router
 from agenttrace.serve.api.live.overview import overview_router
-from agenttrace.serve.api.runs.running import engine_of
+from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.sessions.downloads import downloads_router
 from agenttrace.serve.api.sessions.events import events_router
 from agenttrace.serve.api.sessions.search import search_router
 from agenttrace.serve.api.sessions.session_detail import session_router
 from agenttrace.serve.api.sessions.session_list import sessions_router
-from agenttrace.serve.api.sessions.spans import spans_router
-from agenttrace.serve.api.sessions.texts import texts_router
+from agenttrace.serve.api.sessions.spans import spans_router, texts_router
 from agenttrace.serve.api.sessions.timeline import timeline_router
 from agenttrace.serve.api.sessions.usage import usage_router
 from agenttrace.serve.api.settings.exports import exports_router
@@ -46,17 +45,16 @@ _RUN_PATHS = ("jobs", "runs", "guards", "cache", "catalog", "chat")
 
 
 def api_routers(context: Context) -> list[APIRouter]:
-    """The routers, each with what it works with."""
+    """All routers."""
     return [router(context) for router in (*_RECORDED, *_run_routers(), *_SETTINGS)]
 
 
 def _run_routers() -> tuple[Router, ...]:
     if not is_installed():
         return (_not_installed,)
+    from agenttrace.serve.api.runs.applications import catalog_router, guards_router
     from agenttrace.serve.api.runs.cache import cache_router
-    from agenttrace.serve.api.runs.catalog import catalog_router
     from agenttrace.serve.api.runs.chat_trial import chat_router
-    from agenttrace.serve.api.runs.guards import guards_router
     from agenttrace.serve.api.runs.jobs import jobs_router
     from agenttrace.serve.api.runs.runs import runs_router
 
@@ -64,7 +62,7 @@ def _run_routers() -> tuple[Router, ...]:
 
 
 def _not_installed(context: Context) -> APIRouter:
-    """In place of the endpoints that need ``agenttrace[run]``: 503 with what to install."""
+    """The endpoints that need ``agenttrace[run]``, without it: 503 with what to install."""
     router = APIRouter(prefix="/api/v1", include_in_schema=False)
 
     async def away() -> Response:

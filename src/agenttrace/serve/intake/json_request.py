@@ -1,7 +1,7 @@
 """A request in JSON as lines of the log.
 
 OTLP's JSON is not protobuf's: ids are hex instead of base64, enumerations are numbers. Whole numbers may be texts.
-Names of enumerations are taken, too, as several senders write them; fields nobody knows are left out.
+Names of enumerations are accepted as well, as several senders write them; unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from agenttrace.serve.intake.lines import (
     MOST_ELEMENTS,
     SPAN_KINDS,
     STATUSES,
-    EventLine,
-    LinkLine,
     RefusedSpanError,
+    SpanEvent,
     SpanLine,
+    SpanLink,
     Taken,
     checked_ids,
     checked_times,
@@ -31,7 +31,7 @@ from agenttrace.serve.intake.lines import (
     plain_double,
     too_many,
 )
-from agenttrace.serve.intake.rejections import MalformedError
+from agenttrace.serve.intake.rejections import IntakeError
 
 #: 64-bit numbers are written as texts by the rules, and as numbers by many.
 _Whole = int | str | float | None
@@ -148,16 +148,16 @@ def _request(body: bytes) -> _Request:
     try:
         return _decode(body)
     except msgspec.ValidationError as error:
-        raise MalformedError(f"The body is no ExportTraceServiceRequest: {error}.") from None
+        raise IntakeError(f"The body is no ExportTraceServiceRequest: {error}.") from None
     except DECODING_ERRORS as error:
-        # Half a surrogate pair, where a text was cut, is no reason to lose everything beside it.
+        # Half a surrogate pair, where a text was cut, does not cost the rest of the request.
         better = mended(body)
         if better is None:
-            raise MalformedError(f"The body is not JSON: {error}.") from None
+            raise IntakeError(f"The body is not JSON: {error}.") from None
     try:
         return _decode(better)
     except DECODING_ERRORS as error:
-        raise MalformedError(f"The body is no ExportTraceServiceRequest: {error}.") from None
+        raise IntakeError(f"The body is no ExportTraceServiceRequest: {error}.") from None
 
 
 def _line(span: _Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
@@ -179,11 +179,11 @@ def _line(span: _Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
         message=status.message or "",
         attributes=_attributes(span.attributes),
         events=[
-            EventLine(each.name or "", _whole(each.time_unix_nano), _attributes(each.attributes))
+            SpanEvent(each.name or "", _whole(each.time_unix_nano), _attributes(each.attributes))
             for each in span.events or ()
         ],
         links=[
-            LinkLine(each.trace_id or "", each.span_id or "", _attributes(each.attributes)) for each in span.links or ()
+            SpanLink(each.trace_id or "", each.span_id or "", _attributes(each.attributes)) for each in span.links or ()
         ],
         resource=resource,
         scope=scope,
@@ -230,7 +230,7 @@ def _double(value: float | str) -> float | str:
 
 
 def _whole(value: _Whole) -> int:
-    """A whole number however it is written; 0 for what is none, and for what no 64 bits hold."""
+    """A whole number in any notation; 0 for other values, and for those beyond 64 bits."""
     try:
         found = int(value or 0)
     except (ValueError, OverflowError):

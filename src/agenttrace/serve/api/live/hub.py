@@ -1,9 +1,9 @@
-"""Notifies subscribers of what changes in the store, soon after it was committed.
+"""``GET /api/v1/live``: notifies subscribers of changes in the store, as server-sent events.
 
-While there is a subscriber, one task looks for commits. Each message is made once for all subscribers, and the spans of
-a session are read only where a subscriber watches it and it did change. The texts of those spans are sent with them:
+While there is a subscriber, one task polls for commits. Each message is encoded once for all subscribers, and the spans
+of a session are read only where a subscriber watches it and it did change. The texts of those spans are sent with them:
 fifty pages that show a working agent would each ask for them ten times a second. A slow subscriber delays no other one:
-what it has not taken is dropped beyond a limit, and it is told to load everything again.
+beyond a limit its messages are dropped, and a reset tells it to load everything again.
 
 A message moves a subscriber's cursor only when everything up to there was sent, so that a connection may break between
 any two: spans are sent first, and keep the cursor; the rows of the sessions follow, and move it.
@@ -16,33 +16,36 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.config import Settings
 from agenttrace.model import Session
-from agenttrace.serve.api.session_texts import session_texts
+from agenttrace.serve.api.sessions.lookup import number_of
 from agenttrace.serve.api.sessions.session_index import SessionIndex
-from agenttrace.serve.api.sessions.texts import Cutter
+from agenttrace.serve.api.sessions.spans import Cutter
 from agenttrace.serve.api.sessions.timeline import changed_timeline
 from agenttrace.serve.api.shapes import LiveHello, LiveReset, LiveSessions, LiveTexts, SessionRow, Timeline
 from agenttrace.serve.api.trace_reader import TraceReader
+from agenttrace.serve.event_stream import MEDIA_TYPE, EventStream
+from agenttrace.serve.problems import ProblemError, documented
 
 if TYPE_CHECKING:
+    from agenttrace.serve.context import Context
     from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
-#: Between two looks for commits: with what the recorder itself takes, far below what a user notices.
+#: Between two polls for commits; a user does not notice it.
 POLL_SECONDS = 0.04
-#: After a look that failed.
+#: After a poll that failed.
 _RETRY_SECONDS = 1.0
-#: What may wait for a reader that takes nothing.
-MOST_WAITING = 2 * 1024 * 1024
+#: Bytes that may wait for a subscriber that reads nothing.
+MOST_PENDING = 2 * 1024 * 1024
 #: When more sessions than this have changed, loading the list again is less work.
 MOST_ROWS = 500
-#: Changed spans whose texts go with them, and characters of each text and of all: a page asks for what it misses.
+#: Changed spans whose texts are sent with them, and characters of each text and of all: a page asks for the others.
 MOST_SPANS_WITH_TEXTS = 40
 TEXT_CHARS = 2_000
 MOST_TEXT_CHARS = 64_000
@@ -59,15 +62,15 @@ _NAMES = {
 _encoder = msgspec.json.Encoder()
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """Up to where a subscriber knows everything: an event, and the epoch of the index where that is known."""
+class LiveMark(msgspec.Struct, frozen=True):
+    """The event up to which a subscriber has everything, and the epoch of the index where that is known."""
 
     cursor: int
     epoch: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Mark | None:
-        """The mark that an id of an event, or the cursor of a list, is; None where it is neither."""
+    def parse(cls, text: str) -> LiveMark | None:
+        """The id of a message, or the cursor of a list, as a mark; None where it is neither."""
         number, _, epoch = text.strip().partition("-")
         if not number.isascii() or not number.isdigit() or len(number) > 18:
             return None
@@ -80,56 +83,55 @@ def message(news: News) -> bytes:
 
 
 class Subscriber:
-    """One stream: the messages that wait for it, never more than a limit."""
+    """One stream: its pending messages, never more than a limit."""
 
-    def __init__(self, session: str | None, mark: Mark, told: int, revision: int) -> None:
+    def __init__(self, session: str | None, mark: LiveMark, sent: int, revision: int) -> None:
         #: The key of the session whose spans are wanted.
         self.session = session
-        #: Up to which event, and which revision of the index, the spans of that session were told.
-        self.told, self.revision = told, revision
+        #: The event and the revision of the index up to which the spans of that session were sent.
+        self.sent, self.revision = sent, revision
         self._mark = mark
-        self._waiting: deque[bytes] = deque()
+        self._pending: deque[bytes] = deque()
         self._size = 0
         self._ready = asyncio.Event()
         self._ended = False
 
-    def tell(self, text: bytes, mark: Mark | None = None) -> bool:
-        """Add a message that moves the mark, or one that leaves it; False where too much waits already."""
-        if self._waiting and self._size + len(text) > MOST_WAITING:
+    def send(self, text: bytes, mark: LiveMark | None = None) -> bool:
+        """Queue a message, which moves the mark where one is given; False where too much is pending already."""
+        if self._pending and self._size + len(text) > MOST_PENDING:
             return False
         if mark is not None and (mark.epoch != self._mark.epoch or mark.cursor > self._mark.cursor):
             self._mark = mark
-        self._waiting.append(b"id: %d-%b\n%b" % (self._mark.cursor, self._mark.epoch.encode(), text))
+        self._pending.append(b"id: %d-%b\n%b" % (self._mark.cursor, self._mark.epoch.encode(), text))
         self._size += len(text)
         self._ready.set()
         return True
 
-    def forget(self) -> None:
-        """Drop what waits."""
-        self._waiting.clear()
+    def clear(self) -> None:
+        """Drop pending messages."""
+        self._pending.clear()
         self._size = 0
 
     def end(self) -> None:
-        """There will be no more."""
+        """End the stream."""
         self._ended = True
         self._ready.set()
 
     async def take(self) -> bytes:
-        """Everything that waits, as soon as there is something; nothing at the end."""
+        """All pending messages, as soon as there are some; nothing at the end."""
         await self._ready.wait()
         if not self._ended:
             self._ready.clear()
-        taken = b"".join(self._waiting)
-        self.forget()
+        taken = b"".join(self._pending)
+        self.clear()
         return taken
 
 
 class Hub:
     """All subscribers, and the task that notifies them."""
 
-    def __init__(self, reader: TraceReader, index: SessionIndex, settings: Settings) -> None:
+    def __init__(self, reader: TraceReader, index: SessionIndex) -> None:
         self._reader, self._index = reader, index
-        self._texts = session_texts(reader)
         self._subscribers: set[Subscriber] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -139,33 +141,33 @@ class Hub:
     # -- subscribers ------------------------------------------------------------------------------------------
 
     async def join(self, session: str | None = None, after: str | None = None) -> Subscriber:
-        """Subscribe from now on, or from after a mark: first what changed since, or that too much did."""
+        """Subscribe from now on, or after a mark: first what changed since then, or a reset."""
         await self._index.refresh()
-        told, revision = self._index.cursor, self._index.revision
-        since = None if after is None else Mark.parse(after)
+        sent, revision = self._index.cursor, self._index.revision
+        since = None if after is None else LiveMark.parse(after)
         spans: list[bytes] | None = []
         if session is not None and since is not None and self._index.is_changed(session, since.cursor):
-            spans = await self._spans(session, since.cursor, since.cursor)
-        # From here on nothing is waited for: whatever changes now is the task's to tell.
-        now = Mark(self._index.cursor, self._index.epoch)
+            spans = await self._spans(session, since.cursor)
+        # No await from here on: the task sends what changes now.
+        now = LiveMark(self._index.cursor, self._index.epoch)
         rows = [] if after is None else self._rows_since(since, session)
         missed = rows is None or spans is None
-        # Where something is still to be told, hello must not move the reader beyond it.
-        start = now if since is None or missed else Mark(since.cursor, now.epoch)
-        subscriber = Subscriber(session, start, told, revision)
-        subscriber.tell(_RETRY + message(LiveHello(start.cursor, self._version)))
+        # Where changes follow, hello must not move the mark beyond them.
+        start = now if since is None or missed else LiveMark(since.cursor, now.epoch)
+        subscriber = Subscriber(session, start, sent, revision)
+        subscriber.send(_RETRY + message(LiveHello(start.cursor, self._version)))
         if missed:
-            subscriber.tell(message(LiveReset(now.cursor)))
+            subscriber.send(message(LiveReset(now.cursor)))
         else:
             for text in spans or ():
-                subscriber.tell(text)
+                subscriber.send(text)
             if rows:
-                subscriber.tell(message(LiveSessions(now.cursor, rows)), now)
+                subscriber.send(message(LiveSessions(now.cursor, rows)), now)
         self._add(subscriber)
         return subscriber
 
-    def _rows_since(self, since: Mark | None, session: str | None) -> list[SessionRow] | None:
-        """What changed since a mark; None where that cannot be told."""
+    def _rows_since(self, since: LiveMark | None, session: str | None) -> list[SessionRow] | None:
+        """The sessions that changed since a mark; None where that is unknown."""
         if since is None or since.epoch not in ("", self._index.epoch):
             return None
         if session is not None and self._index.is_rebilled(session, since.cursor):
@@ -187,7 +189,7 @@ class Hub:
         self._subscribers.discard(subscriber)
 
     def close(self) -> None:
-        """End all streams; there are no new ones after that."""
+        """End all streams, and accept no new ones."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -195,7 +197,7 @@ class Hub:
             subscriber.end()
         self._subscribers.clear()
 
-    # -- what is told -----------------------------------------------------------------------------------------
+    # -- notifying --------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         failing = False
@@ -204,7 +206,7 @@ class Hub:
                 await self._round()
                 failing = False
             except Exception as error:
-                # What was to be told is not known any more; the next round tells all subscribers to load anew.
+                # The changes are lost; the next round resets all subscribers.
                 self._epoch = ""
                 if not failing:
                     logger.warning("live updates wait for the store (%s)", type(error).__name__, exc_info=error)
@@ -215,7 +217,7 @@ class Hub:
         """Notify all subscribers of what has changed by now."""
         index = self._index
         await index.refresh()
-        subscribers, now = list(self._subscribers), Mark(index.cursor, index.epoch)
+        subscribers, now = list(self._subscribers), LiveMark(index.cursor, index.epoch)
         rows = index.revised_since(self._revision)
         is_new, self._epoch, self._revision = self._epoch != index.epoch, index.epoch, index.revision
         if is_new or len(rows) > MOST_ROWS:
@@ -227,38 +229,38 @@ class Hub:
             if subscriber.session is not None and index.revision_of(subscriber.session) > subscriber.revision:
                 watching.setdefault(subscriber.session, []).append(subscriber)
             elif news is not None:
-                self._tell(subscriber, news, now)
+                self._send(subscriber, news, now)
         for session, group in watching.items():
-            await self._tell_spans(session, group, news, now)
+            await self._send_spans(session, group, news, now)
 
-    async def _tell_spans(self, session: str, group: Sequence[Subscriber], news: bytes | None, now: Mark) -> None:
-        """The spans of a session to those who watch it, then the rows, which move their mark."""
-        after = min(subscriber.told for subscriber in group)
+    async def _send_spans(self, session: str, group: Sequence[Subscriber], news: bytes | None, now: LiveMark) -> None:
+        """Send the spans of a session to its subscribers, then the rows, which move their mark."""
+        after = min(subscriber.sent for subscriber in group)
         for subscriber in group:
-            subscriber.told, subscriber.revision = now.cursor, self._revision
-        spans = await self._spans(session, after, after)
+            subscriber.sent, subscriber.revision = now.cursor, self._revision
+        spans = await self._spans(session, after)
         if spans is None or self._index.is_rebilled(session, after):
             self._reset(group, now)
             return
         for subscriber in group:
             for text in spans:
-                self._tell(subscriber, text)
+                self._send(subscriber, text)
             if news is not None:
-                self._tell(subscriber, news, now)
+                self._send(subscriber, news, now)
 
-    def _tell(self, subscriber: Subscriber, text: bytes, mark: Mark | None = None) -> None:
-        if not subscriber.tell(text, mark):
-            self._reset([subscriber], Mark(self._index.cursor, self._index.epoch))
+    def _send(self, subscriber: Subscriber, text: bytes, mark: LiveMark | None = None) -> None:
+        if not subscriber.send(text, mark):
+            self._reset([subscriber], LiveMark(self._index.cursor, self._index.epoch))
 
-    def _reset(self, subscribers: Iterable[Subscriber], now: Mark) -> None:
+    def _reset(self, subscribers: Iterable[Subscriber], now: LiveMark) -> None:
         text = message(LiveReset(now.cursor))
         for subscriber in subscribers:
-            subscriber.forget()
-            subscriber.told = now.cursor
-            subscriber.tell(text, now)
+            subscriber.clear()
+            subscriber.sent = now.cursor
+            subscriber.send(text, now)
 
-    async def _spans(self, session: str, after: int, cursor: int) -> list[bytes] | None:
-        """What changed in a session after an event, as messages; None where that is too much to be told."""
+    async def _spans(self, session: str, after: int) -> list[bytes] | None:
+        """The changes of a session after an event, as messages; None where they are too many."""
         number = int(session, 16)
 
         def question(store: SqliteStore) -> list[bytes] | None:
@@ -270,20 +272,94 @@ class Hub:
                 return None
             if not timeline.span_id:
                 return []
-            timeline.cursor = cursor
-            # Made into JSON here, in a reader's thread: it can be long.
+            timeline.cursor = after
+            # Encoded here, in a reader's thread: it can be long.
             spans = message(timeline)
-            return [spans, *self._said(store, found[0], timeline)] if len(spans) < MOST_WAITING // 2 else None
+            return [spans, *self._texts(store, found[0], timeline)] if len(spans) < MOST_PENDING // 2 else None
 
         return await self._reader.query(question, empty=list)
 
-    def _said(self, store: SqliteStore, session: Session, timeline: Timeline) -> list[bytes]:
-        """What is said in the spans of a timeline, where they are few: a page shows only some of many."""
+    def _texts(self, store: SqliteStore, session: Session, timeline: Timeline) -> list[bytes]:
+        """The texts of the spans of a timeline, where they are few: a page shows only some of many."""
         if len(timeline.span_id) > MOST_SPANS_WITH_TEXTS:
             return []
-        contents = self._texts.contents(store, session, [bytes.fromhex(each) for each in timeline.span_id])
+        contents = self._reader.texts.contents(store, session, [bytes.fromhex(each) for each in timeline.span_id])
         cutter = Cutter(TEXT_CHARS)
         spans = {span_id.hex(): cutter.pieces(said) for span_id, said in contents.items()}
         if sum(len(piece.text) for pieces in spans.values() for piece in pieces) > MOST_TEXT_CHARS:
             return []
         return [message(LiveTexts(timeline.cursor, timeline.session, TEXT_CHARS, spans))]
+
+
+# -- the endpoint -------------------------------------------------------------------------------------------------
+
+_EXAMPLE_STREAM = """id: 4711-5f3a9c02
+event: hello
+data: {"cursor":4711,"version":"0.1.0"}
+
+id: 4713-5f3a9c02
+event: sessions
+data: {"cursor":4713,"rows":[…]}
+"""
+_DOCS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "`hello` (LiveHello), then `sessions` (LiveSessions) with the sessions that have changed, "
+        "`timeline` (Timeline, `complete` false) with changed spans of the session that was asked for, `texts` "
+        "(LiveTexts) with what is said in them where they are few, and `reset` "
+        "(LiveReset) where too much has changed. An `id` is where to resume after a break, by the header "
+        "Last-Event-ID or by `after`.",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": _EXAMPLE_STREAM}},
+    }
+}
+
+
+class LiveResponse(EventStream):
+    """The stream of one subscriber."""
+
+    def __init__(self, hub: Hub, session: str | None, after: str | None, heartbeat: float) -> None:
+        super().__init__(heartbeat)
+        self._hub, self._session, self._after = hub, session, after
+        self._subscriber: Subscriber | None = None
+
+    async def begin(self) -> None:
+        """Subscribe."""
+        self._subscriber = await self._hub.join(self._session, self._after)
+
+    async def take(self) -> bytes:
+        """Pending messages."""
+        assert self._subscriber is not None
+        return await self._subscriber.take()
+
+    def over(self) -> None:
+        """Unsubscribe."""
+        if self._subscriber is not None:
+            self._hub.leave(self._subscriber)
+
+
+def live_router(context: Context) -> APIRouter:
+    """The endpoint."""
+    router = APIRouter(prefix="/api/v1", tags=["live"])
+    heartbeat = float(context.settings.serve.heartbeat_seconds)
+
+    @router.get(
+        "/live",
+        summary="Changes as server-sent events",
+        response_class=Response,
+        responses=_DOCS | documented(400, 503),
+    )
+    async def live(
+        request: Request,
+        session: Annotated[str | None, Query(description="Also the changed spans of the session of this key.")] = None,
+        after: Annotated[
+            str | None,
+            Query(description="The `id` of the last message, or the `cursor` of a list, to go on from."),
+        ] = None,
+    ) -> Response:
+        if session is not None:
+            number_of(session)
+        if context.life.stopping:
+            raise ProblemError(503, "The server is stopping.", headers={"Retry-After": "1"})
+        # A browser that reconnects repeats the first address, and has its mark in the header.
+        return LiveResponse(context.hub, session, request.headers.get("last-event-id") or after, heartbeat)
+
+    return router

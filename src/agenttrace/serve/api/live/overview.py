@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import islice
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.costing import Bill, Cashier
+from agenttrace.costing import Cashier
 from agenttrace.record.calendar import day_finder
 from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.caching import Kept
+from agenttrace.serve.api.caching import Cached
 from agenttrace.serve.api.runs.run_state import run_state
-from agenttrace.serve.api.sessions.rows import bill_of
-from agenttrace.serve.api.sessions.session_index import SessionIndex
+from agenttrace.serve.api.sessions.lookup import bill_of
+from agenttrace.serve.api.sessions.session_index import SessionEntry
 from agenttrace.serve.api.sessions.usage import named_bills
-from agenttrace.serve.api.settings.exports import kept_exports
-from agenttrace.serve.api.settings.recording import Recording, kept_recording
+from agenttrace.serve.api.settings.exports import cached_exports
+from agenttrace.serve.api.settings.files import Recording, cached_recording
 from agenttrace.serve.api.shapes import DayUsage, Exports, Overview, SessionRow
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import documented
@@ -30,20 +30,19 @@ from agenttrace.store.questions import UsageQuery, UsageRow
 from agenttrace.store.session_state import recent_since
 from agenttrace.views.times import iso
 
-#: For as long an answer is good. The page asks every few seconds; what is under way it hears at once by other means.
+#: An answer is cached for this long. The page asks every few seconds; the live stream brings what is under way at once.
 _SECONDS = 1.0
 DAYS = 30
 #: Of each state; the list of sessions has them all.
 _MOST_SESSIONS = 50
-_model = attrgetter("model")
+_model, _agent = attrgetter("model"), attrgetter("part")
 
 
 def overview_router(context: Context) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["overview"])
-    recording = kept_recording(context)
-    exports = kept_exports(context)
-    overview = Kept(lambda: _overview(context, recording, exports), _SECONDS)
+    recording, exports = cached_recording(context), cached_exports(context)
+    overview = Cached(lambda: _overview(context, recording, exports), _SECONDS)
 
     @router.get("/overview", summary="The first page", responses=shaped(Overview) | documented(401))
     async def show_overview(request: Request) -> Response:
@@ -53,85 +52,48 @@ def overview_router(context: Context) -> APIRouter:
     return router
 
 
-async def _overview(context: Context, recording: Kept[Recording], exports: Kept[Exports]) -> tuple[Overview, str]:
-    """The answer, and a tag that is another one when anything but the time is."""
-    now = time.time_ns() // 1000
-    today = day_finder(context.settings.usage.timezone)(now)
-    # Side by side: a database that is away takes its time to be given up.
+async def _overview(context: Context, recording: Cached[Recording], exports: Cached[Exports]) -> tuple[Overview, str]:
+    """The answer, and a tag that changes when anything but the time does."""
+    now, timezone = time.time_ns() // 1000, context.settings.usage.timezone
+    today = day_finder(timezone)(now)
+    days = last_days(today)
+    query = UsageQuery(by="day", split="agent", since_day=days[0])
+    # In parallel: a database that is away takes until its timeout.
     run, recorded, sent, usage, _ = await asyncio.gather(
-        run_state(context), recording.get(), exports.get(), _usage(context, today), context.index.refresh()
+        run_state(context),
+        recording.get(),
+        exports.get(),
+        context.reader.query(lambda store: store.usage(query), empty=list[UsageRow]),
+        context.index.refresh(),
     )
-    sessions = _Sessions(context.index)
+    prices, recent = context.index.prices, recent_since()
+    entries = sorted(context.index.entries(), key=_last_at, reverse=True)
     found = Overview(
         at=iso(now) or "",
-        timezone=context.settings.usage.timezone,
-        working=sessions.of("working"),
-        waiting=sessions.of("waiting", recent=True),
-        failed=sessions.of("interrupted", recent=True),
-        today=bill_of(usage.today.total),
-        today_by_model=named_bills(usage.today.total, usage.today.by_model),
-        today_by_agent=named_bills(usage.today.total, usage.today.by_agent),
-        month=bill_of(usage.all.total),
-        month_by_model=named_bills(usage.all.total, usage.all.by_model),
-        month_by_agent=named_bills(usage.all.total, usage.all.by_agent),
-        days=usage.days,
+        timezone=timezone,
+        working=_in_state(entries, "working"),
+        waiting=_in_state(entries, "waiting", recent),
+        failed=_in_state(entries, "interrupted", recent),
+        **_sums("today", prices, [row for row in usage if row.group == today]),
+        # Clocks that are wrong may have dated usage into the future.
+        **_sums("month", prices, [row for row in usage if row.group <= today]),
+        days=[_day(prices, day, [row for row in usage if row.group == day]) for day in days],
         recording=recorded.state,
         run=run,
         exports=sent,
     )
-    return found, _tag(found)
-
-
-def _tag(found: Overview) -> str:
     timeless = msgspec.json.encode(msgspec.structs.replace(found, at=""))
-    return hashlib.blake2b(timeless, digest_size=9).hexdigest()
+    return found, hashlib.blake2b(timeless, digest_size=9).hexdigest()
 
 
-class _Sessions:
-    """Sessions by state, the latest first."""
-
-    def __init__(self, index: SessionIndex) -> None:
-        self._entries = sorted(index.entries(), key=lambda entry: entry.session.last_at or 0, reverse=True)
-        self._recent = recent_since()
-
-    def of(self, state: str, *, recent: bool = False) -> list[SessionRow]:
-        """Those in this state, or those of them that said something within a day."""
-        found = (
-            entry.row
-            for entry in self._entries
-            if entry.row.state == state and (not recent or (entry.session.last_at or 0) >= self._recent)
-        )
-        return list(islice(found, _MOST_SESSIONS))
+def _last_at(entry: SessionEntry) -> int:
+    return entry.session.last_at or 0
 
 
-# -- usage --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Sums:
-    total: Bill
-    by_model: dict[str, Bill]
-    by_agent: dict[str, Bill]
-
-
-@dataclass(frozen=True)
-class _Usage:
-    today: _Sums
-    all: _Sums
-    days: list[DayUsage]
-
-
-async def _usage(context: Context, today: str) -> _Usage:
-    days = last_days(today)
-    query = UsageQuery(by="day", split="agent", since_day=days[0])
-    rows: list[UsageRow] = await context.reader.query(lambda store: store.usage(query), empty=list)
-    cashier = context.index.prices
-    return _Usage(
-        today=_sums(cashier, [row for row in rows if row.group == today]),
-        # What clocks that go wrong have dated into the future is not of these days.
-        all=_sums(cashier, [row for row in rows if row.group <= today]),
-        days=[_day(cashier, day, [row for row in rows if row.group == day]) for day in days],
-    )
+def _in_state(entries: list[SessionEntry], state: str, since: int = 0) -> list[SessionRow]:
+    """Sessions in this state with an event since a moment, the latest first."""
+    found = (entry.row for entry in entries if entry.row.state == state and _last_at(entry) >= since)
+    return list(islice(found, _MOST_SESSIONS))
 
 
 def last_days(today: str) -> list[str]:
@@ -140,10 +102,15 @@ def last_days(today: str) -> list[str]:
     return [(last - timedelta(days=back)).isoformat() for back in range(DAYS - 1, -1, -1)]
 
 
-def _sums(cashier: Cashier, rows: list[UsageRow]) -> _Sums:
-    return _Sums(cashier.bill(rows), cashier.by_group(rows, _model), cashier.by_group(rows, attrgetter("part")))
+def _sums(period: str, prices: Cashier, rows: list[UsageRow]) -> dict[str, Any]:
+    total = prices.bill(rows)
+    return {
+        period: bill_of(total),
+        f"{period}_by_model": named_bills(total, prices.by_group(rows, _model)),
+        f"{period}_by_agent": named_bills(total, prices.by_group(rows, _agent)),
+    }
 
 
-def _day(cashier: Cashier, day: str, rows: list[UsageRow]) -> DayUsage:
-    total = cashier.bill(rows)
-    return DayUsage(day, bill_of(total), named_bills(total, cashier.by_group(rows, _model)))
+def _day(prices: Cashier, day: str, rows: list[UsageRow]) -> DayUsage:
+    total = prices.bill(rows)
+    return DayUsage(day, bill_of(total), named_bills(total, prices.by_group(rows, _model)))

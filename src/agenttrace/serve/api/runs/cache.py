@@ -1,8 +1,7 @@
-"""``/api/v1/cache``: the results that applications have given, and taking some out of use."""
+"""``/api/v1/cache``: cached results of applications, and invalidating them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -13,9 +12,9 @@ from agenttrace.run.engine import Engine
 from agenttrace.run.states import CacheStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, shaped
+from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, shape_of, shaped
 from agenttrace.serve.api.filters import NO_NUL, Id, Name, Number, page_of, place_of
-from agenttrace.serve.api.runs.running import engine_of
+from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.shapes import CacheDetail, CacheList, CacheRow, Invalidated
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
@@ -23,8 +22,8 @@ from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.views.run import row_fields
 
 
-class Outdated(BaseModel):
-    """Which results are out of use: those that have all of this."""
+class Invalidation(BaseModel):
+    """Which results to invalidate: those that have all of these values."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -57,7 +56,7 @@ def cache_router(context: Context) -> APIRouter:
             limit=limit + 1,
         )
         page, following = page_of(found, limit, lambda row: int(row["id"]))
-        items = [_row(row) for row in page]
+        items = [shape_of(CacheRow, row_fields(row)) for row in page]
         return answer(request, CacheList(items=items, next=following, types=_types(engine.catalog)))
 
     @router.get(
@@ -67,12 +66,11 @@ def cache_router(context: Context) -> APIRouter:
     )
     async def show_cached(request: Request, result_id: Id) -> Response:
         row = await _found(engine_of(context), result_id)
-        fields = row_fields(row) | {"result": row["result_json"]}
-        return answer(request, CacheDetail(**{name: fields[name] for name in CacheDetail.__struct_fields__}))
+        return answer(request, shape_of(CacheDetail, row_fields(row) | {"result": row["result_json"]}))
 
     @router.post(
         "/cache/{result_id}/invalidate",
-        summary="Take a result out of use",
+        summary="Invalidate a result",
         responses=shaped(Invalidated) | documented(401, 403, 404, 409, 422, 503),
         dependencies=[Depends(admin)],
     )
@@ -81,20 +79,20 @@ def cache_router(context: Context) -> APIRouter:
             engine = engine_of(context)
             if not await engine.cache.invalidate(result_id):
                 row = await _found(engine, result_id)
-                raise ProblemError(409, f"Result {result_id} is not in use: {row['status']}.")
+                raise ProblemError(409, f"Result {result_id} is not valid: {row['status']}.")
             return answer(request, Invalidated(invalidated=1))
 
     @router.post(
         "/cache/invalidate",
-        summary="Take all results out of use that fit",
+        summary="Invalidate all results that match",
         responses=shaped(Invalidated) | documented(400, 401, 403, 413, 422, 503),
         dependencies=[Depends(admin)],
-        openapi_extra=documented_body(Outdated, {"cache_type": "app3_clue"}, {"site_id": 1, "target_id": "20317"}),
+        openapi_extra=documented_body(Invalidation, {"cache_type": "app3_clue"}, {"site_id": 1, "target_id": "20317"}),
     )
     async def invalidate_some(request: Request) -> Response:
-        wanted = (await read_body(request, Outdated)).model_dump(exclude_none=True)
+        wanted = (await read_body(request, Invalidation)).model_dump(exclude_none=True)
         if not wanted:
-            raise ProblemError(400, "Say which results are meant: cache_type, site_id or target_id.")
+            raise ProblemError(400, "Name at least one of cache_type, site_id and target_id.")
         async with audited(request, "cache.invalidate", ", ".join(f"{name} {value}" for name, value in wanted.items())):
             count = await engine_of(context).cache.invalidate(**wanted)
             return answer(request, Invalidated(invalidated=count))
@@ -107,11 +105,6 @@ async def _found(engine: Engine, result_id: int) -> dict[str, Any]:
     if row is None:
         raise ProblemError(404, f"There is no cached result {result_id}.")
     return row
-
-
-def _row(row: Mapping[str, Any]) -> CacheRow:
-    fields = row_fields(row)
-    return CacheRow(**{name: fields[name] for name in CacheRow.__struct_fields__})
 
 
 def _types(catalog: Catalog) -> list[str]:

@@ -1,28 +1,31 @@
-"""``/api/v1/jobs``: what events have started, each job with its chain, and stopping or repeating it."""
+"""``/api/v1/jobs``: the jobs that events have started, each with its chain; starting, cancelling and repeating them.
+
+The chain is a graph: the steps that the catalog has now for the event, and the calls that were made. The catalog may
+have changed since the job ran: every call is shown, whether it is still a step or not.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from agenttrace.run.catalog.catalog import Catalog, UnknownEventError
-from agenttrace.run.jobs.dispatch import Accepted, AIDispatcher
-from agenttrace.run.jobs.jobs import Job, JobView, TriggerEvent
-from agenttrace.run.states import JobStatus
+from agenttrace.run.catalog.catalog import Catalog, Step, UnknownEventError
+from agenttrace.run.jobs.dispatch import Accepted
+from agenttrace.run.jobs.jobs import Job, JobView, StepView
+from agenttrace.run.states import OPEN_JOBS, JobStatus, StepStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
+from agenttrace.serve.api.answers import Cursor, Limit, answer, shape_of, shaped
 from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of
-from agenttrace.serve.api.runs.chain import chain_steps
-from agenttrace.serve.api.runs.running import engine_of
-from agenttrace.serve.api.shapes import JobAccepted, JobDetail, JobList, JobRow
+from agenttrace.serve.api.runs.run_state import engine_of
+from agenttrace.serve.api.shapes import ChainStep, JobAccepted, JobDetail, JobList, JobRow, StepCall
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
-from agenttrace.serve.metrics import Metrics
-from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.serve.triggers import TriggerRequest
-from agenttrace.views.run import job_fields, session_key_of
+from agenttrace.serve.problems import documented
+from agenttrace.serve.triggers import TriggerRequest, cancelled, no_job, repeated, started
+from agenttrace.views.run import job_fields, row_fields, session_key_of
 
 
 def jobs_router(context: Context) -> APIRouter:
@@ -56,7 +59,7 @@ def jobs_router(context: Context) -> APIRouter:
             payloads=False,
         )
         page, following = page_of(found, limit, lambda job: job.id)
-        return answer(request, JobList(items=[job_row(job) for job in page], next=following))
+        return answer(request, JobList(items=[_job_row(job) for job in page], next=following))
 
     @router.post(
         "/jobs",
@@ -69,7 +72,7 @@ def jobs_router(context: Context) -> APIRouter:
     async def start_event(request: Request) -> Response:
         body = await read_body(request, TriggerRequest)
         async with audited(request, "job.start", f"{body.event_type} of store {body.site_id}") as change:
-            accepted = await _started(engine_of(context).dispatcher, body, context.metrics)
+            accepted = await started(engine_of(context), body, context.metrics)
             change.target += f": job {accepted.job_id}"
             return answer(request, _accepted(accepted))
 
@@ -82,8 +85,9 @@ def jobs_router(context: Context) -> APIRouter:
         engine = engine_of(context)
         view = await engine.dispatcher.job(job_id)
         if view is None:
-            raise _no_job(job_id)
-        return answer(request, job_detail(view, engine.catalog))
+            raise no_job(job_id)
+        fields = _fields(view.job) | {"steps": _chain_steps(view, engine.catalog)}
+        return answer(request, shape_of(JobDetail, fields))
 
     @router.post(
         "/jobs/{job_id}/cancel",
@@ -94,7 +98,7 @@ def jobs_router(context: Context) -> APIRouter:
     )
     async def cancel_job(request: Request, job_id: Id) -> Response:
         async with audited(request, "job.cancel", str(job_id)):
-            return answer(request, job_row(await _cancelled(engine_of(context).dispatcher, job_id)))
+            return answer(request, _job_row(await cancelled(engine_of(context).dispatcher, job_id)))
 
     @router.post(
         "/jobs/{job_id}/rerun",
@@ -105,8 +109,7 @@ def jobs_router(context: Context) -> APIRouter:
     )
     async def rerun_job(request: Request, job_id: Id) -> Response:
         async with audited(request, "job.rerun", str(job_id)):
-            accepted = await _repeated(engine_of(context).dispatcher, job_id, context.metrics)
-            return answer(request, _accepted(accepted))
+            return answer(request, _accepted(await repeated(engine_of(context).dispatcher, job_id, context.metrics)))
 
     return router
 
@@ -115,16 +118,8 @@ def _accepted(accepted: Accepted) -> JobAccepted:
     return JobAccepted(job_id=accepted.job_id, status=accepted.status, duplicate_of=accepted.duplicate_of)
 
 
-def job_row(job: Job) -> JobRow:
-    """A job as lists show it."""
-    fields = _fields(job)
-    return JobRow(**{name: fields[name] for name in JobRow.__struct_fields__})
-
-
-def job_detail(view: JobView, catalog: Catalog) -> JobDetail:
-    """A job with its chain."""
-    fields = _fields(view.job) | {"steps": chain_steps(view, catalog)}
-    return JobDetail(**{name: fields[name] for name in JobDetail.__struct_fields__})
+def _job_row(job: Job) -> JobRow:
+    return shape_of(JobRow, _fields(job))
 
 
 def _fields(job: Job) -> dict[str, Any]:
@@ -137,37 +132,39 @@ def _names(catalog: Catalog, name: str) -> tuple[str, ...]:
     return (name,) if app is None else (app.key, app.app_type)
 
 
-async def _cancelled(dispatcher: AIDispatcher, job_id: int) -> Job:
-    is_cancelled = await dispatcher.cancel(job_id)
-    job = await dispatcher.store.get(job_id)
-    if job is None:
-        raise _no_job(job_id)
-    if not is_cancelled:
-        raise ProblemError(409, f"Job {job_id} is over: {job.status}.")
-    return job
+# -- the chain ----------------------------------------------------------------------------------------------------
 
 
-async def _started(dispatcher: AIDispatcher, body: TriggerRequest, metrics: Metrics) -> Accepted:
+def _chain_steps(view: JobView, catalog: Catalog) -> list[ChainStep]:
+    """All steps, lane by lane; those that the catalog does not have come last."""
+    calls: dict[str, list[StepView]] = {}
+    for call in view.steps:
+        calls.setdefault(call.step, []).append(call)
+    planned = _planned(view.job, catalog)
+    unplanned = [_unplanned(name, made[-1], catalog) for name, made in calls.items() if name not in planned]
+    return [_chain_step(step, calls.get(step.name, []), view.job, catalog) for step in [*planned.values(), *unplanned]]
+
+
+def _planned(job: Job, catalog: Catalog) -> dict[str, Step]:
     try:
-        accepted = await dispatcher.handle_trigger(TriggerEvent(**body.model_dump()))
-    except UnknownEventError as error:
-        raise ProblemError(422, f"event_type: {error}") from None
-    metrics.triggers.labels(body.event_type, accepted.status).inc()
-    return accepted
+        return {step.name: step for step in catalog.chain(job.event_type, job.payload).steps}
+    except UnknownEventError:
+        return {}
 
 
-async def _repeated(dispatcher: AIDispatcher, job_id: int, metrics: Metrics) -> Accepted:
-    job = await dispatcher.store.get(job_id)
-    if job is None:
-        raise _no_job(job_id)
-    try:
-        accepted = await dispatcher.rerun(job_id)
-    except UnknownEventError as error:
-        raise ProblemError(422, f"Job {job_id} cannot be run again: {error}.") from None
-    assert accepted is not None
-    metrics.triggers.labels(job.event_type, accepted.status).inc()
-    return accepted
+def _unplanned(name: str, call: StepView, catalog: Catalog) -> Step:
+    app = app_named(catalog, call.app_type)
+    return Step(name=name, app=app.key if app else call.app_type)
 
 
-def _no_job(job_id: int) -> ProblemError:
-    return ProblemError(404, f"There is no job {job_id}.")
+def _chain_step(step: Step, calls: list[StepView], job: Job, catalog: Catalog) -> ChainStep:
+    app = catalog.apps.get(step.app)
+    not_called = StepStatus.WAITING if job.status in OPEN_JOBS else StepStatus.SKIPPED
+    return ChainStep(
+        name=step.name,
+        app=step.app,
+        title=app.title if app else step.app,
+        after=list(step.after),
+        status=StepStatus(calls[-1].status) if calls else not_called,
+        calls=[shape_of(StepCall, row_fields(asdict(call)) | {"run_id": call.log_id}) for call in calls],
+    )

@@ -1,4 +1,4 @@
-"""The run half at a glance, for the first page: which has more to show, and must not wait for a database for long."""
+"""The run half as the API reaches it, and its state at a glance for the overview, which must not wait long for it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from agenttrace.serve.api.runs.running import NOT_RUNNING
 from agenttrace.serve.api.shapes import RunState
-from agenttrace.serve.context import Context, RunHalf
+from agenttrace.serve.context import Context
+from agenttrace.serve.problems import ProblemError
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PATIENCE = 2.0
+_NOT_RUNNING = "The run half does not run in this server."
 _AWAY = "The database of the run half cannot be reached at the moment."
 _UNREADABLE = "The state of the run half cannot be read; the server's log says more."
 
 
-async def run_state(context: Context) -> RunState:
-    """Whether the run half works and how its guards stand; never an error, and never after more than two seconds."""
+def engine_of(context: Context) -> Engine:
+    """The open engine; 503 with the reason where there is none."""
     if context.engine is None:
-        return _unavailable(context.run_half.problem or NOT_RUNNING, context.run_half)
+        raise ProblemError(503, context.run_half.problem or _NOT_RUNNING)
+    return context.engine
+
+
+async def run_state(context: Context) -> RunState:
+    """Whether the run half works, and its guards; never an error, and never after more than two seconds."""
+    if context.engine is None:
+        return _unavailable(context, context.run_half.problem or _NOT_RUNNING)
     from agenttrace.run.postgres.pool import AWAY
 
     try:
@@ -31,14 +39,14 @@ async def run_state(context: Context) -> RunState:
             return await _read(context.engine)
     except (TimeoutError, *AWAY) as error:
         logger.warning("the database is away (%s)", type(error).__name__)
-        return _unavailable(_AWAY, context.run_half)
+        return _unavailable(context, _AWAY)
     except Exception as error:
         logger.error("the run half cannot be read: %s", type(error).__name__, exc_info=error)
-        return _unavailable(_UNREADABLE, context.run_half)
+        return _unavailable(context, _UNREADABLE)
 
 
 async def _read(engine: Engine) -> RunState:
-    from agenttrace.serve.api.runs.guards import breaker_rows, budget_now
+    from agenttrace.serve.api.runs.applications import breaker_rows, budget_now
 
     counts = await engine.dispatcher.store.counts()
     return RunState(
@@ -53,14 +61,5 @@ async def _read(engine: Engine) -> RunState:
     )
 
 
-def _unavailable(reason: str, run_half: RunHalf) -> RunState:
-    return RunState(
-        available=False,
-        reason=reason,
-        missing=list(run_half.missing),
-        budget=None,
-        breakers=[],
-        running_jobs=0,
-        waiting_jobs=0,
-        failed_jobs_today=0,
-    )
+def _unavailable(context: Context, reason: str) -> RunState:
+    return RunState(False, reason, list(context.run_half.missing), None, [], 0, 0, 0)

@@ -1,4 +1,4 @@
-"""``/api/v1/runs``: every call to an application, those that were refused as well, and one of them whole."""
+"""``/api/v1/runs``: every call to an application, including refused ones, and one of them whole."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.run.catalog.catalog import Catalog
 from agenttrace.run.states import RunStatus
-from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
+from agenttrace.serve.api.answers import Cursor, Limit, answer, shape_of, shaped
 from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of
-from agenttrace.serve.api.runs.running import engine_of
+from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.shapes import RunDetail, RunList, RunRow
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
@@ -59,16 +59,14 @@ def runs_router(context: Context) -> APIRouter:
         row = await engine_of(context).run_logs.get(run_id)
         if row is None:
             raise ProblemError(404, f"There is no run {run_id}.")
-        fields = _fields(row)
-        return answer(request, RunDetail(**{name: fields[name] for name in RunDetail.__struct_fields__}))
+        return answer(request, shape_of(RunDetail, _fields(row)))
 
     return router
 
 
 def run_row(row: Mapping[str, Any]) -> RunRow:
     """A call as lists show it."""
-    fields = _fields(row)
-    return RunRow(**{name: fields[name] for name in RunRow.__struct_fields__})
+    return shape_of(RunRow, _fields(row))
 
 
 def _fields(row: Mapping[str, Any]) -> dict[str, Any]:

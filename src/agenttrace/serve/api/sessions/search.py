@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
-from agenttrace.serve.api.sessions.finding import ref_of
-from agenttrace.serve.api.sessions.rows import number_of
+from agenttrace.serve.api.sessions.lookup import number_of, ref_of
 from agenttrace.serve.api.shapes import Piece, SearchHit, SearchList
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.questions import SearchQuery
@@ -47,21 +46,21 @@ def search_router(context: Context) -> APIRouter:
     ) -> Response:
         place = from_cursor(cursor, tuple[Natural])
         query = SearchQuery(
-            text=checked_text(q),
+            text=_checked(q),
             agents=frozenset(agent),
             projects=frozenset(project),
             session=None if session is None else number_of(session),
             before=None if place is None else place[0],
             limit=limit,
         )
-        found = await context.reader.query(lambda store: _answer(store, query), empty=_nothing)
+        found = await context.reader.query(lambda store: _found(store, query), empty=lambda: SearchList([], None, 0))
         return answer(request, found)
 
     return router
 
 
-def checked_text(text: str) -> str:
-    """What a user typed; 400 where there is nothing in it to search for."""
+def _checked(text: str) -> str:
+    """What a user typed; 400 where it has no word to search for."""
     if len(text) > LONGEST_QUERY:
         raise ProblemError(400, f"The search is longer than {LONGEST_QUERY} characters.")
     if not has_words(text):
@@ -69,11 +68,7 @@ def checked_text(text: str) -> str:
     return text
 
 
-def _nothing() -> SearchList:
-    return SearchList([], None, 0)
-
-
-def _answer(store: SqliteStore, query: SearchQuery) -> SearchList:
+def _found(store: SqliteStore, query: SearchQuery) -> SearchList:
     page, terms = find(store, query), terms_of(query.text)
     following = None if page.next is None else to_cursor(page.next)
     return SearchList([_shaped(hit, terms) for hit in page.matches], following, store.search_index.backlog)
@@ -93,7 +88,7 @@ def _shaped(hit: TextMatch, terms: re.Pattern[str]) -> SearchHit:
 
 
 def pieces(text: str, terms: re.Pattern[str]) -> Iterator[Piece]:
-    """The text in parts, those marked that were searched for."""
+    """The text in parts; those that match are marked."""
     end = 0
     for match in terms.finditer(text):
         if match.start() > end:

@@ -1,4 +1,4 @@
-"""``GET /api/v1/sessions/{session}``: a session with its bill by model, its relatives and its files."""
+"""``GET /api/v1/sessions/{session}``: a session with its bill by model, its parent, its forks and its files."""
 
 from __future__ import annotations
 
@@ -12,28 +12,23 @@ from agenttrace.costing import Cashier
 from agenttrace.model import Session
 from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.session_texts import session_texts
-from agenttrace.serve.api.sessions.finding import SessionName, no_session, ref_of, session_named
-from agenttrace.serve.api.sessions.rows import bill_of, row_of
+from agenttrace.serve.api.sessions.lookup import SessionName, bill_of, query_session, ref_of, row_of
 from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SourceFile, UsageCheck
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import UsageRow
-from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
     from agenttrace.store.sqlite.store import SqliteStore
 
-#: As many as a page shows.
 _MOST_FORKS = 100
-#: The session of a job is named after it and the time it was made.
+#: The session of a job has its number and the time it was created in the name.
 _JOB = re.compile(r"job_(\d{1,18})_\d+")
 
 
 def session_router(context: Context) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
-    prices, texts = cashier(context.settings), session_texts(context.reader)
 
     @router.get(
         "/sessions/{session}",
@@ -41,22 +36,19 @@ def session_router(context: Context) -> APIRouter:
         responses=shaped(SessionDetail) | documented(404, 409, 422),
     )
     async def one(request: Request, session: SessionName) -> Response:
-        def question(store: SqliteStore) -> Response:
-            found = session_named(store, session)
-            return answer(request, session_detail(store, found, prices, texts.index))
+        def question(store: SqliteStore, found: Session) -> Response:
+            return answer(request, _detail(store, found, context.index.prices, context.reader.texts.index))
 
-        return await context.reader.query(question, empty=no_session)
+        return await query_session(context.reader, session, question)
 
     return router
 
 
-def session_detail(store: SqliteStore, session: Session, prices: Cashier, index: LineIndex) -> SessionDetail:
-    """A session with what a page about it needs beside its timeline."""
+def _detail(store: SqliteStore, session: Session, prices: Cashier, index: LineIndex) -> SessionDetail:
     usage = store.usage_by_session([session.id]).get(session.id, [])
-    row = row_of(session, prices.bill(usage))
     parent = store.parent_of(session)
     return SessionDetail(
-        **msgspec.structs.asdict(row),
+        **msgspec.structs.asdict(row_of(session, prices.bill(usage))),
         by_model=_by_model(usage, prices),
         check=msgspec.convert(store.agreement(session.id), UsageCheck, from_attributes=True),
         parent_session=None if parent is None else ref_of(parent),
@@ -69,9 +61,8 @@ def session_detail(store: SqliteStore, session: Session, prices: Cashier, index:
 
 def _by_model(usage: list[UsageRow], prices: Cashier) -> list[NamedBill]:
     """A bill for each model, the one with the most tokens first."""
-    bills = [NamedBill(row.model, bill_of(prices.bill([row]))) for row in usage]
-    totals = {row.model: row.usage.total for row in usage}
-    return sorted(bills, key=lambda named: (-totals[named.name], named.name))
+    ordered = sorted(usage, key=lambda row: (-row.usage.total, row.model))
+    return [NamedBill(row.model, bill_of(prices.bill([row]))) for row in ordered]
 
 
 def job_of(session: Session) -> int | None:

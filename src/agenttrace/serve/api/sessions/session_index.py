@@ -1,9 +1,9 @@
 """All sessions in memory, as lists show them: filtered and sorted without asking the store.
 
-Kept up to date from the store's commits. Sessions that have events after the last look are read again; now and then,
-while things change, all of them are compared, because a session can change without an event of its own: the tokens of
-a response move to the session that turns out to have had it first, and retention empties old ones. What is compared
-is a fingerprint of the stored rows, so that only sessions that did change are made anew.
+The index follows the store's commits. It reads sessions again that have events after the last refresh. Now and then,
+while the store changes, it compares all of them, because a session can change without an event: the tokens of a
+response move to the session that turns out to have had it first, and retention removes old ones. It compares a
+fingerprint of the stored rows, so that only sessions that did change are built again.
 
 Measured with 10,000 sessions of two models and two days each, on two busy cores: 0.6 s for the first load, 0.1 s to
 compare all, 1 ms for one that changed, less where nothing did; 43 MB of memory; a list of them is answered in 15 ms.
@@ -26,7 +26,7 @@ from agenttrace.config import Settings
 from agenttrace.costing import Cashier
 from agenttrace.ids import session_key
 from agenttrace.model import Session
-from agenttrace.serve.api.sessions.rows import row_of
+from agenttrace.serve.api.sessions.lookup import row_of
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.threads import shut_down
@@ -40,43 +40,43 @@ RELOAD_SECONDS = 5.0
 _RELOAD_SHARE = 50
 #: How long after a change the others are compared: changes come in bursts.
 _SETTLING_SECONDS = 1.0
-#: When more sessions than this have news, all of them are compared.
+#: When more sessions than this have new events, all of them are compared.
 _MOST_SINGLY = 500
 
 
 @dataclass(slots=True)
-class Entry:
-    """A session in memory, and the row that lists show of it; both are replaced and never changed."""
+class SessionEntry:
+    """A session in memory, and the row that lists show; both are replaced and never changed."""
 
     session: Session
     row: SessionRow
-    #: Of the stored rows that this was made of.
+    #: Of the stored rows that this was built from.
     fingerprint: int = 0
-    #: Whoever knows the sessions up to an earlier event than this has not seen the row.
+    #: A reader whose cursor is before this event has not seen the row.
     changed: int = 0
-    #: The same for a bill that changed without an event of the session's own.
+    #: The same for a bill that changed without an event of the session.
     rebilled: int = 0
-    #: The revision of the index that brought the row.
+    #: The revision of the index that changed the row.
     revision: int = 0
-    #: When it last said something, or when that was recorded.
+    #: The time of the last event, or when it was recorded.
     heard: float = 0.0
 
 
 class _Found(NamedTuple):
-    """What a look at the store found."""
+    """The result of a comparison with the store."""
 
     version: StoreVersion
     cursor: int
-    #: Whether it is another store than before, so that cursors of before mean nothing.
+    #: Whether it is another store than before, so that earlier cursors are invalid.
     afresh: bool
     #: Whether all sessions were compared.
     whole: bool
-    #: The keys of the sessions with events after the last look; unknown, and empty, where it is another store.
+    #: The keys of the sessions with new events; unknown, and empty, where it is another store.
     news: frozenset[str]
-    #: The keys of the sessions that were looked at and are there.
+    #: The keys of the sessions that were compared and exist.
     present: frozenset[str]
     #: Those of them that differ from what is known.
-    different: list[Entry]
+    different: list[SessionEntry]
     seconds: float
 
 
@@ -86,29 +86,29 @@ class SessionIndex:
     def __init__(self, reader: TraceReader, settings: Settings) -> None:
         self._settings = settings
         self._current = CurrentStore(reader.path, stale_minutes=settings.record.stale_minutes)
-        # A thread of its own: what everybody looks at does not wait behind somebody's long search.
+        # A separate thread: lists do not wait behind a long search.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="session index")
         self._lock = asyncio.Lock()
         self._cashier: Cashier | None = None
         #: By key, in the order in which they changed.
-        self._entries: dict[str, Entry] = {}
-        #: Those that turn from working to interrupted when they say nothing for long.
+        self._entries: dict[str, SessionEntry] = {}
+        #: Those that turn from working to interrupted after a long silence.
         self._working: set[str] = set()
         self._version: StoreVersion | None = None
         self._reload_due, self._reload_from = False, 0.0
-        #: Which sessions changed since a cursor before this one is not known.
+        #: For a cursor before this one it is unknown which sessions changed.
         self._floor = 0
-        #: The number of the last event that the rows know of.
+        #: The number of the last event that the rows include.
         self.cursor = 0
         #: Grows with every change of a row.
         self.revision = 0
-        #: Names the time in which cursors can be compared; another store, or sessions that vanish, begin a new one.
+        #: Names the period in which cursors can be compared; another store, or removed sessions, begin a new one.
         self.epoch = secrets.token_hex(4)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
     async def refresh(self) -> None:
-        """Bring everything up to date; a short look, where nothing was committed."""
+        """Bring everything up to date; cheap where nothing was committed."""
         async with self._lock:
             found = await asyncio.get_running_loop().run_in_executor(self._thread, self._read)
             if found is not None:
@@ -116,7 +116,7 @@ class SessionIndex:
             self._age()
 
     def _read(self) -> _Found | None:
-        """What is new in the store. Runs in the thread, where nothing of the index is changed."""
+        """What is new in the store. Runs in the thread, and changes nothing of the index."""
         began = time.monotonic()
         version = self._current.version()
         whole = self._reload_due and began >= self._reload_from
@@ -144,10 +144,10 @@ class SessionIndex:
         entry = self._entries.get(session_key(number))
         return None if entry is None else entry.fingerprint
 
-    def _made(self, store: SqliteStore, numbers: Sequence[int], prints: dict[int, int]) -> list[Entry]:
+    def _made(self, store: SqliteStore, numbers: Sequence[int], prints: dict[int, int]) -> list[SessionEntry]:
         usage = store.usage_by_session(numbers)
         return [
-            Entry(
+            SessionEntry(
                 session,
                 row_of(session, self.prices.bill(usage.get(session.id, ()))),
                 prints[session.id],
@@ -185,7 +185,7 @@ class SessionIndex:
         for entry in self._entries.values():
             entry.changed = entry.rebilled = 0
 
-    def _put(self, entry: Entry, moment: int, *, silent: bool) -> None:
+    def _put(self, entry: SessionEntry, moment: int, *, silent: bool) -> None:
         key = entry.row.key
         known = self._entries.get(key)
         if known is not None and known.row == entry.row:
@@ -209,19 +209,21 @@ class SessionIndex:
             self._reload_from = max(self._reload_from, now + _SETTLING_SECONDS)
 
     def _age(self) -> None:
-        """Working sessions that say nothing for long become interrupted ones without any commit."""
+        """Working sessions become interrupted after a long silence, without any commit."""
         stale = stale_before(self._settings.record.stale_minutes)
         for known in [self._entries[key] for key in self._working]:
             state = state_now("working", known.heard, stale)
             if state != "working":
                 session = msgspec.structs.replace(known.session, state=state)
                 row = msgspec.structs.replace(known.row, state=state)
-                self._put(Entry(session, row, known.fingerprint, heard=known.heard), self.cursor + 1, silent=True)
+                self._put(
+                    SessionEntry(session, row, known.fingerprint, heard=known.heard), self.cursor + 1, silent=True
+                )
 
     # -- asking -----------------------------------------------------------------------------------------------
 
-    def entries(self) -> list[Entry]:
-        """All sessions as of now, in no order that means anything."""
+    def entries(self) -> list[SessionEntry]:
+        """All sessions as of now, in no particular order."""
         self._age()
         return list(self._entries.values())
 
@@ -229,13 +231,8 @@ class SessionIndex:
         """The rows of all sessions as of now."""
         return [entry.row for entry in self.entries()]
 
-    def row(self, key: str) -> SessionRow | None:
-        """The row of the session with this key."""
-        entry = self._entries.get(key)
-        return None if entry is None else entry.row
-
     def revision_of(self, key: str) -> int:
-        """The revision that brought the row of a session; 0 where there is none."""
+        """The revision of the index that changed the row of a session; 0 where there is no such session."""
         entry = self._entries.get(key)
         return 0 if entry is None else entry.revision
 
@@ -245,12 +242,12 @@ class SessionIndex:
         return entry is not None and entry.changed > cursor
 
     def is_rebilled(self, key: str, cursor: int) -> bool:
-        """Whether the bill of a session has changed after this event, but not by an event of its own."""
+        """Whether the bill of a session has changed after this event, without an event of the session."""
         entry = self._entries.get(key)
         return entry is not None and entry.rebilled > cursor
 
     def changed_since(self, cursor: int) -> list[SessionRow] | None:
-        """What changed after this event, oldest change first; None where that is not known: everything may have."""
+        """What changed after this event, oldest change first; None where that is unknown, and everything may have."""
         if not self._floor <= cursor <= self.cursor:
             return None
         return [entry.row for entry in self._latest(lambda entry: entry.changed > cursor)]
@@ -259,10 +256,10 @@ class SessionIndex:
         """What changed after this revision of the index, oldest change first."""
         return [entry.row for entry in self._latest(lambda entry: entry.revision > revision)]
 
-    def _latest(self, is_new: Callable[[Entry], bool]) -> list[Entry]:
+    def _latest(self, is_new: Callable[[SessionEntry], bool]) -> list[SessionEntry]:
         return list(takewhile(is_new, reversed(self._entries.values())))[::-1]
 
     def close(self) -> None:
-        """Let the thread end and the store go."""
+        """End the thread and close the store."""
         if shut_down(self._thread):
             self._current.close()

@@ -1,25 +1,24 @@
-"""``/api/v1/sessions/{session}/spans``: one span with all there is to know about it, and all spans for scripts."""
+"""``/api/v1/sessions/{session}/spans`` and ``/texts``: spans with their attributes, price, lines and texts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.costing import Cashier, cost_of, price_of, terms_of
 from agenttrace.model import Price, Session
 from agenttrace.price_tables import MILLION, SEARCHES
+from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.contents import InterpretedLine, attributes_of
 from agenttrace.record.texts.session_texts import Gathered, SessionTexts
-from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
-from agenttrace.serve.api.session_texts import session_texts
-from agenttrace.serve.api.sessions.finding import SessionName, SpanName, no_session, ref_of, session_named, span_of
-from agenttrace.serve.api.sessions.texts import Chars, Cutter, no_span
-from agenttrace.serve.api.shapes import Kind, LineRef, PriceInfo, SpanDetail, SpanList, SpanStatus
-from agenttrace.serve.problems import documented
-from agenttrace.store.questions import MAIN_STREAM, SpanRow, SpanView
+from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
+from agenttrace.serve.api.sessions.lookup import SessionName, SpanName, query_session, ref_of, span_of
+from agenttrace.serve.api.shapes import LineRef, PriceInfo, SpanDetail, SpanList, TextPart, TextPiece, Texts
+from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.store.sqlite.span_rows import span_views
-from agenttrace.views.money import cashier
 from agenttrace.views.prices import units
 from agenttrace.views.spans import conventional, span_fields, usage_fields
 from agenttrace.views.times import iso
@@ -28,15 +27,77 @@ if TYPE_CHECKING:
     from agenttrace.serve.context import Context
     from agenttrace.store.sqlite.store import SqliteStore
 
-#: Of a text among attributes, in characters.
+#: Characters of one text, and of all texts in an answer together.
+MOST_CHARS = 200_000
+MOST_IN_ALL = 4_000_000
+MOST_SPANS = 200
+#: Characters of a text among attributes.
 _LONGEST_ATTRIBUTE = 2_000
 _DEEPEST_ATTRIBUTE = 64
+#: Fields of a span's detail that are as they are stored.
+_PLAIN = ("kind", "name", "status", "model", "turn_index", "step_n")
+
+Chars = Annotated[int, Query(ge=0, le=MOST_CHARS, description="How much of each text, in characters.")]
+Spans = Annotated[list[str], Query(max_length=MOST_SPANS, description="Ids of spans.")]
+
+
+def texts_router(context: Context) -> APIRouter:
+    """The endpoints of texts."""
+    router = APIRouter(prefix="/api/v1", tags=["sessions"])
+    texts = context.reader.texts
+
+    @router.get(
+        "/sessions/{session}/texts",
+        summary="What was said in some spans",
+        responses=shaped(Texts) | documented(404, 409, 422),
+    )
+    async def some(
+        request: Request,
+        session: SessionName,
+        span: Spans = [],  # noqa: B006 - never changed
+        chars: Chars = 2_000,
+    ) -> Response:
+        wanted = [span_of(name) for name in span]
+
+        def question(store: SqliteStore, found: Session) -> Response:
+            contents, cutter = texts.contents(store, found, wanted), Cutter(chars)
+            return answer(request, Texts({span_id.hex(): cutter.pieces(said) for span_id, said in contents.items()}))
+
+        return await query_session(context.reader, session, question)
+
+    @router.get(
+        "/sessions/{session}/spans/{span}/texts/{index}",
+        summary="Some characters of a long text",
+        responses=shaped(TextPart) | documented(404, 409, 422),
+    )
+    async def part(
+        request: Request,
+        session: SessionName,
+        span: SpanName,
+        index: int,
+        start: Annotated[int, Query(ge=0, le=BIGGEST, description="From which character on.")] = 0,
+        chars: Chars = 100_000,
+    ) -> Response:
+        wanted = span_of(span)
+
+        def question(store: SqliteStore, found: Session) -> Response:
+            contents = texts.contents(store, found, [wanted]).get(wanted)
+            if contents is None:
+                return _no_span()
+            if not 0 <= index < len(contents):
+                raise ProblemError(404, "The span has no such text.")
+            text = contents[index].text
+            return answer(request, TextPart(text[start : start + chars], start, len(text)))
+
+        return await query_session(context.reader, session, question)
+
+    return router
 
 
 def spans_router(context: Context) -> APIRouter:
-    """The endpoints."""
+    """The endpoints of spans."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
-    texts, prices = session_texts(context.reader), cashier(context.settings)
+    texts = context.reader.texts
 
     @router.get(
         "/sessions/{session}/spans",
@@ -53,12 +114,10 @@ def spans_router(context: Context) -> APIRouter:
         place = from_cursor(cursor, tuple[Natural])
         start = 0 if place is None else place[0]
 
-        def question(store: SqliteStore) -> Response:
-            found = session_named(store, session)
-            shelf = texts if texts_too else None
-            return answer(request, _page(store, found, start, limit, shelf))
+        def question(store: SqliteStore, found: Session) -> Response:
+            return answer(request, _page(store, found, start, limit, texts if texts_too else None))
 
-        return await context.reader.query(question, empty=no_session)
+        return await query_session(context.reader, session, question)
 
     @router.get(
         "/sessions/{session}/spans/{span}",
@@ -68,13 +127,20 @@ def spans_router(context: Context) -> APIRouter:
     async def one(request: Request, session: SessionName, span: SpanName, chars: Chars = 20_000) -> Response:
         wanted = span_of(span)
 
-        def question(store: SqliteStore) -> Response:
-            found = session_named(store, session)
-            return answer(request, span_detail(store, found, wanted, texts, prices, chars))
+        def question(store: SqliteStore, found: Session) -> Response:
+            row = store.spans_by_id(found, [wanted]).get(wanted)
+            if row is None:
+                return _no_span()
+            gathered = texts.around(store, found, wanted)
+            return answer(request, _detail(store, found, row, gathered, context.index.prices, chars))
 
-        return await context.reader.query(question, empty=no_session)
+        return await query_session(context.reader, session, question)
 
     return router
+
+
+def _no_span() -> NoReturn:
+    raise ProblemError(404, "The session has no such span.")
 
 
 def _page(store: SqliteStore, session: Session, start: int, limit: int, texts: SessionTexts | None) -> SpanList:
@@ -85,55 +151,30 @@ def _page(store: SqliteStore, session: Session, start: int, limit: int, texts: S
     return SpanList(items, to_cursor(start + limit) if len(views) > limit else None)
 
 
-def span_detail(
-    store: SqliteStore,
-    session: Session,
-    span_id: bytes,
-    texts: SessionTexts,
-    prices: Cashier,
-    chars: int,
+def _detail(
+    store: SqliteStore, session: Session, row: SpanRow, gathered: Gathered, prices: Cashier, chars: int
 ) -> SpanDetail:
-    """Everything about a span; 404 where the session has no such one."""
-    row = store.spans_by_id(session, [span_id]).get(span_id)
-    if row is None:
-        return no_span()
-    gathered = texts.around(store, session, span_id)
-    return SpanDetail(
-        session=ref_of(session),
-        **_facts(row),
-        **_money(row, prices),
-        attributes=_attributes(store, session, row, gathered),
-        texts=Cutter(chars).pieces(gathered.contents.get(span_id, ())),
-        lines=[_line_ref(said) for said in _own_lines(gathered, span_id)],
-    )
-
-
-def _facts(row: SpanRow) -> dict[str, Any]:
-    usage = row.usage
-    return {
-        "trace_id": row.trace_id.hex(),
-        "span_id": row.span_id.hex(),
-        "parent_id": None if row.parent_id is None else row.parent_id.hex(),
-        "kind": cast("Kind", row.kind),
-        "name": row.name,
-        "start": iso(row.start),
-        "end": iso(row.end),
-        "status": cast("SpanStatus", row.status),
-        "model": row.model,
-        "stream": "" if row.stream == MAIN_STREAM else row.stream,
-        "turn_index": row.turn_index,
-        "step_n": row.step_n,
-        "usage": None if usage is None else usage_fields(usage),
-        "counted": bool(row.counted),
-        "estimated": bool(row.estimated),
-    }
-
-
-def _money(row: SpanRow, prices: Cashier) -> dict[str, Any]:
     cost, currency = cost_of(row, prices)
     price = None if row.input_tokens is None else price_of(row, prices.prices)
-    told = None if price is None else _price_info(price, *terms_of(row, prices.prices))
-    return {"cost": cost, "currency": currency, "price": told}
+    return SpanDetail(
+        **{name: getattr(row, name) for name in _PLAIN},
+        session=ref_of(session),
+        trace_id=row.trace_id.hex(),
+        span_id=row.span_id.hex(),
+        parent_id=None if row.parent_id is None else row.parent_id.hex(),
+        start=iso(row.start) or "",
+        end=iso(row.end),
+        stream="" if row.stream == MAIN_STREAM else row.stream,
+        usage=None if row.usage is None else usage_fields(row.usage),
+        counted=bool(row.counted),
+        estimated=bool(row.estimated),
+        cost=cost,
+        currency=currency,
+        price=None if price is None else _price_info(price, *terms_of(row, prices.prices)),
+        attributes=_attributes(store, session, row, gathered),
+        texts=Cutter(chars).pieces(gathered.contents.get(row.span_id, ())),
+        lines=[_line_ref(said) for said in _own_lines(gathered, row.span_id)],
+    )
 
 
 def _price_info(price: Price, above: int | None, terms: list[str]) -> PriceInfo:
@@ -156,7 +197,7 @@ def _price_info(price: Price, above: int | None, terms: list[str]) -> PriceInfo:
 
 def _attributes(store: SqliteStore, session: Session, row: SpanRow, gathered: Gathered) -> dict[str, Any]:
     """Ours and those of the GenAI conventions, or those that were received; what was said is among the texts."""
-    view: SpanView = span_views([row])[0]
+    view = span_views([row])[0]
     received: dict[str, Any] = {}
     for said in gathered.lines:
         if said.line.span_id == row.span_id:
@@ -165,7 +206,7 @@ def _attributes(store: SqliteStore, session: Session, row: SpanRow, gathered: Ga
 
 
 def _cut(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
-    """The same without most of long texts and without what is nested very deep; the line has them."""
+    """The same with long texts cut, and without what is nested very deep; the line has all of it."""
     if depth > _DEEPEST_ATTRIBUTE:
         return "…"
     if isinstance(value, str) and len(value) > _LONGEST_ATTRIBUTE:
@@ -176,7 +217,7 @@ def _cut(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
 
 
 def _own_lines(gathered: Gathered, span_id: bytes) -> list[InterpretedLine]:
-    """The lines of a span, and those of its neighbours in which something of it stands."""
+    """The lines of a span, and lines of other spans that have a text of it."""
     return [
         said
         for said in gathered.lines
@@ -188,3 +229,21 @@ def _own_lines(gathered: Gathered, span_id: bytes) -> list[InterpretedLine]:
 def _line_ref(said: InterpretedLine) -> LineRef:
     line = said.line
     return LineRef(line.event_no, line.event_type, iso(said.event.at), said.path, line.offset, len(line.raw))
+
+
+class Cutter:
+    """Cuts texts to a length each, and to less when an answer gets too long."""
+
+    def __init__(self, chars: int, in_all: int = MOST_IN_ALL) -> None:
+        self._chars, self._left = chars, in_all
+
+    def pieces(self, contents: Sequence[Content]) -> list[TextPiece]:
+        """The texts of a span."""
+        return [self._piece(index, content) for index, content in enumerate(contents)]
+
+    def _piece(self, index: int, content: Content) -> TextPiece:
+        text = content.text[: min(self._chars, self._left)]
+        self._left -= len(text)
+        # Parts of arguments were joined to arguments before.
+        kind = "arguments" if content.kind == "arguments_part" else content.kind
+        return TextPiece(kind, text, len(content.text), index, content.call)

@@ -1,6 +1,6 @@
 """``GET /api/v1/sessions/{session}/timeline``: all spans of a session as columns, or those that changed since.
 
-A page opens 30,000 spans at once, so nothing here is made a span at a time that can be made a column at a time.
+A page opens 30,000 spans at once: what can be built column by column is not built span by span.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.costing import NO_COST, Cashier, cost_of
+from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.serve.api.answers import BIGGEST, Cursor, Natural, from_cursor, shaped, tagged, to_cursor, unchanged
-from agenttrace.serve.api.sessions.finding import SessionName, key_of, no_session, session_named
+from agenttrace.serve.api.sessions.lookup import SessionName, query_session
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
-from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Spans in one answer.
 PAGE = 50_000
-#: Looking for what changed since longer ago than this takes longer than sending everything.
+#: For a cursor further back, finding the changes takes longer than sending everything.
 _MOST_BEHIND = 20_000
 _PORTION = 500
 #: Columns that are as they are stored, and what the store calls them.
@@ -56,7 +56,6 @@ After = Annotated[
 def timeline_router(context: Context) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
-    prices = cashier(context.settings)
 
     @router.get(
         "/sessions/{session}/timeline",
@@ -66,17 +65,16 @@ def timeline_router(context: Context) -> APIRouter:
     async def timeline(request: Request, session: SessionName, after: After = None, cursor: Cursor = None) -> Response:
         place = from_cursor(cursor, tuple[Natural, Natural])
 
-        def question(store: SqliteStore) -> Response:
-            found = session_named(store, session)
-            tag = version_of(store, found)
+        def question(store: SqliteStore, found: Session) -> Response:
+            tag = _version_of(store, found)
             known = unchanged(request, tag)
             if known is not None:
                 return known
-            spans = _asked(store, found, prices, after, place)
-            # Made into JSON here, in a reader's thread: megabytes of it would block the event loop.
+            spans = _asked(store, found, context.index.prices, after, place)
+            # Encoded here, in a reader's thread: megabytes of JSON would block the event loop.
             return tagged(request, msgspec.json.encode(spans), tag, "application/json")
 
-        return await context.reader.query(question, empty=no_session)
+        return await query_session(context.reader, session, question)
 
     return router
 
@@ -88,18 +86,17 @@ def _asked(
         return changed_timeline(store, session, after, prices)
     if place is None:
         return whole_timeline(store, session, prices)
-    # What changes while pages are turned is told after the cursor of the first one.
+    # What changes while a user turns pages is sent after the cursor of the first page.
     found = whole_timeline(store, session, prices, start=place[1])
     found.cursor = min(place[0], found.cursor)
     return found
 
 
-def version_of(store: SqliteStore, session: Session) -> str:
-    """Names what the timeline of a session is made of; another one where any of it differs."""
-    # With the counts of the session's row, all that a timeline depends on.
+def _version_of(store: SqliteStore, session: Session) -> str:
+    """The entity tag: another one where anything of the timeline differs."""
     sums = store.figures_revision(session.id)
     counts: tuple[int, ...] = (session.events, session.turns, session.steps, session.tools, session.errors)
-    # Events are numbered anew in a store that was rebuilt, which is another file.
+    # A rebuilt store numbers events again, and is another file.
     with suppress(FileNotFoundError):
         counts = (os.stat(store.path).st_ino, *counts)
     parts = (session.id, session.state, *counts, *sums)
@@ -129,9 +126,9 @@ def changed_timeline(store: SqliteStore, session: Session, after: int, cashier: 
 
 
 def _columns(session: Session, cursor: int, rows: Iterator[SpanRow], cashier: Cashier) -> Timeline:
-    found = Timeline(key_of(session), cursor, True, None, [], *([] for _ in range(_COLUMNS)))
+    found = Timeline(session_key(session.id), cursor, True, None, [], *([] for _ in range(_COLUMNS)))
     streams: dict[str, int] = {}
-    # In portions: tens of thousands of rows that live together keep the garbage collector busy, columns do not.
+    # In portions: tens of thousands of rows at once keep the garbage collector busy, columns do not.
     while part := list(islice(rows, _PORTION)):
         _extend(found, part, streams, cashier)
     found.streams = ["" if stream == MAIN_STREAM else stream for stream in streams]

@@ -1,10 +1,9 @@
-"""``/api/v1/exports``: where spans are sent and how far that is, and what users may change about it."""
+"""``/api/v1/exports``: the destinations of spans and their progress; pause, resume, retry, accept and backfill."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -13,7 +12,7 @@ from pydantic import BaseModel, Field
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
-from agenttrace.serve.api.caching import Kept
+from agenttrace.serve.api.caching import Cached
 from agenttrace.serve.api.filters import page_of, place_of
 from agenttrace.serve.api.shapes import (
     Backfill,
@@ -24,11 +23,10 @@ from agenttrace.serve.api.shapes import (
     ExportSpanList,
     Shape,
 )
+from agenttrace.serve.api.trace_reader import change_store
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.store import open_store
-from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.exports import NOTHING, DestinationRow, Listed
 from agenttrace.store.sqlite.exports import Exports as StoredExports
 from agenttrace.store.sqlite.exports import LedgerReader
@@ -38,38 +36,38 @@ from agenttrace.views.times import NotATimeError, iso, parse_when
 
 T = TypeVar("T")
 
-#: For as long an answer is good.
+#: An answer is cached for this long.
 _SECONDS = 1.0
 Name = Annotated[str, Path(max_length=64, description="The NAME of its table `[destinations.NAME]`.")]
 
 
-class Retry(BaseModel):
-    """Which spans to send again. Unknown ones may be there: where a destination keeps repeats, twice then."""
+class ExportRetry(BaseModel):
+    """Which spans to send again. Unknown ones may have arrived: a destination that keeps repeats has them twice."""
 
     states: Annotated[list[Literal["refused", "unknown"]], Field(min_length=1, max_length=2)] = ["refused"]
 
 
-class Since(BaseModel):
-    """From when on to look."""
+class BackfillRequest(BaseModel):
+    """From when on to send."""
 
     since: Annotated[str, Field(max_length=100, description="`30d`, `2026-11-01`, an ISO time, or `all`.")]
 
 
-def kept_exports(context: Context) -> Kept[Exports]:
-    """All destinations as they are now, or were a second ago."""
+def cached_exports(context: Context) -> Cached[Exports]:
+    """All destinations, at most a second old."""
     reader = LedgerReader()
 
     async def make() -> Exports:
         known = await context.reader.query(reader.read, empty=lambda: NOTHING)
         return msgspec.convert(exports_fields(known, context.settings), Exports)
 
-    return Kept(make, _SECONDS)
+    return Cached(make, _SECONDS)
 
 
 def exports_router(context: Context) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["exports"])
-    exports = kept_exports(context)
+    exports = cached_exports(context)
 
     @router.get("/exports", summary="Where spans are sent", responses=shaped(Exports) | documented(401))
     async def show_exports(request: Request) -> Response:
@@ -96,19 +94,16 @@ def exports_router(context: Context) -> APIRouter:
             page, following = page_of(found, limit, lambda span: span.number)
             return ExportSpanList([msgspec.convert(span_fields(span, hide), ExportSpan) for span in page], following)
 
-        def nothing() -> ExportSpanList:
-            raise _missing(name)
-
-        return answer(request, await context.reader.query(read, empty=nothing))
+        return answer(request, await context.reader.query(read, empty=lambda: _missing(name)))
 
     async def changed(request: Request, shape: Shape) -> Response:
-        await exports.forget()
+        await exports.invalidate()
         return answer(request, shape)
 
     async def paused(request: Request, name: str, wish: bool) -> Response:
         async with audited(request, "export.pause" if wish else "export.resume", name):
             await _change(context, name, lambda exports, row: exports.destinations.set_paused(row.name, wish))
-            await exports.forget()
+            await exports.invalidate()
             found = await exports.get()
             return answer(request, next(each for each in found.destinations if each.name == name))
 
@@ -116,23 +111,23 @@ def exports_router(context: Context) -> APIRouter:
     async def pause(request: Request, name: Name) -> Response:
         return await paused(request, name, True)
 
-    @router.post("/exports/{name}/resume", summary="Go on sending to a destination", **_changes(Destination))
+    @router.post("/exports/{name}/resume", summary="Resume sending to a destination", **_changes(Destination))
     async def resume(request: Request, name: Name) -> Response:
         return await paused(request, name, False)
 
     @router.post(
         "/exports/{name}/retry",
-        summary="Send again what was refused, or of which nobody knows",
-        openapi_extra=documented_body(Retry, {"states": ["refused"]}, {"states": ["unknown"]}),
+        summary="Send refused or unknown spans again",
+        openapi_extra=documented_body(ExportRetry, {"states": ["refused"]}, {"states": ["unknown"]}),
         **_changes(ExportChange),
     )
     async def retry(request: Request, name: Name) -> Response:
-        states = (await read_body(request, Retry)).states
+        states = (await read_body(request, ExportRetry)).states
         async with audited(request, "export.retry", f"{name}: {', '.join(states)}"):
             number = await _change(context, name, lambda exports, row: exports.ledger.retry(row.destination_id, states))
             return await changed(request, ExportChange(number))
 
-    @router.post("/exports/{name}/accept", summary="What is unknown did arrive", **_changes(ExportChange))
+    @router.post("/exports/{name}/accept", summary="Mark unknown spans as arrived", **_changes(ExportChange))
     async def accept(request: Request, name: Name) -> Response:
         async with audited(request, "export.accept", name) as change:
             number = await _change(context, name, lambda exports, row: exports.ledger.accept(row.destination_id))
@@ -142,11 +137,11 @@ def exports_router(context: Context) -> APIRouter:
     @router.post(
         "/exports/{name}/backfill",
         summary="Also send what was recorded earlier",
-        openapi_extra=documented_body(Since, {"since": "30d"}, {"since": "all"}),
+        openapi_extra=documented_body(BackfillRequest, {"since": "30d"}, {"since": "all"}),
         **_changes(Backfill),
     )
     async def look_back(request: Request, name: Name) -> Response:
-        since = (await read_body(request, Since)).since
+        since = (await read_body(request, BackfillRequest)).since
         moment = _moment(since, context.settings.usage.timezone)
         async with audited(request, "export.backfill", f"{name}: since {since}"):
             traces = await _change(context, name, lambda exports, row: exports.destinations.backfill(row.name, moment))
@@ -156,7 +151,7 @@ def exports_router(context: Context) -> APIRouter:
 
 
 def _changes(shape: type[Shape]) -> dict[str, Any]:
-    """What all endpoints have in common that change something."""
+    """What the endpoints that change something have in common."""
     return {
         "responses": shaped(shape) | documented(400, 401, 403, 404, 422, 503),
         "dependencies": [Depends(admin)],
@@ -164,30 +159,23 @@ def _changes(shape: type[Shape]) -> dict[str, Any]:
 
 
 async def _change(context: Context, name: str, work: Callable[[StoredExports, DestinationRow], T]) -> T:
-    """Change the ledger of a destination; whoever sends finds it changed."""
-    path = context.reader.path
+    """Change the ledger of a destination; the exporter reads the change."""
 
-    def change() -> T:
-        if not path.exists():
-            raise _missing(name)
-        try:
-            with open_store(context.settings, read_only=False) as store:
-                return work(store.exports, _named(store.exports, name))
-        except STORE_FAILURES as error:
-            raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error
+    def change(store: SqliteStore) -> T:
+        return work(store.exports, _named(store.exports, name))
 
-    return await asyncio.to_thread(change)
+    return await change_store(context.settings, change, empty=lambda: _missing(name))
 
 
 def _named(exports: StoredExports, name: str) -> DestinationRow:
     for row in exports.destinations.rows():
         if row.name == name and row.removed_at is None:
             return row
-    raise _missing(name)
+    return _missing(name)
 
 
-def _missing(name: str) -> ProblemError:
-    return ProblemError(404, f"There is no destination named {name}, or nothing was recorded since it was added.")
+def _missing(name: str) -> NoReturn:
+    raise ProblemError(404, f"There is no destination named {name}, or nothing was recorded since it was added.")
 
 
 def _moment(since: str, timezone: str) -> int:

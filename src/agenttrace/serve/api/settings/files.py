@@ -2,56 +2,71 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated, Any, Literal, NamedTuple
 
-import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from agenttrace.config import Settings
+from agenttrace.record.health import problem
+from agenttrace.record.ingest.quarantine import requested, retry_requested
+from agenttrace.record.lock import AlreadyRecordingError, RecorderLock, owner
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, from_cursor, shaped, to_cursor
+from agenttrace.serve.api.answers import (
+    BIGGEST,
+    Cursor,
+    Limit,
+    answer,
+    from_cursor,
+    shape_of,
+    shaped,
+    to_cursor,
+)
+from agenttrace.serve.api.caching import Cached
 from agenttrace.serve.api.filters import Id, page_of, place_of
-from agenttrace.serve.api.settings.recording import kept_recording
-from agenttrace.serve.api.settings.retrying import retry_lines
 from agenttrace.serve.api.shapes import (
+    DedupTier,
     FileList,
     FileRow,
+    LineCounts,
     QuarantineDetail,
     QuarantineList,
     QuarantineRow,
+    RecordingState,
     RetryAnswer,
 )
+from agenttrace.serve.api.trace_reader import change_store
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.sqlite.quarantine import Entry
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.quarantine import entry_fields
+from agenttrace.views.status import TIERS, collected
 from agenttrace.views.times import iso
 
 FileState = Literal["all", "behind", "gone", "error"]
 Number = Annotated[int, Field(ge=1, le=BIGGEST)]
 
-#: Of a line, as much is shown.
+#: An answer is cached for this long: building one reads every directory of the agents.
+_SECONDS = 2.0
+#: Characters of a line that are shown.
 _SHOWN_CHARS = 200_000
 
 
-class Retry(BaseModel):
-    """Which lines to try again; none named: all that were not understood."""
+class QuarantineRetry(BaseModel):
+    """Which lines to try again; without ids all that were not understood."""
 
     ids: Annotated[list[Number], Field(max_length=10_000)] | None = None
-
-
-class _Place(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    path: str
 
 
 def files_router(context: Context) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["files"])
-    recording = kept_recording(context)
+    recording = cached_recording(context)
 
     @router.get("/files", summary="Log files by path", responses=shaped(FileList) | documented(400, 401, 422))
     async def list_files(
@@ -61,10 +76,10 @@ def files_router(context: Context) -> APIRouter:
         limit: Limit = 100,
         cursor: Cursor = None,
     ) -> Response:
-        place = from_cursor(cursor, _Place)
+        place = from_cursor(cursor, tuple[str])
         known = await recording.get()
         found = [file for file in known.files if _is_in(file, state) and q.casefold() in file.path.casefold()]
-        rest = found if place is None else [file for file in found if file.path > place.path]
+        rest = found if place is None else [file for file in found if file.path > place[0]]
         page = rest[:limit]
         following = to_cursor(page[-1].path) if len(rest) > limit else None
         return answer(request, FileList(items=page, next=following, total=len(found), recording=known.state))
@@ -107,22 +122,21 @@ def files_router(context: Context) -> APIRouter:
     @router.post(
         "/quarantine/retry",
         summary="Try lines again",
-        description="Whoever records does it within a second, and leaves the result with each entry.",
+        description="The recorder does it within a second, and writes the result to each entry.",
         responses=shaped(RetryAnswer) | documented(400, 401, 403, 413, 422, 503),
         dependencies=[Depends(admin)],
-        openapi_extra=documented_body(Retry, {"ids": [1, 2]}, {"ids": None}),
+        openapi_extra=documented_body(QuarantineRetry, {"ids": [1, 2]}, {"ids": None}),
     )
     async def retry(request: Request) -> Response:
-        wanted = (await read_body(request, Retry)).ids
+        wanted, settings = (await read_body(request, QuarantineRetry)).ids, context.settings
         async with audited(request, "quarantine.retry", _target(wanted)):
-            asked = await asyncio.to_thread(retry_lines, context.settings, wanted)
+            asked = await change_store(settings, lambda store: _retry(store, settings, wanted), empty=int)
             return answer(request, RetryAnswer(asked=asked))
 
     return router
 
 
-def _is_in(file: FileRow, state: FileState) -> bool:
-    return {"all": True, "behind": file.behind > 0, "gone": file.gone, "error": file.error is not None}[state]
+# -- quarantine ---------------------------------------------------------------------------------------------------
 
 
 def _fields(entry: Entry) -> dict[str, Any]:
@@ -146,3 +160,69 @@ def _target(ids: list[int] | None) -> str:
         return "all"
     named = ", ".join(map(str, ids[:20]))
     return f"{named} and {len(ids) - 20} more" if len(ids) > 20 else named or "none"
+
+
+def _retry(store: SqliteStore, settings: Settings, ids: Sequence[int] | None) -> int:
+    """Request a retry of these entries, or all, from the recorder; without a recorder do it now. Returns how many."""
+    number = store.quarantine.request_retry(ids)
+    if number and owner(settings.home) is None:
+        # A recorder that starts at this moment finds the requests, and carries them out.
+        with suppress(AlreadyRecordingError), RecorderLock(settings.home):
+            while found := requested(store):
+                retry_requested(store, settings, found)
+    return number
+
+
+# -- the state of recording ---------------------------------------------------------------------------------------
+
+
+class Recording(NamedTuple):
+    """The state, and the files that it sums up, by path."""
+
+    state: RecordingState
+    files: list[FileRow]
+
+
+def cached_recording(context: Context) -> Cached[Recording]:
+    """The state of recording, at most two seconds old."""
+
+    async def make() -> Recording:
+        return await context.reader.query(lambda store: _read(store, context), empty=lambda: _nothing(context))
+
+    return Cached(make, _SECONDS)
+
+
+def _read(store: SqliteStore, context: Context) -> Recording:
+    found = collected(store, context.settings)
+    dedup, quarantine = found["dedup"], found["quarantine"]
+    fields = {
+        **found,
+        **found["recorder"],
+        "lines": LineCounts(**found["lines"]),
+        "dedup": [DedupTier(tier, dedup[f"{tier}_hits"], dedup[f"{tier}_hit_rate"]) for tier in TIERS],
+        "new_events": dedup["misses"],
+        "quarantine_open": quarantine["open"],
+        "counted_only": quarantine["counted_only"],
+        "links_not_followed": len(found["links_not_followed"]),
+        "unreadable": len(found["unreadable"]),
+    }
+    files = sorted((FileRow(**file) for file in found["files"]), key=lambda file: file.path)
+    return Recording(shape_of(RecordingState, fields), files)
+
+
+def _nothing(context: Context) -> Recording:
+    """Before anything was recorded; a recorder may be starting."""
+    process, trouble = owner(context.settings.home), problem(context.settings.home)
+    fields: dict[str, Any] = dict.fromkeys(RecordingState.__struct_fields__, 0) | {
+        "running": process is not None,
+        "pid": process,
+        "problem": None if trouble is None else trouble.reason,
+        "restarts": 0 if trouble is None else trouble.restarts,
+        "lines": LineCounts(0, 0, 0, 0, 0),
+        "dedup": [DedupTier(tier, 0, 0.0) for tier in TIERS],
+    }
+    return Recording(RecordingState(**fields), [])
+
+
+def _is_in(file: FileRow, state: FileState) -> bool:
+    return {"all": True, "behind": file.behind > 0, "gone": file.gone, "error": file.error is not None}[state]

@@ -1,4 +1,4 @@
-"""``/api/v1/settings`` and ``/doctor``: what is configured and where it comes from, and what is wrong."""
+"""``/api/v1/settings`` and ``/doctor``: settings with their origins, and findings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.config import SETTINGS, Settings
 from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.caching import Kept
+from agenttrace.serve.api.caching import Cached
 from agenttrace.serve.api.shapes import Check, Doctor, SettingList, SettingRow
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import documented
 from agenttrace.views.doctor import all_checks
 
-#: For as long findings are good: the whole store is checked for them, and every directory looked at.
+#: Findings are cached for this long: they take a check of the whole store and of every directory.
 _SECONDS = 5.0
 
 
@@ -25,10 +25,7 @@ def settings_router(context: Context) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["settings"])
 
-    async def examine() -> Doctor:
-        return await asyncio.to_thread(_findings, context)
-
-    doctor = Kept(examine, _SECONDS)
+    doctor = Cached(lambda: asyncio.to_thread(_findings, context), _SECONDS)
 
     @router.get("/settings", summary="All settings", responses=shaped(SettingList) | documented(401))
     async def show_settings(request: Request) -> Response:
@@ -36,7 +33,7 @@ def settings_router(context: Context) -> APIRouter:
 
     @router.get(
         "/doctor",
-        summary="What is right and what is wrong, with what to do about it",
+        summary="Findings, each with what to do about it",
         responses=shaped(Doctor) | documented(401),
     )
     async def show_doctor(request: Request) -> Response:
@@ -72,12 +69,12 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - whatever a setting can be
 
 
 def _whole(text: str) -> str:
-    """Names on disk need not be UTF-8; JSON is."""
+    """Names on disk may be other than UTF-8; JSON is UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _findings(context: Context) -> Doctor:
-    # What this server was started with; its own environment may know nothing of it.
+    # The environment that this server was started with, which may differ from that of the process.
     environ = None if context.engine is None else context.engine.environ
     found = list(all_checks(context.settings, environ))
     return Doctor(

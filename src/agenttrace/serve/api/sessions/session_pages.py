@@ -1,4 +1,8 @@
-"""A session as one HTML file: no script, nothing loaded from anywhere, every text escaped; for reading and printing."""
+"""A session as one document.
+
+HTML for reading and printing: no script, nothing loaded from other addresses, every text escaped. In Markdown, texts
+are in fences that nothing inside can close.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from html import escape
 
 from agenttrace.model import Session
 from agenttrace.record.formats.contract import Content
+from agenttrace.views.markdown import DEEPEST_HEADING, escaped, fenced, label_of
 from agenttrace.views.transcript import TranscriptSpan, heading_of, visible
 
 _STYLE = """
@@ -40,11 +45,11 @@ details::details-content,pre>span{content-visibility:visible;block-size:auto}}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _LABELS = {"thinking": "thinks", "arguments": "arguments", "result": "result", "error": "error", "note": "note"}
-#: Not what was asked or answered: folded away where it is long.
+#: Neither question nor answer: folded where it is long.
 _ASIDE, _LONG_ASIDE = ("thinking", "note"), 600
 #: Characters of a block.
 _PIECE = 10_000
-#: What stands before and after a span and those under it.
+#: Before and after a span and its children.
 _FRAMES = {
     "turn": ('<section class="turn{state}">\n<h2>{head}</h2>\n', "</section>\n"),
     "step": ('<div class="step{state}">\n<p class="label">{head}</p>\n', "</div>\n"),
@@ -53,14 +58,22 @@ _FRAMES = {
 }
 
 
-class HtmlPage:
-    """The page in the making; it remembers what is open."""
+class _Page:
+    """A page under construction; it remembers the ends of the spans that are open."""
 
     def __init__(self) -> None:
         self._open: list[str] = []
 
+    def _closed(self, depth: int) -> str:
+        over, self._open = self._open[depth:], self._open[:depth]
+        return "".join(reversed(over))
+
+
+class HtmlPage(_Page):
+    """A session in HTML."""
+
     def begin(self, session: Session, facts: Mapping[str, str]) -> str:
-        """The head, and what there is to know first."""
+        """The head and the facts."""
         title = _text(heading_of(session))
         rows = "".join(f"<dt>{_text(name)}</dt><dd><bdi>{_text(value)}</bdi></dd>\n" for name, value in facts.items())
         return (
@@ -73,28 +86,22 @@ class HtmlPage:
         )
 
     def span(self, told: TranscriptSpan) -> str:
-        """A span, after what is over was closed."""
-        parts = [self._closed(told.depth)]
+        """A span, after the ends of those before it."""
+        closed = self._closed(told.depth)
         state = " error" if told.row.status == "error" else ""
         name = f"<bdi>{_text(told.title)}</bdi>"
         figures = f'<span class="figures">{_text(" · ".join(told.figures))}</span>'
         opening, closing = _FRAMES[told.row.kind]
-        parts.append(opening.format(state=state, head=name + figures))
-        parts += map(_said, told.before)
-        self._open.append("".join(map(_said, told.after)) + closing)
-        return "".join(parts)
+        self._open.append("".join(map(_said_in_html, told.after)) + closing)
+        return closed + opening.format(state=state, head=name + figures) + "".join(map(_said_in_html, told.before))
 
     def end(self) -> str:
-        """Everything that is open is closed."""
+        """The ends of all spans that are open."""
         return f"{self._closed(0)}</main>\n<footer>Recorded by AgentTrace.</footer>\n</body>\n</html>\n"
 
-    def _closed(self, depth: int) -> str:
-        over, self._open = self._open[depth:], self._open[:depth]
-        return "".join(reversed(over))
 
-
-def _said(content: Content) -> str:
-    # A line end right after the tag is no part of the text; without it the text would lose one of its own.
+def _said_in_html(content: Content) -> str:
+    # HTML ignores a line end right after the tag; without it the text would lose its own.
     body = f'<pre class="{content.kind}" dir="auto">\n{_in_pieces(content.text)}</pre>\n'
     label = _LABELS.get(content.kind)
     if label is None:
@@ -106,7 +113,7 @@ def _said(content: Content) -> str:
 
 
 def _in_pieces(text: str) -> str:
-    """A long text as blocks that a browser lays out when they are seen: of one block of megabytes it dies."""
+    """A long text as blocks that a browser lays out when they are visible: it fails on one block of megabytes."""
     if len(text) <= _PIECE:
         return _text(text)
     pieces, start = [], 0
@@ -120,3 +127,28 @@ def _in_pieces(text: str) -> str:
 
 def _text(text: str) -> str:
     return escape(visible(text), quote=True)
+
+
+class MarkdownPage(_Page):
+    """A session in Markdown."""
+
+    def begin(self, session: Session, facts: Mapping[str, str]) -> str:
+        """The title and the facts."""
+        rows = "".join(f"- {name}: {escaped(value)}\n" for name, value in facts.items())
+        return f"# {escaped(heading_of(session))}\n\n{rows}"
+
+    def span(self, told: TranscriptSpan) -> str:
+        """A span, after the ends of those before it."""
+        level = "#" * min(told.depth + 2, DEEPEST_HEADING)
+        heading = " · ".join([escaped(told.title), *map(escaped, told.figures)])
+        closed = self._closed(told.depth)
+        self._open.append("".join(map(_said_in_markdown, told.after)))
+        return f"{closed}\n{level} {heading}\n" + "".join(map(_said_in_markdown, told.before))
+
+    def end(self) -> str:
+        """The ends of all spans that are open."""
+        return self._closed(0)
+
+
+def _said_in_markdown(content: Content) -> str:
+    return f"\n{label_of(content.kind)}:\n\n{fenced(visible(content.text))}"
