@@ -19,12 +19,12 @@ from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.runs.applications import catalog_router, guards_router
 from agenttrace.serve.api.runs.cache import cache_router
-from agenttrace.serve.api.runs.chat_trial import chat_router
 from agenttrace.serve.api.runs.jobs import jobs_router
 from agenttrace.serve.api.runs.run_state import run_state
 from agenttrace.serve.api.runs.runs import runs_router
 from agenttrace.serve.api.settings.exports import exports_router
 from agenttrace.serve.app import create_app
+from agenttrace.serve.chat import chat_trial_router
 from agenttrace.serve.context import RunHalf
 from agenttrace.serve.server import serve
 
@@ -308,7 +308,15 @@ def test_every_change_asks_for_an_admin_itself(server: Running) -> None:
     """No endpoint of the run half that changes something relies on the gate alone."""
     context = server.stack.app.state.context
     changes = 0
-    for make in (jobs_router, runs_router, guards_router, cache_router, chat_router, catalog_router, exports_router):
+    for make in (
+        jobs_router,
+        runs_router,
+        guards_router,
+        cache_router,
+        chat_trial_router,
+        catalog_router,
+        exports_router,
+    ):
         for route in make(context).routes:
             assert isinstance(route, APIRoute)
             if route.methods != {"GET"}:

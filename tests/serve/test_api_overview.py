@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.serve.api.caching import Cached
+from agenttrace.serve.api.answers import Cached
 from agenttrace.serve.api.live.overview import DAYS, last_days
 from agenttrace.store import open_store
 from agenttrace.views.status import collected

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.model import Session
-from agenttrace.serve.api.answers import from_cursor
+from agenttrace.serve.api.lists import from_cursor
 from agenttrace.serve.api.sessions.timeline import changed_timeline, whole_timeline
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.store.sqlite.span_rows import session_spans

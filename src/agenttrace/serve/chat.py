@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
@@ -19,14 +19,21 @@ from agenttrace.run.chat.conversation import ConversationNotFoundError
 from agenttrace.run.chat.turn import ChatEvent, ChatService, ChatTurn, error_event
 from agenttrace.run.engine import Engine
 from agenttrace.run.errors import DashScopeError, RateLimitExceededError
+from agenttrace.serve.access.audit import audited
+from agenttrace.serve.access.visitor import admin, visitor
+from agenttrace.serve.api.lists import BIGGEST, NO_NUL
+from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.auth import CHAT_USERS_ONLY, ChatUser, chat_user, slowly
 from agenttrace.serve.bodies import documented_body, read_body
+from agenttrace.serve.context import Context
 from agenttrace.serve.event_stream import HEADERS, MEDIA_TYPE, EventStream
 from agenttrace.serve.health import Life
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError, documented
 
 MESSAGE_CHARS = 8000
+#: Of a user's name in the database.
+_USER_CHARS = 100
 _HEADS = {kind: f"event: {kind}\ndata: ".encode() for kind in ("message", "done", "error")}
 _encoder = msgspec.json.Encoder()
 
@@ -66,7 +73,7 @@ class ChatRequest(BaseModel):
         default=None,
         min_length=1,
         max_length=100,
-        pattern=r"^[^\x00]*$",
+        pattern=NO_NUL,
         coerce_numbers_to_str=True,
         description="The task, customer or coach that it is about.",
     )
@@ -190,3 +197,44 @@ def missing(variables: Iterable[str]) -> ProblemError:
     """What has to be set before this works."""
     names = list(variables)
     return ProblemError(503, f"Not configured: set {', '.join(names)} and start the server again.", missing=names)
+
+
+# -- in the console -----------------------------------------------------------------------------------------------
+
+
+class ChatTrialRequest(ChatRequest):
+    """A message of an admin in place of a user, and the store."""
+
+    site_id: int = Field(strict=True, ge=1, le=BIGGEST)
+
+
+def chat_trial_router(context: Context) -> APIRouter:
+    """``POST /api/v1/chat``: the chat as its users have it, for admins who try it; an answer costs the same."""
+    router = APIRouter(prefix="/api/v1", tags=["chat"])
+
+    @router.post(
+        "/chat",
+        summary="Try the chat",
+        description="The same events and errors as those of `/api/xcx/chat/stream`.",
+        response_class=Response,
+        responses=STREAM_DOCS | documented(400, 401, 403, 404, 413, 422, 429, 503),
+        dependencies=[Depends(admin)],
+        openapi_extra=documented_body(ChatTrialRequest, {"message": "今天的营业额怎么样？", "site_id": 1}),
+    )
+    async def try_chat(request: Request) -> Response:
+        body = await read_body(request, ChatTrialRequest)
+        user = ChatUser(f"console:{visitor(request).name}"[:_USER_CHARS], body.site_id)
+        async with audited(request, "chat", _place(body.site_id, body.conversation_id)) as change:
+            chat = available_chat(engine_of(context), context.life)
+            heartbeat = float(context.settings.serve.heartbeat_seconds)
+            begun = await say(chat, user, body, context.metrics, heartbeat, request.headers.get("Accept-Language"))
+            if isinstance(begun, TurnResponse):
+                # The number of the conversation only: its texts are private.
+                change.target = _place(body.site_id, begun.conversation_id)
+            return begun
+
+    return router
+
+
+def _place(site_id: int, conversation_id: int | None) -> str:
+    return f"site {site_id}" + ("" if conversation_id is None else f", conversation {conversation_id}")

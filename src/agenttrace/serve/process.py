@@ -9,8 +9,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
-
 from agenttrace.config import ServeSettings, Settings
 from agenttrace.run import availability
 from agenttrace.run.catalog.config import check_token
@@ -88,23 +86,20 @@ async def run_process(
             if server:
                 listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
                 app = create_app(engine, settings, run_half=half)
-                tasks.create_task(_server(app, settings, stop, listening.set_result))
+                serving = serve(
+                    app,
+                    settings.serve.host,
+                    settings.serve.port,
+                    stop,
+                    drain_seconds=settings.run.drain_seconds,
+                    client_seconds=settings.serve.client_timeout_seconds,
+                    on_listening=listening.set_result,
+                )
+                tasks.create_task(serving)
                 ready = _reachable(ready, await listening, app.state.access, settings.serve)
                 stack.enter_context(published(settings.home, ready.url or "", ready.link))
             on_ready(ready)
             await stop.wait()
-
-
-async def _server(app: FastAPI, settings: Settings, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
-    await serve(
-        app,
-        settings.serve.host,
-        settings.serve.port,
-        stop,
-        drain_seconds=settings.run.drain_seconds,
-        client_seconds=settings.serve.client_timeout_seconds,
-        on_listening=on_listening,
-    )
 
 
 def _reachable(ready: Ready, url: str, access: AccessStore, settings: ServeSettings) -> Ready:

@@ -19,8 +19,7 @@ from agenttrace.run.states import JobStatus
 from agenttrace.serve.access.audit import INTERNAL, audited
 from agenttrace.serve.access.gate import address_of
 from agenttrace.serve.access.visitor import Visitor
-from agenttrace.serve.api.answers import BIGGEST
-from agenttrace.serve.api.filters import NO_NUL
+from agenttrace.serve.api.lists import BIGGEST, NO_NUL
 from agenttrace.serve.auth import INTERNAL_ONLY, slowly, verify_internal_token
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.chat import missing

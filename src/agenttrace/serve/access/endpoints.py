@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from importlib.metadata import version
 
 import msgspec
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from agenttrace.config import ServeSettings
@@ -16,12 +16,12 @@ from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import DONE, REFUSED, audited
 from agenttrace.serve.access.logins import Login
 from agenttrace.serve.access.users import NOBODY, name_of
-from agenttrace.serve.access.visitor import Visit, Visitor, admin, visit
-from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
-from agenttrace.serve.api.filters import page_of, place_of
+from agenttrace.serve.access.visitor import Visit, Visitor, visit
+from agenttrace.serve.api.answers import answer, endpoint
+from agenttrace.serve.api.lists import Cursor, Limit, page_of, place_of
 from agenttrace.serve.api.shapes import AuditList, AuditRow, Me
 from agenttrace.serve.bodies import documented_body, read_body
-from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.serve.problems import ProblemError
 from agenttrace.views.times import iso
 
 WRONG = "The name or the password is wrong."
@@ -76,15 +76,14 @@ def access_router(access: AccessStore, settings: ServeSettings) -> APIRouter:
     seconds = settings.login_hours * _HOUR
     entrance = Entrance(access, seconds)
 
-    @router.get("/me", summary="The current user", responses=shaped(Me))
+    @router.get("/me", **endpoint("The current user", Me))
     async def me(request: Request) -> Response:
         return _me(access, visit(request))
 
     @router.post(
         "/login",
-        summary="Log in",
+        **endpoint("Log in", Me, 400, 401, 403, 413, 421, 422, 429),
         description="The answer sets the cookie of the login. Five failures are free, then there is a growing pause.",
-        responses=shaped(Me) | documented(400, 401, 403, 413, 421, 422, 429),
         openapi_extra=documented_body(Credentials, {"name": "anna", "password": "…"}),
     )
     async def log_in(request: Request) -> Response:
@@ -101,7 +100,7 @@ def access_router(access: AccessStore, settings: ServeSettings) -> APIRouter:
         cookie.set_token(response, token, before.host, seconds=seconds, secure=before.secure)
         return response
 
-    @router.post("/logout", summary="Log out", responses=shaped(Me) | documented(401, 403, 421))
+    @router.post("/logout", **endpoint("Log out", Me, 401, 403, 421))
     async def log_out(request: Request) -> Response:
         before = visit(request)
         after = before
@@ -115,10 +114,8 @@ def access_router(access: AccessStore, settings: ServeSettings) -> APIRouter:
 
     @router.get(
         "/audit",
-        summary="Who changed what",
+        **endpoint("Who changed what", AuditList, 400, 401, 422, for_admins=True),
         description="Changes through the console and of users, logins and refused logins; newest first. For admins.",
-        responses=shaped(AuditList) | documented(400, 401, 403, 422),
-        dependencies=[Depends(admin)],
     )
     async def list_audit(request: Request, limit: Limit = 100, cursor: Cursor = None) -> Response:
         found = access.audit.page(limit + 1, place_of(cursor))

@@ -17,19 +17,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttrace.config import ServeSettings
-from agenttrace.serve.access import cookie
+from agenttrace.serve.access import cookie, hosts
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import DONE
-from agenttrace.serve.access.hosts import (
-    SAFE_METHODS,
-    AllowedHosts,
-    Host,
-    check_csrf,
-    check_origin,
-    check_read,
-    is_loopback_bind,
-    parse_host,
-)
+from agenttrace.serve.access.hosts import SAFE_METHODS, AllowedHosts, Host, is_loopback_bind, parse_host
 from agenttrace.serve.access.link import PARAMETER, cleaned
 from agenttrace.serve.access.logins import PREFIX, Login
 from agenttrace.serve.access.paths import API, LOGIN, LOGOUT, is_console, is_open
@@ -122,14 +113,14 @@ class Gate:
         if visit.visitor is None and not is_open(path):
             raise self._login_first(visit)
         if method not in SAFE_METHODS:
-            check_origin(headers, host)
+            hosts.check_origin(headers, host)
             if visit.login is None or visit.login.kind != "token":
                 # No other site can have a browser send an API token.
-                check_csrf(headers, visit.csrf)
+                hosts.check_csrf(headers, visit.csrf)
             if visit.visitor and visit.visitor.role != "admin" and path not in (LOGIN, LOGOUT):
                 raise NotAdminError(visit.visitor.name)
         elif path.startswith(API):
-            check_read(headers)
+            hosts.check_read(headers)
         return visit
 
     async def _refused(self, scope: Scope, error: ProblemError) -> ProblemError:

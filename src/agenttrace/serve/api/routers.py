@@ -54,11 +54,11 @@ def _run_routers() -> tuple[Router, ...]:
         return (_not_installed,)
     from agenttrace.serve.api.runs.applications import catalog_router, guards_router
     from agenttrace.serve.api.runs.cache import cache_router
-    from agenttrace.serve.api.runs.chat_trial import chat_router
     from agenttrace.serve.api.runs.jobs import jobs_router
     from agenttrace.serve.api.runs.runs import runs_router
+    from agenttrace.serve.chat import chat_trial_router
 
-    return (jobs_router, runs_router, guards_router, cache_router, catalog_router, chat_router)
+    return (jobs_router, runs_router, guards_router, cache_router, catalog_router, chat_trial_router)
 
 
 def _not_installed(context: Context) -> APIRouter:

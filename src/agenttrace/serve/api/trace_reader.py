@@ -7,6 +7,7 @@ anything was recorded, and its store may be rebuilt while it runs; both are an e
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,6 @@ from typing import TypeVar
 from agenttrace.config import Settings
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.serve.problems import ProblemError
-from agenttrace.serve.threads import shut_down
 from agenttrace.store import open_store, store_path
 from agenttrace.store.current import CurrentStore
 from agenttrace.store.errors import STORE_FAILURES
@@ -25,7 +25,11 @@ from agenttrace.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 THREADS = 4
+#: How long a thread may work on when the server closes.
+_CLOSE_SECONDS = 2.0
 #: The cache of each thread: a session of 30,000 spans has twice as many rows to look up.
 _CACHE_KIB = 16_384
 
@@ -83,3 +87,13 @@ async def change_store(settings: Settings, change: Callable[[SqliteStore], T], *
             raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error
 
     return await asyncio.to_thread(run)
+
+
+def shut_down(threads: ThreadPoolExecutor) -> bool:
+    """Start nothing more and wait for running work; False where it takes too long."""
+    closer = threading.Thread(target=threads.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+    closer.start()
+    closer.join(_CLOSE_SECONDS)
+    if closer.is_alive():
+        logger.warning("a thread still works after %g s, and is not waited for", _CLOSE_SECONDS)
+    return not closer.is_alive()

@@ -13,30 +13,14 @@ from typing import Any
 import msgspec
 
 from agenttrace.record.formats.lenient import DECODING_ERRORS, mended
-from agenttrace.serve.intake.lines import (
-    MOST_ELEMENTS,
-    SPAN_KINDS,
-    STATUSES,
-    RefusedSpanError,
-    SpanEvent,
-    SpanLine,
-    SpanLink,
-    Taken,
-    checked_ids,
-    checked_times,
-    deeper,
-    dropped,
-    named,
-    part,
-    plain_double,
-    too_many,
-)
+from agenttrace.serve.intake import lines
+from agenttrace.serve.intake.lines import RefusedSpanError, SpanLine, Taken
 from agenttrace.serve.intake.rejections import IntakeError
 
 #: 64-bit numbers are written as texts by the rules, and as numbers by many.
 _Whole = int | str | float | None
-_KIND_NAMES = {f"SPAN_KIND_{word.upper()}": number for number, word in enumerate(SPAN_KINDS) if word}
-_STATUS_NAMES = {f"STATUS_CODE_{word.upper()}": number for number, word in enumerate(STATUSES) if word}
+_KIND_NAMES = {f"SPAN_KIND_{word.upper()}": number for number, word in enumerate(lines.SPAN_KINDS) if word}
+_STATUS_NAMES = {f"STATUS_CODE_{word.upper()}": number for number, word in enumerate(lines.STATUSES) if word}
 
 
 class _Value(msgspec.Struct, rename="camel"):
@@ -129,17 +113,19 @@ def read_json(body: bytes) -> Taken:
     """All spans of an ``ExportTraceServiceRequest``."""
     taken = Taken(len(body))
     # An object takes three bytes as text and some hundred in memory. A value is an object of its own.
-    if body.count(b"{") > 2 * MOST_ELEMENTS:
-        raise too_many()
+    if body.count(b"{") > 2 * lines.MOST_ELEMENTS:
+        raise lines.too_many()
     for group in _request(body).resource_spans or ():
         _take_group(group, taken)
     return taken
 
 
 def _take_group(group: _ResourceSpans, taken: Taken) -> None:
-    resource = part("resource", lambda: _attributes(None if group.resource is None else group.resource.attributes))
+    resource = lines.part(
+        "resource", lambda: _attributes(None if group.resource is None else group.resource.attributes)
+    )
     for each in group.scope_spans or ():
-        scope = part("scope", partial(_scope, each.scope))
+        scope = lines.part("scope", partial(_scope, each.scope))
         for span in each.spans or ():
             taken.add(_line, span, resource, scope)
 
@@ -161,10 +147,10 @@ def _request(body: bytes) -> _Request:
 
 
 def _line(span: _Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
-    trace, own, parent = checked_ids(
+    trace, own, parent = lines.checked_ids(
         _id(span.trace_id, "traceId", 32), _id(span.span_id, "spanId", 16), _id(span.parent_span_id, "parentSpanId", 16)
     )
-    start, end = checked_times(_whole(span.start_time_unix_nano), _whole(span.end_time_unix_nano))
+    start, end = lines.checked_times(_whole(span.start_time_unix_nano), _whole(span.end_time_unix_nano))
     status = span.status or _Status()
     return SpanLine(
         otlp=1,
@@ -172,24 +158,25 @@ def _line(span: _Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
         span=own,
         parent=parent,
         name=span.name or "",
-        kind=_word(SPAN_KINDS, _KIND_NAMES, span.kind),
+        kind=_word(lines.SPAN_KINDS, _KIND_NAMES, span.kind),
         start=start,
         end=end,
-        status=_word(STATUSES, _STATUS_NAMES, status.code),
+        status=_word(lines.STATUSES, _STATUS_NAMES, status.code),
         message=status.message or "",
         attributes=_attributes(span.attributes),
         events=[
-            SpanEvent(each.name or "", _whole(each.time_unix_nano), _attributes(each.attributes))
+            lines.SpanEvent(each.name or "", _whole(each.time_unix_nano), _attributes(each.attributes))
             for each in span.events or ()
         ],
         links=[
-            SpanLink(each.trace_id or "", each.span_id or "", _attributes(each.attributes)) for each in span.links or ()
+            lines.SpanLink(each.trace_id or "", each.span_id or "", _attributes(each.attributes))
+            for each in span.links or ()
         ],
         resource=resource,
         scope=scope,
         flags=_whole(span.flags),
         state=span.trace_state or "",
-        dropped=dropped(
+        dropped=lines.dropped(
             _whole(span.dropped_attributes_count), _whole(span.dropped_events_count), _whole(span.dropped_links_count)
         ),
     )
@@ -214,17 +201,17 @@ def _plain(value: _Value | None, depth: int) -> Any:  # noqa: ANN401 - that is w
     if value.double_value is not None:
         return _double(value.double_value)
     if value.array_value is not None:
-        depth = deeper(depth)
+        depth = lines.deeper(depth)
         return [_plain(each, depth) for each in value.array_value.values or ()]
     if value.kvlist_value is not None:
-        return _attributes(value.kvlist_value.values, deeper(depth))
+        return _attributes(value.kvlist_value.values, lines.deeper(depth))
     found = (value.string_value, value.bool_value, value.bytes_value)
     return next((each for each in found if each is not None), None)
 
 
 def _double(value: float | str) -> float | str:
     try:
-        return plain_double(float(value))
+        return lines.plain_double(float(value))
     except ValueError:
         return str(value)
 
@@ -239,7 +226,9 @@ def _whole(value: _Whole) -> int:
 
 
 def _word(words: tuple[str, ...], names: dict[str, int], value: _Whole) -> str:
-    return named(words, names.get(value, 0) if isinstance(value, str) and not value.isdecimal() else _whole(value))
+    return lines.named(
+        words, names.get(value, 0) if isinstance(value, str) and not value.isdecimal() else _whole(value)
+    )
 
 
 def _id(text: str | None, name: str, digits: int) -> bytes:

@@ -18,35 +18,20 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
-from agenttrace.serve.intake.lines import (
-    MOST_ELEMENTS,
-    SPAN_KINDS,
-    STATUSES,
-    SpanEvent,
-    SpanLine,
-    SpanLink,
-    Taken,
-    checked_ids,
-    checked_times,
-    deeper,
-    dropped,
-    named,
-    part,
-    plain_double,
-    too_many,
-)
+from agenttrace.serve.intake import lines
+from agenttrace.serve.intake.lines import SpanLine, Taken
 from agenttrace.serve.intake.rejections import IntakeError
 
 #: A body up to this size has too few parts to count them.
-_SMALL = MOST_ELEMENTS * 2
+_SMALL = lines.MOST_ELEMENTS * 2
 #: Wire types.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def read_protobuf(body: bytes) -> Taken:
     """All spans of an ``ExportTraceServiceRequest``."""
-    if len(body) > _SMALL and has_more_elements(body, ExportTraceServiceRequest.DESCRIPTOR, MOST_ELEMENTS):
-        raise too_many()
+    if len(body) > _SMALL and has_more_elements(body, ExportTraceServiceRequest.DESCRIPTOR, lines.MOST_ELEMENTS):
+        raise lines.too_many()
     try:
         request = ExportTraceServiceRequest.FromString(body)
     except DecodeError as error:
@@ -58,23 +43,23 @@ def read_protobuf(body: bytes) -> Taken:
 
 
 def _take_group(group: ResourceSpans, taken: Taken) -> None:
-    resource = part("resource", partial(_attributes, group.resource.attributes))
+    resource = lines.part("resource", partial(_attributes, group.resource.attributes))
     for each in group.scope_spans:
-        scope = part("scope", partial(_scope, each.scope))
+        scope = lines.part("scope", partial(_scope, each.scope))
         for span in each.spans:
             taken.add(_line, span, resource, scope)
 
 
 def _line(span: Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
-    trace, own, parent = checked_ids(span.trace_id, span.span_id, span.parent_span_id)
-    start, end = checked_times(span.start_time_unix_nano, span.end_time_unix_nano)
+    trace, own, parent = lines.checked_ids(span.trace_id, span.span_id, span.parent_span_id)
+    start, end = lines.checked_times(span.start_time_unix_nano, span.end_time_unix_nano)
     line = SpanLine(
         otlp=1,
         trace=trace,
         span=own,
         parent=parent,
         name=span.name,
-        kind=named(SPAN_KINDS, span.kind),
+        kind=lines.named(lines.SPAN_KINDS, span.kind),
         start=start,
         end=end,
         attributes=_attributes(span.attributes),
@@ -84,15 +69,17 @@ def _line(span: Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
         state=span.trace_state,
     )
     if span.HasField("status"):
-        line.status, line.message = named(STATUSES, span.status.code), span.status.message
+        line.status, line.message = lines.named(lines.STATUSES, span.status.code), span.status.message
     if span.events:
-        line.events = [SpanEvent(each.name, each.time_unix_nano, _attributes(each.attributes)) for each in span.events]
+        line.events = [
+            lines.SpanEvent(each.name, each.time_unix_nano, _attributes(each.attributes)) for each in span.events
+        ]
     if span.links:
         line.links = [
-            SpanLink(each.trace_id.hex(), each.span_id.hex(), _attributes(each.attributes)) for each in span.links
+            lines.SpanLink(each.trace_id.hex(), each.span_id.hex(), _attributes(each.attributes)) for each in span.links
         ]
     if span.dropped_attributes_count or span.dropped_events_count or span.dropped_links_count:
-        line.dropped = dropped(span.dropped_attributes_count, span.dropped_events_count, span.dropped_links_count)
+        line.dropped = lines.dropped(span.dropped_attributes_count, span.dropped_events_count, span.dropped_links_count)
     return line
 
 
@@ -115,12 +102,12 @@ def _value(value: AnyValue, depth: int) -> Any:  # noqa: ANN401 - that is what i
         case "bool_value":
             return value.bool_value
         case "double_value":
-            return plain_double(value.double_value)
+            return lines.plain_double(value.double_value)
         case "array_value":
-            depth = deeper(depth)
+            depth = lines.deeper(depth)
             return [_value(each, depth) for each in value.array_value.values]
         case "kvlist_value":
-            return _attributes(value.kvlist_value.values, deeper(depth))
+            return _attributes(value.kvlist_value.values, lines.deeper(depth))
         case "bytes_value":
             return base64.b64encode(value.bytes_value).decode()
     return None

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTracePartialSuccess,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
 
 from agenttrace.run.catalog.config import usable_token
 from agenttrace.serve.access.gate import address_of, came_by_proxy, needs_login
@@ -198,9 +195,9 @@ def _accepted(taken: Taken, media_type: str) -> Response:
     if media_type == JSON:
         partial = {"rejectedSpans": str(taken.refused), "errorMessage": taken.reason}
         return Response(msgspec.json.encode({"partialSuccess": partial} if taken.refused else {}), 200, {}, JSON)
-    answer = ExportTraceServiceResponse()
+    answer = otlp.ExportTraceServiceResponse()
     if taken.refused:
-        partial_success = ExportTracePartialSuccess(rejected_spans=taken.refused, error_message=taken.reason)
+        partial_success = otlp.ExportTracePartialSuccess(rejected_spans=taken.refused, error_message=taken.reason)
         answer.partial_success.CopyFrom(partial_success)
     return Response(answer.SerializeToString(), 200, {}, PROTOBUF)
 

@@ -22,12 +22,13 @@ from typing import NamedTuple
 from agenttrace.record.files.positioned import pread
 from agenttrace.serve.intake.lines import Taken
 from agenttrace.serve.intake.rejections import BusyError, IntakeError
-from agenttrace.serve.threads import CLOSE_SECONDS
 
 logger = logging.getLogger(__name__)
 
 #: A larger file is followed by another one of the same day: reading one again should not take for ever.
 MOST_FILE_BYTES = 256 << 20
+#: How long a request may be read when the server closes.
+_CLOSE_SECONDS = 2.0
 #: Requests and bytes that are written and synced together.
 _GROUP_JOBS = 256
 _GROUP_BYTES = 32 << 20
@@ -159,9 +160,9 @@ class SpanWriter:
         """Finish what was begun; a request that takes too long stays unanswered."""
         if self._thread is not None:
             self._jobs.put(None)
-            self._thread.join(CLOSE_SECONDS)
+            self._thread.join(_CLOSE_SECONDS)
             if self._thread.is_alive():
-                logger.warning("a received request is still being read after %g s and is given up", CLOSE_SECONDS)
+                logger.warning("a received request is still being read after %g s and is given up", _CLOSE_SECONDS)
             self._thread = None
 
     def _run(self) -> None:

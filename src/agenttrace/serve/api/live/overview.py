@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from datetime import date, timedelta
 from itertools import islice
@@ -15,8 +14,7 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.costing import Cashier
 from agenttrace.record.calendar import day_finder
-from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.caching import Cached
+from agenttrace.serve.api.answers import Cached, answer, endpoint, tag_of
 from agenttrace.serve.api.runs.run_state import run_state
 from agenttrace.serve.api.sessions.lookup import bill_of
 from agenttrace.serve.api.sessions.session_index import SessionEntry
@@ -25,7 +23,6 @@ from agenttrace.serve.api.settings.exports import cached_exports
 from agenttrace.serve.api.settings.files import Recording, cached_recording
 from agenttrace.serve.api.shapes import DayUsage, Exports, Overview, SessionRow
 from agenttrace.serve.context import Context
-from agenttrace.serve.problems import documented
 from agenttrace.store.questions import UsageQuery, UsageRow
 from agenttrace.store.session_state import recent_since
 from agenttrace.views.times import iso
@@ -44,7 +41,7 @@ def overview_router(context: Context) -> APIRouter:
     recording, exports = cached_recording(context), cached_exports(context)
     overview = Cached(lambda: _overview(context, recording, exports), _SECONDS)
 
-    @router.get("/overview", summary="The first page", responses=shaped(Overview) | documented(401))
+    @router.get("/overview", **endpoint("The first page", Overview, 401))
     async def show_overview(request: Request) -> Response:
         found, tag = await overview.get()
         return answer(request, found, tag=tag)
@@ -83,7 +80,7 @@ async def _overview(context: Context, recording: Cached[Recording], exports: Cac
         exports=sent,
     )
     timeless = msgspec.json.encode(msgspec.structs.replace(found, at=""))
-    return found, hashlib.blake2b(timeless, digest_size=9).hexdigest()
+    return found, tag_of(timeless)
 
 
 def _last_at(entry: SessionEntry) -> int:

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from agenttrace.run.catalog.catalog import App
 from agenttrace.run.engine import Engine
 from agenttrace.serve.access.audit import audited
-from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.answers import answer, shape_of, shaped
-from agenttrace.serve.api.filters import app_named
-from agenttrace.serve.api.runs.run_state import engine_of
+from agenttrace.serve.api.answers import answer, endpoint, shape_of
+from agenttrace.serve.api.runs.run_state import app_named, engine_of
 from agenttrace.serve.api.runs.runs import run_row
 from agenttrace.serve.api.shapes import AppInfo, BreakerRow, Budget, Catalog, EventInfo, Guards, LimitRow
 from agenttrace.serve.context import Context
-from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.serve.problems import ProblemError
 from agenttrace.views.run import Breaker, app_fields, breaker_fields, breakers_of, budget_fields, event_fields
 
 AppName = Annotated[str, Path(max_length=100, description="Its name (`app3`) or its type (`app3_clue`).")]
 
 #: Of the calls under way; more than a page shows.
 _RESERVATIONS = 500
-_CHANGES: dict[str, Any] = {
-    "responses": shaped(BreakerRow) | documented(401, 403, 404, 409, 422, 503),
-    "dependencies": [Depends(admin)],
-}
+#: Of the endpoints that change a breaker.
+_ERRORS = (401, 404, 409, 422, 503)
 
 
 def catalog_router(context: Context) -> APIRouter:
     """The endpoint of the catalog."""
     router = APIRouter(prefix="/api/v1", tags=["runs"])
 
-    @router.get("/catalog", summary="Applications and events", responses=shaped(Catalog) | documented(401, 503))
+    @router.get("/catalog", **endpoint("Applications and events", Catalog, 401, 503))
     async def show_catalog(request: Request) -> Response:
         engine = engine_of(context)
         known, chat = engine.catalog, engine.catalog.chat
@@ -62,7 +58,7 @@ def guards_router(context: Context) -> APIRouter:
     """The endpoints of the guards."""
     router = APIRouter(prefix="/api/v1", tags=["guards"])
 
-    @router.get("/guards", summary="Breakers, limits and budget", responses=shaped(Guards) | documented(401, 503))
+    @router.get("/guards", **endpoint("Breakers, limits and budget", Guards, 401, 503))
     async def show_guards(request: Request) -> Response:
         engine = engine_of(context)
         guards = Guards(
@@ -80,11 +76,16 @@ def guards_router(context: Context) -> APIRouter:
             await (engine.breaker.hold_open if is_open else engine.breaker.close)(app.app_id)
             return answer(request, next(row for row in await breaker_rows(engine) if row.app == app.key))
 
-    @router.post("/guards/breakers/{app}/open", summary="Call an application no more", **_CHANGES)
+    @router.post(
+        "/guards/breakers/{app}/open", **endpoint("Open a breaker: refuse calls", BreakerRow, *_ERRORS, for_admins=True)
+    )
     async def open_breaker(request: Request, app: AppName) -> Response:
         return await changed(request, app, is_open=True)
 
-    @router.post("/guards/breakers/{app}/close", summary="Call an application again", **_CHANGES)
+    @router.post(
+        "/guards/breakers/{app}/close",
+        **endpoint("Close a breaker: allow calls", BreakerRow, *_ERRORS, for_admins=True),
+    )
     async def close_breaker(request: Request, app: AppName) -> Response:
         return await changed(request, app, is_open=False)
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from agenttrace.run.catalog.catalog import Catalog
 from agenttrace.run.engine import Engine
 from agenttrace.run.states import CacheStatus
 from agenttrace.serve.access.audit import audited
-from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, answer, shape_of, shaped
-from agenttrace.serve.api.filters import NO_NUL, Id, Name, Number, page_of, place_of
+from agenttrace.serve.api.answers import answer, endpoint, shape_of
+from agenttrace.serve.api.lists import BIGGEST, NO_NUL, Cursor, Id, Limit, Name, Number, page_of, place_of
 from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.shapes import CacheDetail, CacheList, CacheRow, Invalidated
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
-from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.serve.problems import ProblemError
 from agenttrace.views.run import row_fields
 
 
@@ -36,7 +35,7 @@ def cache_router(context: Context) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["cache"])
 
-    @router.get("/cache", summary="List cached results", responses=shaped(CacheList) | documented(400, 401, 422, 503))
+    @router.get("/cache", **endpoint("List cached results", CacheList, 400, 401, 422, 503))
     async def list_cache(
         request: Request,
         type: Name = None,  # noqa: A002 - the parameter's name
@@ -59,20 +58,14 @@ def cache_router(context: Context) -> APIRouter:
         items = [shape_of(CacheRow, row_fields(row)) for row in page]
         return answer(request, CacheList(items=items, next=following, types=_types(engine.catalog)))
 
-    @router.get(
-        "/cache/{result_id}",
-        summary="A cached result, whole",
-        responses=shaped(CacheDetail) | documented(401, 404, 422, 503),
-    )
+    @router.get("/cache/{result_id}", **endpoint("A cached result, whole", CacheDetail, 401, 404, 422, 503))
     async def show_cached(request: Request, result_id: Id) -> Response:
         row = await _found(engine_of(context), result_id)
         return answer(request, shape_of(CacheDetail, row_fields(row) | {"result": row["result_json"]}))
 
     @router.post(
         "/cache/{result_id}/invalidate",
-        summary="Invalidate a result",
-        responses=shaped(Invalidated) | documented(401, 403, 404, 409, 422, 503),
-        dependencies=[Depends(admin)],
+        **endpoint("Invalidate a result", Invalidated, 401, 404, 409, 422, 503, for_admins=True),
     )
     async def invalidate_one(request: Request, result_id: Id) -> Response:
         async with audited(request, "cache.invalidate", str(result_id)):
@@ -84,9 +77,7 @@ def cache_router(context: Context) -> APIRouter:
 
     @router.post(
         "/cache/invalidate",
-        summary="Invalidate all results that match",
-        responses=shaped(Invalidated) | documented(400, 401, 403, 413, 422, 503),
-        dependencies=[Depends(admin)],
+        **endpoint("Invalidate all results that match", Invalidated, 400, 401, 413, 422, 503, for_admins=True),
         openapi_extra=documented_body(Invalidation, {"cache_type": "app3_clue"}, {"site_id": 1, "target_id": "20317"}),
     )
     async def invalidate_some(request: Request) -> Response:

@@ -9,21 +9,19 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from agenttrace.run.catalog.catalog import Catalog, Step, UnknownEventError
 from agenttrace.run.jobs.dispatch import Accepted
 from agenttrace.run.jobs.jobs import Job, JobView, StepView
 from agenttrace.run.states import OPEN_JOBS, JobStatus, StepStatus
 from agenttrace.serve.access.audit import audited
-from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.answers import Cursor, Limit, answer, shape_of, shaped
-from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of
-from agenttrace.serve.api.runs.run_state import engine_of
+from agenttrace.serve.api.answers import answer, endpoint, shape_of
+from agenttrace.serve.api.lists import Cursor, Id, Limit, Name, Number, Since, Until, moment_of, page_of, place_of
+from agenttrace.serve.api.runs.run_state import app_named, engine_of
 from agenttrace.serve.api.shapes import ChainStep, JobAccepted, JobDetail, JobList, JobRow, StepCall
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
-from agenttrace.serve.problems import documented
 from agenttrace.serve.triggers import TriggerRequest, cancelled, no_job, repeated, started
 from agenttrace.views.run import job_fields, row_fields, session_key_of
 
@@ -32,7 +30,7 @@ def jobs_router(context: Context) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["runs"])
 
-    @router.get("/jobs", summary="List jobs", responses=shaped(JobList) | documented(400, 401, 422, 503))
+    @router.get("/jobs", **endpoint("List jobs", JobList, 400, 401, 422, 503))
     async def list_jobs(
         request: Request,
         status: JobStatus | None = None,
@@ -63,10 +61,8 @@ def jobs_router(context: Context) -> APIRouter:
 
     @router.post(
         "/jobs",
-        summary="Start an event",
+        **endpoint("Start an event", JobAccepted, 400, 401, 413, 422, 503, for_admins=True),
         description="As a program would report it; the same event of the same day runs once unless it is forced.",
-        responses=shaped(JobAccepted) | documented(400, 401, 403, 413, 422, 503),
-        dependencies=[Depends(admin)],
         openapi_extra=documented_body(TriggerRequest, {"event_type": "consumption", "site_id": 1, "member_id": 20317}),
     )
     async def start_event(request: Request) -> Response:
@@ -77,9 +73,7 @@ def jobs_router(context: Context) -> APIRouter:
             return answer(request, _accepted(accepted))
 
     @router.get(
-        "/jobs/{job_id}",
-        summary="A job with its chain, prompts and answers",
-        responses=shaped(JobDetail) | documented(401, 404, 422, 503),
+        "/jobs/{job_id}", **endpoint("A job with its chain, prompts and answers", JobDetail, 401, 404, 422, 503)
     )
     async def show_job(request: Request, job_id: Id) -> Response:
         engine = engine_of(context)
@@ -91,10 +85,8 @@ def jobs_router(context: Context) -> APIRouter:
 
     @router.post(
         "/jobs/{job_id}/cancel",
-        summary="Cancel a job",
+        **endpoint("Cancel a job", JobRow, 401, 404, 409, 422, 503, for_admins=True),
         description="One that waits ends at once, one that runs before its next step.",
-        responses=shaped(JobRow) | documented(401, 403, 404, 409, 422, 503),
-        dependencies=[Depends(admin)],
     )
     async def cancel_job(request: Request, job_id: Id) -> Response:
         async with audited(request, "job.cancel", str(job_id)):
@@ -102,10 +94,8 @@ def jobs_router(context: Context) -> APIRouter:
 
     @router.post(
         "/jobs/{job_id}/rerun",
-        summary="Run a job again",
+        **endpoint("Run a job again", JobAccepted, 401, 404, 422, 503, for_admins=True),
         description="A new job with the same event; it runs even if the event has been run that day.",
-        responses=shaped(JobAccepted) | documented(401, 403, 404, 422, 503),
-        dependencies=[Depends(admin)],
     )
     async def rerun_job(request: Request, job_id: Id) -> Response:
         async with audited(request, "job.rerun", str(job_id)):

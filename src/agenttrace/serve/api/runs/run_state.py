@@ -11,6 +11,7 @@ from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError
 
 if TYPE_CHECKING:
+    from agenttrace.run.catalog.catalog import App, Catalog
     from agenttrace.run.engine import Engine
 
 logger = logging.getLogger(__name__)
@@ -26,6 +27,11 @@ def engine_of(context: Context) -> Engine:
     if context.engine is None:
         raise ProblemError(503, context.run_half.problem or _NOT_RUNNING)
     return context.engine
+
+
+def app_named(catalog: Catalog, name: str) -> App | None:
+    """An application by its name in chains (``app3``) or its type (``app3_clue``)."""
+    return catalog.apps.get(name) or next((app for app in catalog.apps.values() if app.app_type == name), None)
 
 
 async def run_state(context: Context) -> RunState:

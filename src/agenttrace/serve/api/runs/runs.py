@@ -9,12 +9,12 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.run.catalog.catalog import Catalog
 from agenttrace.run.states import RunStatus
-from agenttrace.serve.api.answers import Cursor, Limit, answer, shape_of, shaped
-from agenttrace.serve.api.filters import Id, Name, Number, Since, Until, app_named, moment_of, page_of, place_of
-from agenttrace.serve.api.runs.run_state import engine_of
+from agenttrace.serve.api.answers import answer, endpoint, shape_of
+from agenttrace.serve.api.lists import Cursor, Id, Limit, Name, Number, Since, Until, moment_of, page_of, place_of
+from agenttrace.serve.api.runs.run_state import app_named, engine_of
 from agenttrace.serve.api.shapes import RunDetail, RunList, RunRow
 from agenttrace.serve.context import Context
-from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.serve.problems import ProblemError
 from agenttrace.views.run import row_fields, session_key_of
 
 
@@ -22,7 +22,7 @@ def runs_router(context: Context) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["runs"])
 
-    @router.get("/runs", summary="List calls", responses=shaped(RunList) | documented(400, 401, 422, 503))
+    @router.get("/runs", **endpoint("List calls", RunList, 400, 401, 422, 503))
     async def list_runs(
         request: Request,
         status: RunStatus | None = None,
@@ -50,11 +50,7 @@ def runs_router(context: Context) -> APIRouter:
         page, following = page_of(found, limit, lambda row: int(row["id"]))
         return answer(request, RunList(items=[run_row(row) for row in page], next=following))
 
-    @router.get(
-        "/runs/{run_id}",
-        summary="A call with its prompt and its answer",
-        responses=shaped(RunDetail) | documented(401, 404, 422, 503),
-    )
+    @router.get("/runs/{run_id}", **endpoint("A call with its prompt and its answer", RunDetail, 401, 404, 422, 503))
     async def show_run(request: Request, run_id: Id) -> Response:
         row = await engine_of(context).run_logs.get(run_id)
         if row is None:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request, Response
 from agenttrace.model import Session
 from agenttrace.record.texts.contents import Interpreter
 from agenttrace.redaction import redacted_line
-from agenttrace.serve.api.answers import answer, shaped
+from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.sessions.downloads import Full, attachment, downloading
 from agenttrace.serve.api.sessions.lookup import ref_of
 from agenttrace.serve.api.shapes import EventDetail
@@ -32,11 +32,7 @@ def events_router(context: Context) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["events"])
 
-    @router.get(
-        "/events/{event_no}",
-        summary="A recorded line",
-        responses=shaped(EventDetail) | documented(404, 422),
-    )
+    @router.get("/events/{event_no}", **endpoint("A recorded line", EventDetail, 404, 422))
     async def one(request: Request, event_no: EventNo) -> Response:
         def question(store: SqliteStore) -> Response:
             return answer(request, _detail(store, *_event(store, event_no)))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.serve.api.answers import Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
+from agenttrace.serve.api.answers import answer, endpoint
+from agenttrace.serve.api.lists import Cursor, Limit, Natural, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import number_of, ref_of
 from agenttrace.serve.api.shapes import Piece, SearchHit, SearchList
-from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import has_words
 from agenttrace.views.hits import TextMatch, find, snippet, terms_of
@@ -31,9 +32,8 @@ def search_router(context: Context) -> APIRouter:
 
     @router.get(
         "/search",
-        summary="Find text in everything that was recorded",
+        **endpoint("Find text in everything that was recorded", SearchList, 400, 422),
         response_class=Response,
-        responses=shaped(SearchList) | documented(400, 422),
     )
     async def search(
         request: Request,

@@ -11,10 +11,9 @@ from fastapi import APIRouter, Request, Response
 from agenttrace.costing import Cashier
 from agenttrace.model import Session
 from agenttrace.record.texts.line_index import LineIndex
-from agenttrace.serve.api.answers import answer, shaped
+from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.sessions.lookup import SessionName, bill_of, query_session, ref_of, row_of
 from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SourceFile, UsageCheck
-from agenttrace.serve.problems import documented
 from agenttrace.store.questions import UsageRow
 
 if TYPE_CHECKING:
@@ -30,11 +29,7 @@ def session_router(context: Context) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
 
-    @router.get(
-        "/sessions/{session}",
-        summary="A session",
-        responses=shaped(SessionDetail) | documented(404, 409, 422),
-    )
+    @router.get("/sessions/{session}", **endpoint("A session", SessionDetail, 404, 409, 422))
     async def one(request: Request, session: SessionName) -> Response:
         def question(store: SqliteStore, found: Session) -> Response:
             return answer(request, _detail(store, found, context.index.prices, context.reader.texts.index))

@@ -28,8 +28,7 @@ from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.serve.api.sessions.lookup import row_of
 from agenttrace.serve.api.shapes import SessionRow
-from agenttrace.serve.api.trace_reader import TraceReader
-from agenttrace.serve.threads import shut_down
+from agenttrace.serve.api.trace_reader import TraceReader, shut_down
 from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.session_state import stale_before, state_now
 from agenttrace.store.sqlite.store import SqliteStore

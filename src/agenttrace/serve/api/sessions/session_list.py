@@ -9,7 +9,6 @@ others vanish or appear twice.
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.serve.api.answers import Cursor, Limit, answer, from_cursor, shaped, to_cursor, unchanged
-from agenttrace.serve.api.filters import micros_of
+from agenttrace.serve.api.answers import answer, endpoint, tag_of, unchanged
+from agenttrace.serve.api.lists import Cursor, Limit, from_cursor, micros_of, to_cursor
 from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionIndex
 from agenttrace.serve.api.shapes import Facet, SessionFacets, SessionList, SessionRow, State
-from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SessionFilter
 from agenttrace.views.times import MICROS, iso
 
@@ -41,9 +40,8 @@ def sessions_router(context: Context) -> APIRouter:
 
     @router.get(
         "/sessions",
-        summary="Sessions, newest first or in another order",
+        **endpoint("Sessions, newest first or in another order", SessionList, 400, 422),
         response_class=Response,
-        responses=shaped(SessionList) | documented(400, 422),
     )
     async def list_sessions(
         request: Request,
@@ -85,10 +83,7 @@ def sessions_router(context: Context) -> APIRouter:
         return answer(request, SessionList(rows, following, len(found.rows), index.cursor, *period), tag=tag)
 
     @router.get(
-        "/sessions/facets",
-        summary="What sessions can be filtered by",
-        response_class=Response,
-        responses=shaped(SessionFacets),
+        "/sessions/facets", **endpoint("What sessions can be filtered by", SessionFacets), response_class=Response
     )
     async def list_facets(request: Request) -> Response:
         await index.refresh()
@@ -102,7 +97,7 @@ def _tag(index: SessionIndex, query: str, wanted: SessionFilter | None = None) -
     """Names the state of the index and the question; ``7d`` is another question every minute."""
     minutes = [] if wanted is None else [(at or 0) // (60 * MICROS) for at in (wanted.since, wanted.until)]
     asked = f"{index.epoch} {index.revision} {index.cursor} {minutes} {query}"
-    return hashlib.blake2b(asked.encode(), digest_size=9).hexdigest()
+    return tag_of(asked.encode())
 
 
 # -- order and pages ----------------------------------------------------------------------------------------------

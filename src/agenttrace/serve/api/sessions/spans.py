@@ -13,10 +13,11 @@ from agenttrace.price_tables import MILLION, SEARCHES
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.contents import InterpretedLine, attributes_of
 from agenttrace.record.texts.session_texts import Gathered, SessionTexts
-from agenttrace.serve.api.answers import BIGGEST, Cursor, Limit, Natural, answer, from_cursor, shaped, to_cursor
+from agenttrace.serve.api.answers import answer, endpoint
+from agenttrace.serve.api.lists import BIGGEST, Cursor, Limit, Natural, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import SessionName, SpanName, query_session, ref_of, span_of
 from agenttrace.serve.api.shapes import LineRef, PriceInfo, SpanDetail, SpanList, TextPart, TextPiece, Texts
-from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.store.sqlite.span_rows import span_views
 from agenttrace.views.prices import units
@@ -46,11 +47,7 @@ def texts_router(context: Context) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
     texts = context.reader.texts
 
-    @router.get(
-        "/sessions/{session}/texts",
-        summary="What was said in some spans",
-        responses=shaped(Texts) | documented(404, 409, 422),
-    )
+    @router.get("/sessions/{session}/texts", **endpoint("What was said in some spans", Texts, 404, 409, 422))
     async def some(
         request: Request,
         session: SessionName,
@@ -67,8 +64,7 @@ def texts_router(context: Context) -> APIRouter:
 
     @router.get(
         "/sessions/{session}/spans/{span}/texts/{index}",
-        summary="Some characters of a long text",
-        responses=shaped(TextPart) | documented(404, 409, 422),
+        **endpoint("Some characters of a long text", TextPart, 404, 409, 422),
     )
     async def part(
         request: Request,
@@ -100,9 +96,7 @@ def spans_router(context: Context) -> APIRouter:
     texts = context.reader.texts
 
     @router.get(
-        "/sessions/{session}/spans",
-        summary="The spans of a session, for scripts",
-        responses=shaped(SpanList) | documented(400, 404, 409, 422),
+        "/sessions/{session}/spans", **endpoint("The spans of a session, for scripts", SpanList, 400, 404, 409, 422)
     )
     async def listed(
         request: Request,
@@ -121,8 +115,7 @@ def spans_router(context: Context) -> APIRouter:
 
     @router.get(
         "/sessions/{session}/spans/{span}",
-        summary="A span with its texts, its lines and its price",
-        responses=shaped(SpanDetail) | documented(404, 409, 422),
+        **endpoint("A span with its texts, its lines and its price", SpanDetail, 404, 409, 422),
     )
     async def one(request: Request, session: SessionName, span: SpanName, chars: Chars = 20_000) -> Response:
         wanted = span_of(span)

@@ -5,7 +5,6 @@ A page opens 30,000 spans at once: what can be built column by column is not bui
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,10 +17,10 @@ from fastapi import APIRouter, Query, Request, Response
 from agenttrace.costing import NO_COST, Cashier, cost_of
 from agenttrace.ids import session_key
 from agenttrace.model import Session
-from agenttrace.serve.api.answers import BIGGEST, Cursor, Natural, from_cursor, shaped, tagged, to_cursor, unchanged
+from agenttrace.serve.api.answers import endpoint, tag_of, tagged, unchanged
+from agenttrace.serve.api.lists import BIGGEST, Cursor, Natural, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import SessionName, query_session
 from agenttrace.serve.api.shapes import Timeline
-from agenttrace.serve.problems import documented
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
 
 if TYPE_CHECKING:
@@ -59,8 +58,7 @@ def timeline_router(context: Context) -> APIRouter:
 
     @router.get(
         "/sessions/{session}/timeline",
-        summary="All spans of a session, or those that changed",
-        responses=shaped(Timeline) | documented(400, 404, 409, 422),
+        **endpoint("All spans of a session, or those that changed", Timeline, 400, 404, 409, 422),
     )
     async def timeline(request: Request, session: SessionName, after: After = None, cursor: Cursor = None) -> Response:
         place = from_cursor(cursor, tuple[Natural, Natural])
@@ -100,7 +98,7 @@ def _version_of(store: SqliteStore, session: Session) -> str:
     with suppress(FileNotFoundError):
         counts = (os.stat(store.path).st_ino, *counts)
     parts = (session.id, session.state, *counts, *sums)
-    return hashlib.blake2b(repr(parts).encode(), digest_size=9).hexdigest()
+    return tag_of(repr(parts).encode())
 
 
 def whole_timeline(

@@ -6,7 +6,6 @@ The table is CSV (RFC 4180) for spreadsheets, in which no text can become a form
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -17,7 +16,7 @@ from pydantic import BaseModel, Field
 from agenttrace import costing
 from agenttrace.ids import session_key
 from agenttrace.redaction import redacted
-from agenttrace.serve.api.answers import answer, shaped, tagged
+from agenttrace.serve.api.answers import answer, shaped, tag_of, tagged
 from agenttrace.serve.api.sessions.downloads import Full, downloading
 from agenttrace.serve.api.sessions.lookup import TITLE_CHARS, bill_of, cut
 from agenttrace.serve.api.shapes import Bill, NamedBill, UsageAnswer, UsageGroup
@@ -155,7 +154,7 @@ def usage_table(usage: UsageAnswer) -> tuple[bytes, str]:
     for labels, bill in _rows(usage):
         writer.writerow([*map(_defused, labels), *_cells(bill, currencies)])
     body = stream.getvalue().encode()
-    return body, hashlib.blake2b(body, digest_size=9).hexdigest()
+    return body, tag_of(body)
 
 
 def _defused(text: str) -> str:

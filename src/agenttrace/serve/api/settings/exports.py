@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Literal, NoReturn, TypeVar
 
 import msgspec
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from agenttrace.serve.access.audit import audited
-from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.answers import Cursor, Limit, answer, shaped
-from agenttrace.serve.api.caching import Cached
-from agenttrace.serve.api.filters import page_of, place_of
+from agenttrace.serve.api.answers import Cached, answer, endpoint
+from agenttrace.serve.api.lists import Cursor, Limit, page_of, place_of
 from agenttrace.serve.api.shapes import (
     Backfill,
     Destination,
@@ -26,7 +24,7 @@ from agenttrace.serve.api.shapes import (
 from agenttrace.serve.api.trace_reader import change_store
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
-from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.serve.problems import ProblemError
 from agenttrace.store.exports import NOTHING, DestinationRow, Listed
 from agenttrace.store.sqlite.exports import Exports as StoredExports
 from agenttrace.store.sqlite.exports import LedgerReader
@@ -38,6 +36,8 @@ T = TypeVar("T")
 
 #: An answer is cached for this long.
 _SECONDS = 1.0
+#: Of the endpoints that change something.
+_ERRORS = (400, 401, 404, 422, 503)
 Name = Annotated[str, Path(max_length=64, description="The NAME of its table `[destinations.NAME]`.")]
 
 
@@ -69,14 +69,13 @@ def exports_router(context: Context) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["exports"])
     exports = cached_exports(context)
 
-    @router.get("/exports", summary="Where spans are sent", responses=shaped(Exports) | documented(401))
+    @router.get("/exports", **endpoint("Where spans are sent", Exports, 401))
     async def show_exports(request: Request) -> Response:
         return answer(request, await exports.get())
 
     @router.get(
         "/exports/{name}/spans",
-        summary="Spans of a destination, the latest first",
-        responses=shaped(ExportSpanList) | documented(400, 401, 404, 422),
+        **endpoint("Spans of a destination, the latest first", ExportSpanList, 400, 401, 404, 422),
     )
     async def list_spans(
         request: Request,
@@ -107,19 +106,22 @@ def exports_router(context: Context) -> APIRouter:
             found = await exports.get()
             return answer(request, next(each for each in found.destinations if each.name == name))
 
-    @router.post("/exports/{name}/pause", summary="Stop sending to a destination", **_changes(Destination))
+    @router.post(
+        "/exports/{name}/pause", **endpoint("Stop sending to a destination", Destination, *_ERRORS, for_admins=True)
+    )
     async def pause(request: Request, name: Name) -> Response:
         return await paused(request, name, True)
 
-    @router.post("/exports/{name}/resume", summary="Resume sending to a destination", **_changes(Destination))
+    @router.post(
+        "/exports/{name}/resume", **endpoint("Resume sending to a destination", Destination, *_ERRORS, for_admins=True)
+    )
     async def resume(request: Request, name: Name) -> Response:
         return await paused(request, name, False)
 
     @router.post(
         "/exports/{name}/retry",
-        summary="Send refused or unknown spans again",
+        **endpoint("Send refused or unknown spans again", ExportChange, *_ERRORS, for_admins=True),
         openapi_extra=documented_body(ExportRetry, {"states": ["refused"]}, {"states": ["unknown"]}),
-        **_changes(ExportChange),
     )
     async def retry(request: Request, name: Name) -> Response:
         states = (await read_body(request, ExportRetry)).states
@@ -127,7 +129,9 @@ def exports_router(context: Context) -> APIRouter:
             number = await _change(context, name, lambda exports, row: exports.ledger.retry(row.destination_id, states))
             return await changed(request, ExportChange(number))
 
-    @router.post("/exports/{name}/accept", summary="Mark unknown spans as arrived", **_changes(ExportChange))
+    @router.post(
+        "/exports/{name}/accept", **endpoint("Mark unknown spans as arrived", ExportChange, *_ERRORS, for_admins=True)
+    )
     async def accept(request: Request, name: Name) -> Response:
         async with audited(request, "export.accept", name) as change:
             number = await _change(context, name, lambda exports, row: exports.ledger.accept(row.destination_id))
@@ -136,9 +140,8 @@ def exports_router(context: Context) -> APIRouter:
 
     @router.post(
         "/exports/{name}/backfill",
-        summary="Also send what was recorded earlier",
+        **endpoint("Also send what was recorded earlier", Backfill, *_ERRORS, for_admins=True),
         openapi_extra=documented_body(BackfillRequest, {"since": "30d"}, {"since": "all"}),
-        **_changes(Backfill),
     )
     async def look_back(request: Request, name: Name) -> Response:
         since = (await read_body(request, BackfillRequest)).since
@@ -148,14 +151,6 @@ def exports_router(context: Context) -> APIRouter:
             return await changed(request, Backfill(traces, iso(moment) if moment else None))
 
     return router
-
-
-def _changes(shape: type[Shape]) -> dict[str, Any]:
-    """What the endpoints that change something have in common."""
-    return {
-        "responses": shaped(shape) | documented(400, 401, 403, 404, 422, 503),
-        "dependencies": [Depends(admin)],
-    }
 
 
 async def _change(context: Context, name: str, work: Callable[[StoredExports, DestinationRow], T]) -> T:

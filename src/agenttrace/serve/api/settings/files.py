@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from agenttrace.config import Settings
@@ -14,19 +14,8 @@ from agenttrace.record.health import problem
 from agenttrace.record.ingest.quarantine import requested, retry_requested
 from agenttrace.record.lock import AlreadyRecordingError, RecorderLock, owner
 from agenttrace.serve.access.audit import audited
-from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.answers import (
-    BIGGEST,
-    Cursor,
-    Limit,
-    answer,
-    from_cursor,
-    shape_of,
-    shaped,
-    to_cursor,
-)
-from agenttrace.serve.api.caching import Cached
-from agenttrace.serve.api.filters import Id, page_of, place_of
+from agenttrace.serve.api.answers import Cached, answer, endpoint, shape_of
+from agenttrace.serve.api.lists import BIGGEST, Cursor, Id, Limit, from_cursor, page_of, place_of, to_cursor
 from agenttrace.serve.api.shapes import (
     DedupTier,
     FileList,
@@ -41,7 +30,7 @@ from agenttrace.serve.api.shapes import (
 from agenttrace.serve.api.trace_reader import change_store
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import Context
-from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.serve.problems import ProblemError
 from agenttrace.store.sqlite.quarantine import Entry
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.quarantine import entry_fields
@@ -68,7 +57,7 @@ def files_router(context: Context) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["files"])
     recording = cached_recording(context)
 
-    @router.get("/files", summary="Log files by path", responses=shaped(FileList) | documented(400, 401, 422))
+    @router.get("/files", **endpoint("Log files by path", FileList, 400, 401, 422))
     async def list_files(
         request: Request,
         state: Annotated[FileState, Query(description="Only those that are behind, gone or unreadable.")] = "all",
@@ -85,9 +74,7 @@ def files_router(context: Context) -> APIRouter:
         return answer(request, FileList(items=page, next=following, total=len(found), recording=known.state))
 
     @router.get(
-        "/quarantine",
-        summary="Lines that could not be understood, newest first",
-        responses=shaped(QuarantineList) | documented(400, 401, 422),
+        "/quarantine", **endpoint("Lines that could not be understood, newest first", QuarantineList, 400, 401, 422)
     )
     async def list_quarantine(
         request: Request,
@@ -106,11 +93,7 @@ def files_router(context: Context) -> APIRouter:
         items = [QuarantineRow(**_fields(entry)) for entry in page]
         return answer(request, QuarantineList(items=items, next=following, open=waiting, counted_only=counted))
 
-    @router.get(
-        "/quarantine/{entry_id}",
-        summary="One of them with its line",
-        responses=shaped(QuarantineDetail) | documented(401, 404, 422),
-    )
+    @router.get("/quarantine/{entry_id}", **endpoint("One of them with its line", QuarantineDetail, 401, 404, 422))
     async def show_quarantined(request: Request, entry_id: Id) -> Response:
         found: list[Entry] = await context.reader.query(
             lambda store: store.quarantine.entries(only=entry_id), empty=list
@@ -121,10 +104,8 @@ def files_router(context: Context) -> APIRouter:
 
     @router.post(
         "/quarantine/retry",
-        summary="Try lines again",
+        **endpoint("Try lines again", RetryAnswer, 400, 401, 413, 422, 503, for_admins=True),
         description="The recorder does it within a second, and writes the result to each entry.",
-        responses=shaped(RetryAnswer) | documented(400, 401, 403, 413, 422, 503),
-        dependencies=[Depends(admin)],
         openapi_extra=documented_body(QuarantineRetry, {"ids": [1, 2]}, {"ids": None}),
     )
     async def retry(request: Request) -> Response:

@@ -10,11 +10,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from agenttrace.config import SETTINGS, Settings
-from agenttrace.serve.api.answers import answer, shaped
-from agenttrace.serve.api.caching import Cached
+from agenttrace.serve.api.answers import Cached, answer, endpoint
 from agenttrace.serve.api.shapes import Check, Doctor, SettingList, SettingRow
 from agenttrace.serve.context import Context
-from agenttrace.serve.problems import documented
 from agenttrace.views.doctor import all_checks
 
 #: Findings are cached for this long: they take a check of the whole store and of every directory.
@@ -27,15 +25,11 @@ def settings_router(context: Context) -> APIRouter:
 
     doctor = Cached(lambda: asyncio.to_thread(_findings, context), _SECONDS)
 
-    @router.get("/settings", summary="All settings", responses=shaped(SettingList) | documented(401))
+    @router.get("/settings", **endpoint("All settings", SettingList, 401))
     async def show_settings(request: Request) -> Response:
         return answer(request, _settings(context.settings))
 
-    @router.get(
-        "/doctor",
-        summary="Findings, each with what to do about it",
-        responses=shaped(Doctor) | documented(401),
-    )
+    @router.get("/doctor", **endpoint("Findings, each with what to do about it", Doctor, 401))
     async def show_doctor(request: Request) -> Response:
         return answer(request, await doctor.get())
 

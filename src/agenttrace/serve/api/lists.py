@@ -1,26 +1,26 @@
-"""What lists of the run half are filtered and paged by: values that its database can hold, and places by number."""
+"""Lists of ``/api/v1``: filters, limits, and pages with a cursor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
-import msgspec
 from fastapi import Path, Query
 
 from agenttrace.config import Settings
-from agenttrace.serve.api.answers import BIGGEST, Natural, from_cursor
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views import cursors
+from agenttrace.views.cursors import BIGGEST as BIGGEST
+from agenttrace.views.cursors import Natural as Natural
+from agenttrace.views.cursors import to_cursor as to_cursor
 from agenttrace.views.times import moment, parse_when
-
-if TYPE_CHECKING:
-    from agenttrace.run.catalog.catalog import App, Catalog
 
 T = TypeVar("T")
 
-#: PostgreSQL keeps no NUL in a text.
+Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
+Cursor = Annotated[str | None, Query(description="`next` of the page before.")]
+#: PostgreSQL stores no NUL in a text.
 NO_NUL = r"^[^\x00]*$"
 
 Name = Annotated[str | None, Query(max_length=100, pattern=NO_NUL)]
@@ -32,12 +32,18 @@ Until = Annotated[str | None, Query(max_length=100, description="Before: `7d`, `
 Id = Annotated[int, Path(ge=1, le=BIGGEST)]
 
 
-class _Place(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    number: Natural
+def from_cursor(cursor: str | None, kind: type[T]) -> T | None:
+    """The place that a cursor names, as a tuple of this type; 400 for a cursor of another list."""
+    if cursor is None:
+        return None
+    try:
+        return cursors.from_cursor(cursor, kind)
+    except cursors.NotACursorError:
+        raise ProblemError(400, "The cursor is not one of this list; begin without one.") from None
 
 
 def micros_of(text: str | None, settings: Settings) -> int | None:
-    """The moment meant, in microseconds; 400 where none is."""
+    """A moment in microseconds; 400 for a text that is none."""
     try:
         return None if text is None else parse_when(text, settings.usage.timezone)
     except ValueError as error:
@@ -45,23 +51,18 @@ def micros_of(text: str | None, settings: Settings) -> int | None:
 
 
 def moment_of(text: str | None, settings: Settings) -> datetime | None:
-    """The moment meant; 400 where none is."""
-    # By way of microseconds: zones may be odder than the database understands.
+    """A moment; 400 for a text that is none."""
+    # By way of microseconds: the database does not know every time zone.
     micros = micros_of(text, settings)
     return None if micros is None else moment(micros)
 
 
 def place_of(cursor: str | None) -> int | None:
-    """The number that a page ended with."""
-    place = from_cursor(cursor, _Place)
-    return None if place is None else place.number
+    """The number at which a page ended."""
+    place = from_cursor(cursor, tuple[Natural])
+    return None if place is None else place[0]
 
 
 def page_of(found: Sequence[T], limit: int, number: Callable[[T], int]) -> tuple[Sequence[T], str | None]:
     """A page, and the cursor of the next one, of what was found when one more than ``limit`` was asked for."""
     return cursors.page_of(found, limit, lambda last: (number(last),))
-
-
-def app_named(catalog: Catalog, name: str) -> App | None:
-    """An application by its name in chains (``app3``) or its type (``app3_clue``)."""
-    return catalog.apps.get(name) or next((app for app in catalog.apps.values() if app.app_type == name), None)
