@@ -56,8 +56,8 @@ def test_only_its_owner_can_read_it(home: Path) -> None:
     assert modes == dict.fromkeys(("access.db", "access.db-wal", "access.db-shm"), 0o600)
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
-    """What is no database, or one of somebody else, is named with what to do, and left alone."""
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
+    """A file that is no database, or another program's, is refused with what to do, and not changed."""
     path = tmp_path / "access.db"
     path.write_bytes(b"no database " * 100)
     with pytest.raises(StoreError, match=r"access\.db is damaged.*Move it away"):
@@ -70,7 +70,7 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
         AccessStore(path)
 
 
-def test_a_newer_file_is_told(tmp_path: Path) -> None:
+def test_a_newer_file_is_reported(tmp_path: Path) -> None:
     """Nothing is written to a file of a version that is not known yet."""
     path = tmp_path / "access.db"
     AccessStore(path).close()
@@ -98,8 +98,8 @@ def test_many_open_it_at_once(tmp_path: Path) -> None:
 # ── passwords ──
 
 
-def test_passwords_are_kept_as_argon2id() -> None:
-    """A hash with a salt of its own; the password, and it alone, fits."""
+def test_passwords_are_stored_as_argon2id() -> None:
+    """Each hash has another salt; only the password matches."""
     kept = password_hash()
     assert kept.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert passwords.matches(kept, "correct horse battery staple")
@@ -112,7 +112,7 @@ def test_a_password_is_the_same_however_it_is_composed() -> None:
 
 
 def test_an_unknown_name_takes_the_same_work() -> None:
-    """The hash for nobody has the parameters of a real one, is understood, and fits nothing."""
+    """The hash for unknown names has the parameters of a real one, can be parsed, and matches nothing."""
     assert passwords.NOBODYS.split("$")[:4] == password_hash().split("$")[:4]
     assert [len(part) for part in passwords.NOBODYS.split("$")] == [len(part) for part in password_hash().split("$")]
     assert not passwords.matches(passwords.NOBODYS, "")
@@ -130,7 +130,7 @@ def test_weak_passwords(password: str) -> None:
 
 @given(st.text(max_size=80))
 def test_a_name_has_one_spelling(text: str) -> None:
-    """Whatever is typed is no name or one kept form, which stays as it is; reserved names are none."""
+    """Any text is no name, or has one stored form, which is stable; reserved names are refused."""
     name = name_of(text)
     assert name is None or name_of(name) == name
     assert name not in ("local", "nobody", "")
@@ -157,7 +157,7 @@ def test_users(store: AccessStore, clock: Clock) -> None:
 
 @pytest.mark.parametrize("name", ["", "local", "Nobody", "a b", "cli:root", "-x", "a" * 65, "x\n", "\ud800"])
 def test_names_that_cannot_be(store: AccessStore, name: str) -> None:
-    """They are refused in words, and nobody has them."""
+    """They are refused with a reason, and not stored."""
     with pytest.raises(UserError):
         store.users.add(name, "viewer", "hash")
     with pytest.raises(NoSuchUserError):
@@ -166,7 +166,7 @@ def test_names_that_cannot_be(store: AccessStore, name: str) -> None:
 
 @pytest.mark.parametrize("change", ["password", "role", "remove"])
 def test_a_change_ends_the_logins_of_that_user(store: AccessStore, change: str) -> None:
-    """Another password, another role and removal end all logins of that user and nobody else's."""
+    """Another password, another role and removal end all logins of that user, and no others."""
     for name in ("anna", "ben"):
         store.users.add(name, "viewer", password_hash())
     mine, other = [token_of(store, "anna") for _ in range(3)], token_of(store, "ben")
@@ -200,7 +200,7 @@ def test_a_login_holds_until_it_expires(store: AccessStore, clock: Clock) -> Non
 
 
 def test_tokens_are_not_in_the_file(tmp_path: Path) -> None:
-    """Whoever reads the file cannot log in with what is in it."""
+    """The content of the file is not enough to log in."""
     with AccessStore(tmp_path / "access.db") as store:
         store.users.add("anna", "admin", password_hash())
         token = token_of(store, "anna")
@@ -296,7 +296,7 @@ def test_success_forgets_the_name_and_not_the_address(store: AccessStore) -> Non
 
 
 def test_an_hour_later_all_is_forgotten(store: AccessStore, clock: Clock) -> None:
-    """And nothing of it is kept in the file."""
+    """And nothing of it is stored in the file."""
     for number in range(20):
         outcome(store, "anna", f"10.0.0.{number}")
     clock.advance(failed_logins.WINDOW_SECONDS)
@@ -306,7 +306,7 @@ def test_an_hour_later_all_is_forgotten(store: AccessStore, clock: Clock) -> Non
 
 
 def test_failures_are_bounded(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever tries, and from however many addresses."""
+    """However many names and addresses there are."""
     monkeypatch.setattr(failed_logins, "MOST_ROWS", 20)
     for number in range(50):
         outcome(store, f"user{number}", f"10.0.{number}.1")
@@ -315,7 +315,7 @@ def test_failures_are_bounded(store: AccessStore, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_clock_that_was_wrong(store: AccessStore, clock: Clock) -> None:
-    """Failures from a year ahead do not lock anybody out for a year."""
+    """Failures from a year ahead do not lock a user out for a year."""
     clock.advance(365 * 86_400)
     for _ in range(10):
         outcome(store, "anna", "10.0.0.1")
@@ -378,7 +378,7 @@ def test_any_text_can_be_in_the_log(tmp_path_factory: pytest.TempPathFactory, te
 
 
 def test_refused_logins_do_not_push_changes_out(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody can fail to log in: of that only the newest are kept, of changes everything."""
+    """Every client can fail to log in: only the newest failures are stored, but all changes."""
     monkeypatch.setattr(audit, "MOST_REFUSED", 3)
     store.audit.begin("anna", "10.0.0.1", "job.cancel", "1", "done")
     for number in range(10):

@@ -239,7 +239,7 @@ def test_a_database_that_is_away_does_not_hold_the_state_back(home: Path, databa
     async def body(stack: Stack) -> None:
         context = stack.app.state.context
         async with stack.engine.database.transaction() as connection:
-            # Whoever counts the jobs waits for this one to let go of the table.
+            # A count of the jobs waits until this connection releases the table.
             await connection.execute("LOCK TABLE biz.ai_trigger_jobs")
             state = await run_state(context)
             assert (state.available, state.running_jobs) == (False, 0)
@@ -256,7 +256,7 @@ def test_a_database_that_is_away_does_not_hold_the_state_back(home: Path, databa
 def test_a_fault_of_ours_does_not_spoil_the_first_page(
     home: Path, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What nobody foresaw is told as unavailable too, and its text is for the log alone."""
+    """An unexpected error is shown as unavailable too, and its text is only in the log."""
 
     async def body(stack: Stack) -> None:
         await stack.engine.database.execute("DROP TABLE biz.ai_breakers CASCADE")

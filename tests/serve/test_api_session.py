@@ -90,7 +90,7 @@ def test_job(tmp_path: Path) -> None:
 
 
 def test_lines_of_spans(store: Store) -> None:
-    """Every line of a span stands in its file where it is said to stand, and holds the texts of the span."""
+    """Every line of a span is in its file at the given offset, and has the texts of the span."""
     with store.served() as client:
         seen = 0
         for name in (CLAUDE, CLAUDE_FORK):
@@ -179,7 +179,7 @@ def test_event(tmp_path: Path) -> None:
 
 
 def test_pruned(tmp_path: Path) -> None:
-    """A session whose texts were pruned is told to be so, everywhere."""
+    """A session whose texts were pruned is reported as pruned by every endpoint."""
     from agenttrace.store.sqlite.database import connect
     from agenttrace.store.sqlite.pruning import prune
 

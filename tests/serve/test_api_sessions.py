@@ -79,7 +79,7 @@ def _printed(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def test_long_titles_are_cut(logs: Logs) -> None:
-    """Of a title no more is kept than a list shows."""
+    """Only so much of a title is stored as a list shows."""
     logs.append("long", "session.begin", title="字" * 5_000)
     logs.record()
     row = _rows(logs)["long"]
@@ -89,7 +89,7 @@ def test_long_titles_are_cut(logs: Logs) -> None:
 
 
 def test_an_empty_machine_has_an_empty_list(logs: Logs) -> None:
-    """Before anything was recorded the list is empty, and afterwards it is not: nobody restarts the server."""
+    """Before anything was recorded the list is empty, and afterwards it is not, without a restart."""
 
     async def main() -> None:
         async with console(logs.settings) as server:
@@ -291,7 +291,7 @@ def test_sessions_that_change_do_not_make_others_vanish(
 
 
 @given(text=st.text(max_size=60))
-def test_no_cursor_of_anybody_else_s_making_breaks_the_list(text: str) -> None:
+def test_no_invented_cursor_breaks_the_list(text: str) -> None:
     """Any text in the place of a cursor is refused in words."""
     with pytest.raises(ProblemError) as caught:
         Sorted([], SessionFilter(), "last", "desc").page(text, 1)
@@ -395,7 +395,7 @@ def test_nothing_is_sent_again_until_something_changed(logs: Logs) -> None:
 
 
 def _rows(logs: Logs) -> dict[str, SessionRow]:
-    """By session, as somebody sees them who has just started."""
+    """By session, as a new index has them."""
 
     async def main() -> dict[str, SessionRow]:
         with opened(logs.settings) as (_, index):
@@ -415,7 +415,7 @@ def _by_name(index: SessionIndex) -> dict[str, SessionRow]:
     return {row.session_id: row for row in index.rows()}
 
 
-def test_only_what_changed_is_made_anew(logs: Logs) -> None:
+def test_only_what_changed_is_built_again(logs: Logs) -> None:
     """A line changes the row of its session; the rows of the others are the very same objects."""
     for name in ("a", "b", "c"):
         logs.append(name)
@@ -449,7 +449,7 @@ _STEPS = st.lists(
 )
 
 
-def test_the_kept_index_equals_a_new_one(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_updated_index_equals_a_new_one(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     """However sessions grow and share responses, the index that followed has the rows of one that just began, and
     for each moment it passed it tells every session that has changed since, as it is now."""
     compare_always(monkeypatch)
@@ -507,7 +507,7 @@ def test_a_bill_that_moves_to_another_session_is_noticed(logs: Logs, monkeypatch
             between = index.cursor
             await index.refresh()
             assert index.cursor == between
-            # Whoever asked between the two looks has not seen it.
+            # A cursor from between the two refreshes has not seen it.
             assert [row.session_id for row in index.changed_since(between) or ()] == ["copy"]
             rows = _by_name(index)
             assert (rows["copy"].bill.requests, rows["original"].bill.requests) == (0, 1)
@@ -574,7 +574,7 @@ def test_event_numbers_that_go_back_begin_a_new_epoch(logs: Logs) -> None:
 
 
 def test_pruned_sessions_leave_the_list(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What retention emptied is gone from the list, and nobody who knew of it is told that little has changed."""
+    """What retention removed is gone from the list, and earlier cursors are invalid."""
     compare_always(monkeypatch)
     logs.append("old", ts=1_000.0)
     logs.append("young")

@@ -211,7 +211,7 @@ def test_tag(tmp_path: Path) -> None:
 
 
 def test_refused(tmp_path: Path) -> None:
-    """What names no session, several sessions, or no place of a list is told in a sentence."""
+    """No session, several sessions, and a wrong cursor are errors in one sentence."""
     store = Store(tmp_path)
     with store.served() as client:
         assert client.get("/sessions/s-1/timeline").status_code == 404

@@ -11,8 +11,7 @@ import jwt
 from fastapi import Request
 
 from agenttrace.serve.access.access_store import AccessStore
-from agenttrace.serve.access.gate import WrongTokenError, address_of
-from agenttrace.serve.problems import ProblemError
+from agenttrace.serve.access.gate import UnauthorizedError, WrongTokenError, address_of, authorization
 
 T = TypeVar("T")
 
@@ -68,9 +67,9 @@ def chat_user(request: Request, secret: str) -> ChatUser:
     try:
         claims = jwt.decode(token, secret, algorithms=[_ALGORITHM], options={"require": ["sub", "site_id", "exp"]})
     except jwt.ExpiredSignatureError:
-        raise _unauthorized("Bearer", "The token has expired.") from None
+        raise UnauthorizedError("Bearer", "The token has expired.") from None
     except jwt.MissingRequiredClaimError as error:
-        raise _unauthorized("Bearer", f"The token has no claim {error.claim}.") from None
+        raise UnauthorizedError("Bearer", f"The token has no claim {error.claim}.") from None
     except jwt.InvalidTokenError:
         raise WrongTokenError("Bearer", "The token is not valid.") from None
     return _user(claims["sub"], claims["site_id"])
@@ -88,19 +87,14 @@ async def slowly(request: Request, target: str, check: Callable[[], T]) -> T:
 
 def _user(subject: object, site_id: object) -> ChatUser:
     if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
-        raise _unauthorized("Bearer", f"The claim sub has to be 1 to {_LONGEST_SUBJECT} printable characters.")
+        raise UnauthorizedError("Bearer", f"The claim sub has to be 1 to {_LONGEST_SUBJECT} printable characters.")
     if type(site_id) is not int or not 0 < site_id < 2**63:
-        raise _unauthorized("Bearer", "The claim site_id has to be a whole number above 0.")
+        raise UnauthorizedError("Bearer", "The claim site_id has to be a whole number above 0.")
     return ChatUser(subject, site_id)
 
 
 def _credentials(request: Request, scheme: str) -> str:
-    headers = request.headers.getlist("authorization")
-    named, _, given = headers[0].strip().partition(" ") if len(headers) == 1 else ("", "", "")
-    if named.lower() != scheme.lower() or not given.strip():
-        raise _unauthorized(scheme, f"The header Authorization: {scheme} … is missing.")
-    return given.strip()
-
-
-def _unauthorized(scheme: str, detail: str) -> ProblemError:
-    return ProblemError(401, detail, headers={"WWW-Authenticate": scheme})
+    named, given = authorization(request.headers)
+    if named != scheme.lower() or not given:
+        raise UnauthorizedError(scheme, f"The header Authorization: {scheme} … is missing.")
+    return given

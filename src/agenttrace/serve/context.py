@@ -1,4 +1,4 @@
-"""What the endpoints of the console work with, made once for an application and closed with it."""
+"""What the endpoints use, made once for an application and closed with it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunHalf:
-    """The engine of a process, or why it has none."""
+    """The engine of a process, or the reason why it has none."""
 
     engine: Engine | None = None
     problem: str | None = None
     #: Variables without which no application can be called.
     missing: tuple[str, ...] = ()
-    #: False where nothing is wrong: no application is configured, and none was run before.
+    #: False where no application is configured, and none was run before: that is no problem.
     used: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class ServerContext:
     """The parts, all open."""
 
     settings: Settings
@@ -42,7 +42,7 @@ class Context:
     life: Life
     metrics: Metrics
     access: AccessStore
-    #: What programs send goes through it.
+    #: Writes spans of other programs.
     intake: SpanWriter
     #: The host that the server listens on.
     bind: str
@@ -53,7 +53,7 @@ class Context:
         return self.run_half.engine
 
     def close(self) -> None:
-        """Let go of the files, after the last answer."""
+        """Close the files, after the last answer."""
         self.intake.close()
         self.index.close()
         self.reader.close()

@@ -37,8 +37,10 @@ class ProblemError(Exception):
         self.status, self.detail, self.headers, self.more = status, detail, headers, more
 
     def response(self) -> Response:
-        """The error as an answer."""
-        return problem(self.status, self.detail, headers=self.headers, **self.more)
+        """The error as an answer; ``more`` are further members of its object."""
+        title = http.HTTPStatus(self.status).phrase
+        body = {"title": title, "status": self.status, "detail": self.detail, **self.more}
+        return Response(msgspec.json.encode(body), self.status, self.headers, MEDIA_TYPE)
 
 
 class SlowDownError(ProblemError):
@@ -49,12 +51,6 @@ class SlowDownError(ProblemError):
         detail = f"Too many {what}; try again in {wait} seconds."
         super().__init__(429, detail, headers={"Retry-After": str(wait), **headers}, retry_after=wait)
         self.seconds = seconds
-
-
-def problem(status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: object) -> Response:
-    """An error as an answer; ``more`` are further members of its object."""
-    body = {"title": http.HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
-    return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -85,12 +81,13 @@ async def _shown(_: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {404: "There is nothing at this path.", 405: f"{request.method} is not possible here."}
-    return problem(error.status_code, details.get(error.status_code, error.detail), headers=error.headers)
+    detail = details.get(error.status_code, error.detail)
+    return ProblemError(error.status_code, detail, headers=error.headers).response()
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem(422, described(error.errors()))
+    return ProblemError(422, described(error.errors())).response()
 
 
 def described(errors: Any) -> str:  # noqa: ANN401 - pydantic's own list
@@ -105,4 +102,4 @@ def described(errors: Any) -> str:  # noqa: ANN401 - pydantic's own list
 async def _database_away(_: Request, error: Exception) -> Response:
     # Its text may name hosts and users: the log gets the kind of error only.
     logger.warning("a request failed because the database is away (%s)", type(error).__name__)
-    return problem(503, "The database cannot be reached at the moment.", headers={"Retry-After": "2"})
+    return ProblemError(503, "The database cannot be reached at the moment.", headers={"Retry-After": "2"}).response()

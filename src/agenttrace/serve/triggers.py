@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from agenttrace.run.catalog.catalog import UnknownEventError
 from agenttrace.run.engine import Engine
@@ -21,7 +21,7 @@ from agenttrace.serve.access.gate import address_of
 from agenttrace.serve.access.visitor import Visitor
 from agenttrace.serve.api.lists import BIGGEST, NO_NUL
 from agenttrace.serve.auth import INTERNAL_ONLY, slowly, verify_internal_token
-from agenttrace.serve.bodies import documented_body, read_body
+from agenttrace.serve.bodies import StrictModel, documented_body, read_body
 from agenttrace.serve.chat import missing
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError, documented
@@ -34,10 +34,8 @@ def _internal(*statuses: int) -> dict[str, Any]:
     return {"responses": documented(*statuses), "openapi_extra": INTERNAL_ONLY}
 
 
-class TriggerRequest(BaseModel):
+class TriggerRequest(StrictModel):
     """An event that is reported."""
-
-    model_config = ConfigDict(extra="forbid")
 
     event_type: str = Field(description="`consumption`, `dws_completed`, `note_created`, `task_assigned`, or your own.")
     connector_type: str | None = Field(
@@ -49,7 +47,7 @@ class TriggerRequest(BaseModel):
     )
     site_id: int = Field(strict=True, ge=1, le=BIGGEST)
     member_id: int | None = Field(default=None, strict=True, ge=0, le=BIGGEST)
-    payload: dict[str, Any] | None = Field(default=None, description="What the applications are told about it.")
+    payload: dict[str, Any] | None = Field(default=None, description="Data for the applications.")
     is_forced: bool = Field(
         default=False, strict=True, description="Run it even if the same event of that day has been run."
     )
@@ -113,7 +111,7 @@ class JobsAnswer(BaseModel):
     """A page of jobs, the newest first."""
 
     jobs: list[JobAnswer]
-    next_before: int | None = Field(description="Give it as `before` to see older ones; null: there are none.")
+    next_before: int | None = Field(description="The value of `before` for the next page; null on the last page.")
 
 
 class CancelAnswer(BaseModel):
@@ -140,13 +138,11 @@ class ResultsAnswer(BaseModel):
     """A page of valid results, the newest first."""
 
     results: list[ResultAnswer]
-    next_before: int | None = Field(description="Give it as `before` to see older ones; null: there are none.")
+    next_before: int | None = Field(description="The value of `before` for the next page; null on the last page.")
 
 
-class ResultFilters(BaseModel):
+class ResultFilters(StrictModel):
     """Which results are listed."""
-
-    model_config = ConfigDict(extra="forbid")
 
     cache_type: str = Field(min_length=1, max_length=30, pattern=NO_NUL)
     site_id: int = Field(ge=0, le=BIGGEST)
@@ -175,20 +171,16 @@ class CluesAnswer(BaseModel):
     clues: list[ClueAnswer]
 
 
-class ClueFilters(BaseModel):
+class ClueFilters(StrictModel):
     """Whose clues are listed."""
-
-    model_config = ConfigDict(extra="forbid")
 
     site_id: int = Field(ge=0, le=BIGGEST)
     member_id: int = Field(ge=0, le=BIGGEST)
     limit: int = Field(default=30, ge=1, le=366, description="Days, at most.")
 
 
-class JobFilters(BaseModel):
+class JobFilters(StrictModel):
     """Which jobs are listed."""
-
-    model_config = ConfigDict(extra="forbid")
 
     status: JobStatus | None = None
     event_type: str | None = Field(default=None, max_length=30, pattern=NO_NUL)

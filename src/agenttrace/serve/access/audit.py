@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 from fastapi import Request
 
-from agenttrace.serve.access.database import AccessDatabase
+from agenttrace.serve.access.database import AccessTable
 from agenttrace.serve.access.visitor import visitor
 from agenttrace.serve.problems import ProblemError
 
@@ -69,12 +69,10 @@ class Ending:
     target: str | None = None
 
 
-class AuditLog:
+class AuditLog(AccessTable):
     """The log of an access store."""
 
-    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
-        self._database, self._now = database, now
-        self._untrimmed = 0
+    _untrimmed = 0
 
     def begin(self, user: str, address: str, action: str, target: str, outcome: str = UNDER_WAY) -> int:
         """Write a new entry; returns its number."""

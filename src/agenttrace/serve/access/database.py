@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +19,7 @@ BUSY_SECONDS = 5.0
 #: Of a second; the tables have times in microseconds since the epoch.
 MICROS = 1_000_000
 
-#: Each entry brings the file from the version before to its own; times are microseconds since the epoch.
+#: Each entry migrates the file from the version before; times are microseconds since the epoch.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
@@ -55,13 +55,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT
         """,
         "CREATE INDEX audit_by_action ON audit (action, outcome)",
-        # What was typed as a name may have been a password: only its hash is kept.
+        # What was typed as a name may have been a password: only its hash is stored.
         "CREATE TABLE failures (id INTEGER PRIMARY KEY, key BLOB NOT NULL, at INTEGER NOT NULL) STRICT",
         "CREATE INDEX failures_of_key ON failures (key, at)",
         "CREATE INDEX failures_by_age ON failures (at)",
     ),
     (
-        # Besides users, browsers that came by the link (local) and API tokens are let in by a random token.
+        # Users, browsers that came by the link (local) and API tokens log in with a random token.
         """
         CREATE TABLE credentials (
             digest BLOB PRIMARY KEY,
@@ -128,6 +128,13 @@ class AccessDatabase:
         with self._reading, self._writing:
             self._reader.close()
             self._writer.close()
+
+
+class AccessTable:
+    """A part of the access store: its database, and the clock."""
+
+    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
+        self._database, self._now = database, now
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import sqlite3
-from collections.abc import Callable
 from typing import NamedTuple
 
-from agenttrace.serve.access.database import MICROS, AccessDatabase
+from agenttrace.serve.access.database import MICROS, AccessTable
 from agenttrace.serve.problems import SlowDownError
 
 FREE = 5
@@ -32,11 +31,8 @@ class LoginAttempt(NamedTuple):
     address_row: int
 
 
-class FailedLogins:
+class FailedLogins(AccessTable):
     """The failed logins of an access store."""
-
-    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
-        self._database, self._now = database, now
 
     def begin(self, name: str, address: str) -> LoginAttempt:
         """Allow an attempt and count it, or raise 429 with how long it has to wait."""

@@ -20,7 +20,7 @@ from agenttrace.config import ServeSettings
 from agenttrace.serve.access import cookie, hosts
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import DONE
-from agenttrace.serve.access.hosts import SAFE_METHODS, AllowedHosts, Host, is_loopback_bind, parse_host
+from agenttrace.serve.access.hosts import SAFE_METHODS, AllowedHosts, Host, is_loopback_bind
 from agenttrace.serve.access.link import PARAMETER, cleaned
 from agenttrace.serve.access.logins import PREFIX, Login
 from agenttrace.serve.access.paths import API, LOGIN, LOGOUT, is_console, is_open
@@ -58,11 +58,15 @@ SECURITY_HEADERS = {
 _RAW = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 
-class WrongTokenError(ProblemError):
-    """401 for an invalid token: the answer is delayed, and the audit log has it."""
+class UnauthorizedError(ProblemError):
+    """401, with the scheme that the client has to use."""
 
     def __init__(self, scheme: str, detail: str) -> None:
         super().__init__(401, detail, headers={"WWW-Authenticate": scheme})
+
+
+class WrongTokenError(UnauthorizedError):
+    """401 for an invalid token: the answer is delayed, and the audit log has it."""
 
 
 def needs_login(settings: ServeSettings) -> bool:
@@ -70,7 +74,7 @@ def needs_login(settings: ServeSettings) -> bool:
     return settings.login == "always" or not is_loopback_bind(settings.host)
 
 
-class Gate:
+class ConsoleGate:
     """ASGI middleware, without Starlette's helper class, which would delay streams."""
 
     def __init__(self, app: ASGIApp, *, access: AccessStore, bind: str, settings: ServeSettings) -> None:
@@ -108,7 +112,7 @@ class Gate:
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         host = self._host(headers)
         visit = self._visit(scope, headers, host)
-        if visit.visitor is None and path.startswith(API) and bearer_token(headers).startswith(PREFIX):
+        if visit.visitor is None and path.startswith(API) and _bearer_token(headers).startswith(PREFIX):
             raise WrongTokenError('Bearer realm="AgentTrace"', _NOT_VALID)
         if visit.visitor is None and not is_open(path):
             raise self._login_first(visit)
@@ -137,7 +141,7 @@ class Gate:
         return error
 
     async def _by_link(self, scope: Scope, visit: Visit, token: str) -> Response:
-        """Log in the browser that brings the token, and redirect it to the address without."""
+        """Log in the browser that has the token, and redirect it to the address without."""
         clean = cleaned(scope["path"], scope["query_string"].decode("latin-1"))
         response = RedirectResponse(clean, 303, {"Cache-Control": "no-store"})
         if visit.by_link and self._access.start_token.matches(token):
@@ -152,8 +156,7 @@ class Gate:
         return response
 
     def _host(self, headers: Headers) -> Host:
-        named = headers.getlist("host")
-        host = parse_host(named[0]) if len(named) == 1 else None
+        host = hosts.host_of(headers)
         if host is None or not self._hosts.allow(host):
             raise ProblemError(
                 421,
@@ -187,8 +190,8 @@ class Gate:
         )
 
     def _token(self, headers: Headers) -> Login | None:
-        """The API token that a request brings."""
-        given = bearer_token(headers)
+        """The API token of a request."""
+        given = _bearer_token(headers)
         # Other tokens may be meant for a proxy.
         login = self._access.logins.find(given) if given.startswith(PREFIX) else None
         return login if login is not None and login.kind == "token" else None
@@ -204,8 +207,7 @@ class Gate:
             fix = _LINK_FIX
         else:
             fix = _LOGIN_FIX if self._access.users.exist() else f"{_FIRST_USER}. {_SCRIPT_FIX}"
-        headers = {"WWW-Authenticate": 'Cookie realm="AgentTrace", Bearer realm="AgentTrace"'}
-        return ProblemError(401, f"Log in first. {fix}", headers=headers)
+        return UnauthorizedError('Cookie realm="AgentTrace", Bearer realm="AgentTrace"', f"Log in first. {fix}")
 
     async def _logged_in(self, login: Login, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; a stream of events ends when its login does."""
@@ -216,7 +218,8 @@ class Gate:
         async def while_open(message: Message) -> None:
             nonlocal streaming
             if message["type"] == "http.response.start":
-                streaming = _is_event_stream(message)
+                types = [value for name, value in message.get("headers", ()) if name.lower() == b"content-type"]
+                streaming = any(value.startswith(b"text/event-stream") for value in types)
             elif streaming and message.get("more_body") and not self._access.logins.is_open(login):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 raise _LoginOverError
@@ -247,11 +250,16 @@ def came_by_proxy(scope: Scope, headers: Headers) -> bool:
     )
 
 
-def bearer_token(headers: Headers) -> str:
-    """The token of ``Authorization: Bearer …``; empty without, or where there are several."""
+def authorization(headers: Headers) -> tuple[str, str]:
+    """Scheme and credentials of the header Authorization; empty without, or where there are several."""
     given = headers.getlist("authorization")
-    scheme, _, token = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    scheme, _, credentials = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
+    return scheme.lower(), credentials.strip()
+
+
+def _bearer_token(headers: Headers) -> str:
+    scheme, token = authorization(headers)
+    return token if scheme == "bearer" else ""
 
 
 def _link_token(scope: Scope) -> str | None:
@@ -276,13 +284,6 @@ def address_of(scope: Scope) -> str:
     client = scope.get("client")
     address = str(client[0]) if client else ""
     return address if 0 < len(address) <= _LONGEST_ADDRESS and address.isprintable() else "unknown"
-
-
-def _is_event_stream(start: Message) -> bool:
-    return any(
-        name.lower() == b"content-type" and value.startswith(b"text/event-stream")
-        for name, value in start.get("headers", ())
-    )
 
 
 class SecurityHeaders:

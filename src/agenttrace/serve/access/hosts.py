@@ -62,6 +62,12 @@ def parse_host(text: str) -> Host | None:
     return Host(name if address is None else str(address), number, address is not None) if name else None
 
 
+def host_of(headers: Headers) -> Host | None:
+    """The host that a request names; None for several, and for anything else."""
+    named = headers.getlist("host")
+    return parse_host(named[0]) if len(named) == 1 else None
+
+
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)
@@ -114,7 +120,7 @@ def _in_ascii(entry: str) -> str:
         return entry
 
 
-# -- requests of our own page -------------------------------------------------------------------------------------
+# -- requests of our page -----------------------------------------------------------------------------------------
 
 
 def check_origin(headers: Headers, host: Host) -> None:
@@ -133,7 +139,7 @@ def check_csrf(headers: Headers, token: str) -> None:
 
 
 def check_read(headers: Headers) -> None:
-    """Raise 403 for a hidden request of another site: the time of an answer would tell it something."""
+    """Raise 403 for a hidden request of another site: the time of an answer reveals something."""
     if not _from_here(headers) and headers.get("sec-fetch-mode") != "navigate":
         raise _elsewhere()
 

@@ -79,15 +79,11 @@ def running_consoles(home: Path) -> list[Console]:
     found = []
     for path in sorted((home / _DIRECTORY).glob("*.json")):
         text = held_text(path)
-        if text is None:
-            _remove(path)
+        if text is not None:
+            with suppress(msgspec.MsgspecError):
+                found.append(msgspec.json.decode(text, type=Console))
             continue
-        with suppress(msgspec.MsgspecError):
-            found.append(msgspec.json.decode(text, type=Console))
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _YOUNG_SECONDS:
+                path.unlink()
     return sorted(found, key=lambda console: -console.started_at)
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        if time.time() - path.stat().st_mtime > _YOUNG_SECONDS:
-            path.unlink()

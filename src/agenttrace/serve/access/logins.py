@@ -8,11 +8,10 @@ from __future__ import annotations
 import hashlib
 import secrets
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from agenttrace.serve.access.database import MICROS, AccessDatabase
+from agenttrace.serve.access.database import MICROS, AccessTable
 from agenttrace.serve.access.users import LOCAL, UserError, checked_name, name_of
 from agenttrace.serve.api.shapes import Role
 
@@ -49,11 +48,8 @@ class Login:
     seen_at: int | None
 
 
-class Logins:
+class Logins(AccessTable):
     """The logins of an access store."""
-
-    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
-        self._database, self._now = database, now
 
     def begin(self, user: str, password_hash: str, seconds: int) -> tuple[str, Login] | None:
         """A new token for a user whose password had this hash; None if it has changed."""
@@ -116,7 +112,7 @@ class Logins:
             connection.execute("DELETE FROM logins WHERE digest = ?", (login.digest,))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ApiToken:
     """A token, without the token itself; times are microseconds since the epoch."""
 
@@ -138,11 +134,8 @@ class NoSuchTokenError(UserError):
         self.name = name
 
 
-class ApiTokens:
+class ApiTokens(AccessTable):
     """The API tokens of an access store."""
-
-    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
-        self._database, self._now = database, now
 
     def create(self, text: str, role: Role, seconds: int | None) -> tuple[str, ApiToken]:
         """A new token, which is shown only now, and its row."""
@@ -167,14 +160,7 @@ class ApiTokens:
                 "SELECT user, role, created_at, seen_at, expires_at FROM logins WHERE kind = 'token' ORDER BY user"
             ).fetchall()
         return [
-            ApiToken(
-                name=name,
-                role=role,
-                created_at=created,
-                seen_at=seen,
-                expires_at=expires,
-                expired=expires is not None and expires <= now,
-            )
+            ApiToken(name, role, created, seen, expires, expires is not None and expires <= now)
             for name, role, created, seen, expires in rows
         ]
 

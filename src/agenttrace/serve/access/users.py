@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from agenttrace.serve.access.database import AccessDatabase
+from agenttrace.serve.access.database import AccessTable
 from agenttrace.serve.api.shapes import Role
 
 #: The user on the machine itself, by the link or where no login is required.
@@ -31,7 +30,7 @@ class NoSuchUserError(UserError):
         self.name = name
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class User:
     """A user, without the password; times are microseconds since the epoch."""
 
@@ -61,11 +60,8 @@ def checked_name(text: str) -> str:
     return name
 
 
-class Users:
+class Users(AccessTable):
     """The users of an access store."""
-
-    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
-        self._database, self._now = database, now
 
     def add(self, text: str, role: Role, password_hash: str) -> User:
         """A new user."""
@@ -88,8 +84,7 @@ class Users:
                 """,
                 (self._now(),),
             ).fetchall()
-        fields = ("name", "role", "created_at", "changed_at", "logins", "seen_at")
-        return [User(**dict(zip(fields, row, strict=True))) for row in rows]
+        return [User(*row) for row in rows]
 
     def get(self, name: str) -> User:
         """One user."""

@@ -21,9 +21,9 @@ from agenttrace.serve.api.sessions.usage import usage_router
 from agenttrace.serve.api.settings.exports import exports_router
 from agenttrace.serve.api.settings.files import files_router
 from agenttrace.serve.api.settings.settings import settings_router
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 
-Router = Callable[[Context], APIRouter]
+Router = Callable[[ServerContext], APIRouter]
 
 #: In the order of the OpenAPI document; fixed paths come before those with a name in them.
 _RECORDED: tuple[Router, ...] = (
@@ -44,7 +44,7 @@ _SETTINGS: tuple[Router, ...] = (exports_router, settings_router)
 _RUN_PATHS = ("jobs", "runs", "guards", "cache", "catalog", "chat")
 
 
-def api_routers(context: Context) -> list[APIRouter]:
+def api_routers(context: ServerContext) -> list[APIRouter]:
     """All routers."""
     return [router(context) for router in (*_RECORDED, *_run_routers(), *_SETTINGS)]
 
@@ -61,7 +61,7 @@ def _run_routers() -> tuple[Router, ...]:
     return (jobs_router, runs_router, guards_router, cache_router, catalog_router, chat_trial_router)
 
 
-def _not_installed(context: Context) -> APIRouter:
+def _not_installed(context: ServerContext) -> APIRouter:
     """The endpoints that need ``agenttrace[run]``, without it: 503 with what to install."""
     router = APIRouter(prefix="/api/v1", include_in_schema=False)
 

@@ -23,7 +23,7 @@ _KIND_NAMES = {f"SPAN_KIND_{word.upper()}": number for number, word in enumerate
 _STATUS_NAMES = {f"STATUS_CODE_{word.upper()}": number for number, word in enumerate(lines.STATUSES) if word}
 
 
-class _Value(msgspec.Struct, rename="camel"):
+class _AnyValue(msgspec.Struct, rename="camel"):
     string_value: str | None = None
     bool_value: bool | None = None
     int_value: _Whole = None
@@ -35,11 +35,11 @@ class _Value(msgspec.Struct, rename="camel"):
 
 class _Pair(msgspec.Struct):
     key: str = ""
-    value: _Value | None = None
+    value: _AnyValue | None = None
 
 
 class _Array(msgspec.Struct):
-    values: list[_Value] | None = None
+    values: list[_AnyValue] | None = None
 
 
 class _Pairs(msgspec.Struct):
@@ -63,7 +63,7 @@ class _Status(msgspec.Struct):
     message: str | None = None
 
 
-class _Span(msgspec.Struct, rename="camel"):
+class _SpanJson(msgspec.Struct, rename="camel"):
     trace_id: str | None = None
     span_id: str | None = None
     parent_span_id: str | None = None
@@ -90,7 +90,7 @@ class _Scope(msgspec.Struct):
 
 class _ScopeSpans(msgspec.Struct):
     scope: _Scope | None = None
-    spans: list[_Span] | None = None
+    spans: list[_SpanJson] | None = None
 
 
 class _Resource(msgspec.Struct):
@@ -102,17 +102,17 @@ class _ResourceSpans(msgspec.Struct, rename="camel"):
     scope_spans: list[_ScopeSpans] | None = None
 
 
-class _Request(msgspec.Struct, rename="camel"):
+class _TraceRequest(msgspec.Struct, rename="camel"):
     resource_spans: list[_ResourceSpans] | None = None
 
 
-_decode = msgspec.json.Decoder(_Request).decode
+_decode = msgspec.json.Decoder(_TraceRequest).decode
 
 
 def read_json(body: bytes) -> Taken:
     """All spans of an ``ExportTraceServiceRequest``."""
     taken = Taken(len(body))
-    # An object takes three bytes as text and some hundred in memory. A value is an object of its own.
+    # An object takes three bytes as text and some hundred in memory. A value is another object.
     if body.count(b"{") > 2 * lines.MOST_ELEMENTS:
         raise lines.too_many()
     for group in _request(body).resource_spans or ():
@@ -130,7 +130,7 @@ def _take_group(group: _ResourceSpans, taken: Taken) -> None:
             taken.add(_line, span, resource, scope)
 
 
-def _request(body: bytes) -> _Request:
+def _request(body: bytes) -> _TraceRequest:
     try:
         return _decode(body)
     except msgspec.ValidationError as error:
@@ -146,7 +146,7 @@ def _request(body: bytes) -> _Request:
         raise IntakeError(f"The body is no ExportTraceServiceRequest: {error}.") from None
 
 
-def _line(span: _Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
+def _line(span: _SpanJson, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
     trace, own, parent = lines.checked_ids(
         _id(span.trace_id, "traceId", 32), _id(span.span_id, "spanId", 16), _id(span.parent_span_id, "parentSpanId", 16)
     )
@@ -165,11 +165,11 @@ def _line(span: _Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
         message=status.message or "",
         attributes=_attributes(span.attributes),
         events=[
-            lines.SpanEvent(each.name or "", _whole(each.time_unix_nano), _attributes(each.attributes))
+            lines.LoggedEvent(each.name or "", _whole(each.time_unix_nano), _attributes(each.attributes))
             for each in span.events or ()
         ],
         links=[
-            lines.SpanLink(each.trace_id or "", each.span_id or "", _attributes(each.attributes))
+            lines.LoggedLink(each.trace_id or "", each.span_id or "", _attributes(each.attributes))
             for each in span.links or ()
         ],
         resource=resource,
@@ -193,7 +193,7 @@ def _attributes(pairs: Iterable[_Pair] | None, depth: int = 0) -> dict[str, Any]
     return {pair.key: _plain(pair.value, depth) for pair in pairs or ()}
 
 
-def _plain(value: _Value | None, depth: int) -> Any:  # noqa: ANN401 - that is what it is
+def _plain(value: _AnyValue | None, depth: int) -> Any:  # noqa: ANN401 - that is what it is
     if value is None:
         return None
     if value.int_value is not None:
@@ -232,7 +232,7 @@ def _word(words: tuple[str, ...], names: dict[str, int], value: _Whole) -> str:
 
 
 def _id(text: str | None, name: str, digits: int) -> bytes:
-    """An id in hex. One in base64, as protobuf's own JSON has it, must not be taken for another id."""
+    """An id in hex. One in base64, as protobuf's JSON has it, must not become another id."""
     if not text:
         return b""
     try:

@@ -43,7 +43,7 @@ S = TypeVar("S")
 encode = msgspec.json.Encoder().encode
 
 
-class SpanEvent(msgspec.Struct, omit_defaults=True):
+class LoggedEvent(msgspec.Struct, omit_defaults=True):
     """An event of a span."""
 
     name: str = ""
@@ -52,7 +52,7 @@ class SpanEvent(msgspec.Struct, omit_defaults=True):
     attributes: dict[str, Any] = {}
 
 
-class SpanLink(msgspec.Struct, omit_defaults=True):
+class LoggedLink(msgspec.Struct, omit_defaults=True):
     """A link to another span."""
 
     trace: str = ""
@@ -77,8 +77,8 @@ class SpanLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     #: The text of the status.
     message: str = ""
     attributes: dict[str, Any] = {}
-    events: list[SpanEvent] = []
-    links: list[SpanLink] = []
+    events: list[LoggedEvent] = []
+    links: list[LoggedLink] = []
     resource: msgspec.Raw = _NOTHING
     scope: msgspec.Raw = _NOTHING
     #: The digests of the lines of the same trace with the whole resource and the whole scope.
@@ -140,7 +140,7 @@ class Taken:
     def __init__(self, received: int) -> None:
         """``received``: the size of the request, unpacked."""
         self._most = min(MOST_WRITTEN, received * _MOST_TIMES + _ALWAYS)
-        #: A line for each span that was taken.
+        #: A line for each accepted span.
         self.lines: list[bytes] = []
         #: What they share, by trace and digest.
         self._shared: dict[tuple[str, str], bytes] = {}
@@ -162,7 +162,7 @@ class Taken:
     def add(
         self, make: Callable[[S, msgspec.Raw, msgspec.Raw], SpanLine], span: S, resource: SharedPart, scope: SharedPart
     ) -> None:
-        """Add a span, or the reason why it is refused; the others are taken all the same."""
+        """Add a span, or the reason why it is refused; the others are accepted all the same."""
         try:
             made = make(span, resource.brief, scope.brief)
             shared = [each for each in (resource, scope) if each.digest]

@@ -72,11 +72,12 @@ def _line(span: Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
         line.status, line.message = lines.named(lines.STATUSES, span.status.code), span.status.message
     if span.events:
         line.events = [
-            lines.SpanEvent(each.name, each.time_unix_nano, _attributes(each.attributes)) for each in span.events
+            lines.LoggedEvent(each.name, each.time_unix_nano, _attributes(each.attributes)) for each in span.events
         ]
     if span.links:
         line.links = [
-            lines.SpanLink(each.trace_id.hex(), each.span_id.hex(), _attributes(each.attributes)) for each in span.links
+            lines.LoggedLink(each.trace_id.hex(), each.span_id.hex(), _attributes(each.attributes))
+            for each in span.links
         ]
     if span.dropped_attributes_count or span.dropped_events_count or span.dropped_links_count:
         line.dropped = lines.dropped(span.dropped_attributes_count, span.dropped_events_count, span.dropped_links_count)
@@ -124,7 +125,7 @@ class _Field(NamedTuple):
 
 @cache
 def _fields(message: Descriptor) -> dict[int, _Field]:
-    """The fields that hold bytes, by number."""
+    """The fields of a message, by number."""
     return {field.number: _Field(field.is_repeated, field.message_type) for field in message.fields}
 
 

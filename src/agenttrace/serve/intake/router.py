@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
+from starlette.datastructures import Headers
 
 from agenttrace.run.catalog.config import usable_token
-from agenttrace.serve.access.gate import address_of, came_by_proxy, needs_login
-from agenttrace.serve.access.hosts import parse_host
+from agenttrace.serve.access.gate import address_of, authorization, came_by_proxy, needs_login
+from agenttrace.serve.access.hosts import host_of
 from agenttrace.serve.access.paths import LANGFUSE, LOGS, METRICS, TRACES
 from agenttrace.serve.auth import INTAKE_SENDERS
 from agenttrace.serve.intake.body import JSON, MOST_BYTES, PROTOBUF, READERS, coding, media_type, too_large, unpacked
@@ -22,7 +23,7 @@ from agenttrace.serve.intake.rejections import BusyError, IntakeError, NoTokenEr
 from agenttrace.serve.problems import ProblemError
 
 if TYPE_CHECKING:
-    from agenttrace.serve.context import Context
+    from agenttrace.serve.context import ServerContext
     from agenttrace.serve.intake.lines import Taken
 
 #: Bytes of all bodies that are being received or wait to be written.
@@ -47,11 +48,11 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
     401: {"description": "The token is missing or wrong; from this machine none is needed."},
     413: {"description": "The body is too large."},
     415: {"description": "Another content type or encoding."},
-    503: {"description": "Not now: stopping, busy, or the disk is full. Nothing was kept; try again."},
+    503: {"description": "Not now: stopping, busy, or the disk is full. Nothing was stored; retry."},
 }
 
 
-def intake_router(context: Context) -> APIRouter:
+def intake_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(tags=["intake"])
     intake = Intake(context)
@@ -84,16 +85,16 @@ def intake_router(context: Context) -> APIRouter:
 
 
 class Intake:
-    """From a request to its answer."""
+    """Receives requests within limits, and answers them."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._writer = context.intake
         self._token_always = needs_login(context.settings.serve)
         self._held = 0
 
     async def answer(self, request: Request) -> Response:
-        """Take what the request brings."""
+        """Read the spans of a request, and answer it."""
         kind = JSON
         try:
             kind = media_type(request.headers.get("content-type", ""))
@@ -157,8 +158,7 @@ def _check_sender(request: Request, *, token_always: bool, token: str | None) ->
         return
     if not token:
         raise NoTokenError("Spans from other machines need a token: set INTERNAL_API_TOKEN where AgentTrace runs.")
-    headers = request.headers.getlist("authorization")
-    given = _credentials(headers[0]) if len(headers) == 1 else ""
+    given = _credentials(request.headers)
     if not given:
         raise NoTokenError(f"{_FIX} with the server's INTERNAL_API_TOKEN.")
     # As bytes: comparing text that is not ASCII would raise.
@@ -168,18 +168,16 @@ def _check_sender(request: Request, *, token_always: bool, token: str | None) ->
 
 def _is_local(request: Request) -> bool:
     """Whether it can only be from this machine; a page that uses DNS rebinding has its own name as host."""
-    named = request.headers.getlist("host")
-    host = parse_host(named[0]) if len(named) == 1 else None
+    host = host_of(request.headers)
     return host is not None and host.is_loopback and not came_by_proxy(request.scope, request.headers)
 
 
-def _credentials(header: str) -> str:
+def _credentials(headers: Headers) -> str:
     """The token in any of the schemes that senders can use; of a name and a password, the password."""
-    scheme, _, given = header.strip().partition(" ")
-    given = given.strip()
-    if scheme.lower() in ("bearer", "internal-token"):
+    scheme, given = authorization(headers)
+    if scheme in ("bearer", "internal-token"):
         return given
-    if scheme.lower() != "basic":
+    if scheme != "basic":
         return ""
     try:
         return base64.b64decode(given, validate=True).decode().partition(":")[2]

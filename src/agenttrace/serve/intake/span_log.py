@@ -151,11 +151,6 @@ class SpanWriter:
         self._jobs.put(job)
         return await job.done
 
-    @property
-    def waiting(self) -> int:
-        """How many requests wait to be read."""
-        return self._jobs.qsize()
-
     def close(self) -> None:
         """Finish what was begun; a request that takes too long stays unanswered."""
         if self._thread is not None:

@@ -32,7 +32,7 @@ from agenttrace.serve.event_stream import MEDIA_TYPE, EventStream
 from agenttrace.serve.problems import ProblemError, documented
 
 if TYPE_CHECKING:
-    from agenttrace.serve.context import Context
+    from agenttrace.serve.context import ServerContext
     from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -52,13 +52,6 @@ MOST_TEXT_CHARS = 64_000
 #: How long a browser waits before it connects again.
 _RETRY = b"retry: 1000\n"
 News = LiveHello | LiveSessions | Timeline | LiveTexts | LiveReset
-_NAMES = {
-    LiveHello: b"hello",
-    LiveSessions: b"sessions",
-    Timeline: b"timeline",
-    LiveTexts: b"texts",
-    LiveReset: b"reset",
-}
 _encoder = msgspec.json.Encoder()
 
 
@@ -79,7 +72,9 @@ class LiveMark(msgspec.Struct, frozen=True):
 
 def message(news: News) -> bytes:
     """A message without its id; JSON has no raw line ends, so it is always one line of data."""
-    return b"event: %b\ndata: %b\n\n" % (_NAMES[type(news)], _encoder.encode(news))
+    # The shape names the event: hello, sessions, timeline, texts or reset.
+    name = type(news).__name__.removeprefix("Live").lower()
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), _encoder.encode(news))
 
 
 class Subscriber:
@@ -336,7 +331,7 @@ class LiveResponse(EventStream):
             self._hub.leave(self._subscriber)
 
 
-def live_router(context: Context) -> APIRouter:
+def live_router(context: ServerContext) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["live"])
     heartbeat = float(context.settings.serve.heartbeat_seconds)
@@ -352,7 +347,7 @@ def live_router(context: Context) -> APIRouter:
         session: Annotated[str | None, Query(description="Also the changed spans of the session of this key.")] = None,
         after: Annotated[
             str | None,
-            Query(description="The `id` of the last message, or the `cursor` of a list, to go on from."),
+            Query(description="The `id` of the last message, or the `cursor` of a list, to continue from."),
         ] = None,
     ) -> Response:
         if session is not None:

@@ -22,7 +22,7 @@ from agenttrace.serve.api.sessions.usage import named_bills
 from agenttrace.serve.api.settings.exports import cached_exports
 from agenttrace.serve.api.settings.files import Recording, cached_recording
 from agenttrace.serve.api.shapes import DayUsage, Exports, Overview, SessionRow
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.store.questions import UsageQuery, UsageRow
 from agenttrace.store.session_state import recent_since
 from agenttrace.views.times import iso
@@ -35,7 +35,7 @@ _MOST_SESSIONS = 50
 _model, _agent = attrgetter("model"), attrgetter("part")
 
 
-def overview_router(context: Context) -> APIRouter:
+def overview_router(context: ServerContext) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["overview"])
     recording, exports = cached_recording(context), cached_exports(context)
@@ -49,7 +49,9 @@ def overview_router(context: Context) -> APIRouter:
     return router
 
 
-async def _overview(context: Context, recording: Cached[Recording], exports: Cached[Exports]) -> tuple[Overview, str]:
+async def _overview(
+    context: ServerContext, recording: Cached[Recording], exports: Cached[Exports]
+) -> tuple[Overview, str]:
     """The answer, and a tag that changes when anything but the time does."""
     now, timezone = time.time_ns() // 1000, context.settings.usage.timezone
     today = day_finder(timezone)(now)

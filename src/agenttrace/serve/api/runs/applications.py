@@ -16,7 +16,7 @@ from agenttrace.serve.api.answers import answer, endpoint, shape_of
 from agenttrace.serve.api.runs.run_state import app_named, engine_of
 from agenttrace.serve.api.runs.runs import run_row
 from agenttrace.serve.api.shapes import AppInfo, BreakerRow, Budget, Catalog, EventInfo, Guards, LimitRow
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views.run import Breaker, app_fields, breaker_fields, breakers_of, budget_fields, event_fields
 
@@ -28,7 +28,7 @@ _RESERVATIONS = 500
 _ERRORS = (401, 404, 409, 422, 503)
 
 
-def catalog_router(context: Context) -> APIRouter:
+def catalog_router(context: ServerContext) -> APIRouter:
     """The endpoint of the catalog."""
     router = APIRouter(prefix="/api/v1", tags=["runs"])
 
@@ -54,7 +54,7 @@ def _app_info(app: App) -> AppInfo:
     return shape_of(AppInfo, fields | {f"rate_{name}": value for name, value in fields["rate"].items()})
 
 
-def guards_router(context: Context) -> APIRouter:
+def guards_router(context: ServerContext) -> APIRouter:
     """The endpoints of the guards."""
     router = APIRouter(prefix="/api/v1", tags=["guards"])
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from agenttrace.run.catalog.catalog import Catalog
 from agenttrace.run.engine import Engine
 from agenttrace.run.states import CacheStatus
 from agenttrace.serve.access.audit import audited
@@ -15,23 +14,21 @@ from agenttrace.serve.api.answers import answer, endpoint, shape_of
 from agenttrace.serve.api.lists import BIGGEST, NO_NUL, Cursor, Id, Limit, Name, Number, page_of, place_of
 from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.shapes import CacheDetail, CacheList, CacheRow, Invalidated
-from agenttrace.serve.bodies import documented_body, read_body
-from agenttrace.serve.context import Context
+from agenttrace.serve.bodies import StrictModel, documented_body, read_body
+from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views.run import row_fields
 
 
-class Invalidation(BaseModel):
+class Invalidation(StrictModel):
     """Which results to invalidate: those that have all of these values."""
-
-    model_config = ConfigDict(extra="forbid")
 
     cache_type: str | None = Field(default=None, min_length=1, max_length=30, pattern=NO_NUL)
     site_id: int | None = Field(default=None, strict=True, ge=0, le=BIGGEST)
     target_id: str | None = Field(default=None, min_length=1, max_length=100, pattern=NO_NUL)
 
 
-def cache_router(context: Context) -> APIRouter:
+def cache_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["cache"])
 
@@ -56,7 +53,8 @@ def cache_router(context: Context) -> APIRouter:
         )
         page, following = page_of(found, limit, lambda row: int(row["id"]))
         items = [shape_of(CacheRow, row_fields(row)) for row in page]
-        return answer(request, CacheList(items=items, next=following, types=_types(engine.catalog)))
+        types = sorted({app.cache.cache_type for app in engine.catalog.apps.values() if app.cache is not None})
+        return answer(request, CacheList(items=items, next=following, types=types))
 
     @router.get("/cache/{result_id}", **endpoint("A cached result, whole", CacheDetail, 401, 404, 422, 503))
     async def show_cached(request: Request, result_id: Id) -> Response:
@@ -96,7 +94,3 @@ async def _found(engine: Engine, result_id: int) -> dict[str, Any]:
     if row is None:
         raise ProblemError(404, f"There is no cached result {result_id}.")
     return row
-
-
-def _types(catalog: Catalog) -> list[str]:
-    return sorted({app.cache.cache_type for app in catalog.apps.values() if app.cache is not None})

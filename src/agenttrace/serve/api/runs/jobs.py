@@ -21,12 +21,12 @@ from agenttrace.serve.api.lists import Cursor, Id, Limit, Name, Number, Since, U
 from agenttrace.serve.api.runs.run_state import app_named, engine_of
 from agenttrace.serve.api.shapes import ChainStep, JobAccepted, JobDetail, JobList, JobRow, StepCall
 from agenttrace.serve.bodies import documented_body, read_body
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.serve.triggers import TriggerRequest, cancelled, no_job, repeated, started
 from agenttrace.views.run import job_fields, row_fields, session_key_of
 
 
-def jobs_router(context: Context) -> APIRouter:
+def jobs_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["runs"])
 

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from agenttrace.serve.api.shapes import RunState
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _AWAY = "The database of the run half cannot be reached at the moment."
 _UNREADABLE = "The state of the run half cannot be read; the server's log says more."
 
 
-def engine_of(context: Context) -> Engine:
+def engine_of(context: ServerContext) -> Engine:
     """The open engine; 503 with the reason where there is none."""
     if context.engine is None:
         raise ProblemError(503, context.run_half.problem or _NOT_RUNNING)
@@ -34,7 +34,7 @@ def app_named(catalog: Catalog, name: str) -> App | None:
     return catalog.apps.get(name) or next((app for app in catalog.apps.values() if app.app_type == name), None)
 
 
-async def run_state(context: Context) -> RunState:
+async def run_state(context: ServerContext) -> RunState:
     """Whether the run half works, and its guards; never an error, and never after more than two seconds."""
     if context.engine is None:
         return _unavailable(context, context.run_half.problem or _NOT_RUNNING)
@@ -67,5 +67,5 @@ async def _read(engine: Engine) -> RunState:
     )
 
 
-def _unavailable(context: Context, reason: str) -> RunState:
+def _unavailable(context: ServerContext, reason: str) -> RunState:
     return RunState(False, reason, list(context.run_half.missing), None, [], 0, 0, 0)

@@ -13,12 +13,12 @@ from agenttrace.serve.api.answers import answer, endpoint, shape_of
 from agenttrace.serve.api.lists import Cursor, Id, Limit, Name, Number, Since, Until, moment_of, page_of, place_of
 from agenttrace.serve.api.runs.run_state import app_named, engine_of
 from agenttrace.serve.api.shapes import RunDetail, RunList, RunRow
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views.run import row_fields, session_key_of
 
 
-def runs_router(context: Context) -> APIRouter:
+def runs_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["runs"])
 

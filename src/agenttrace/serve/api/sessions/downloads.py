@@ -31,7 +31,7 @@ from agenttrace.views.transcript import DocumentWriter, Transcript, TranscriptSp
 
 if TYPE_CHECKING:
     from agenttrace.masking import Mask
-    from agenttrace.serve.context import Context
+    from agenttrace.serve.context import ServerContext
     from agenttrace.store.sqlite.store import SqliteStore
 
 Format = Literal["html", "md", "jsonl"]
@@ -77,7 +77,7 @@ def attachment(name: str) -> dict[str, str]:
     }
 
 
-def downloads_router(context: Context) -> APIRouter:
+def downloads_router(context: ServerContext) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
 
@@ -99,9 +99,9 @@ def downloads_router(context: Context) -> APIRouter:
             texts = SessionTexts(context.reader.texts.index, _BLOCK_BYTES)
             name = file_name(found if mask is None else redacted_session(found, mask.text), format)
             if format == "jsonl":
-                return name, SessionLines(store, found, texts, mask).more
+                return name, LineDownload(store, found, texts, mask).more
             page: DocumentWriter = HtmlPage() if format == "html" else MarkdownPage()
-            return name, SessionDocument(store, found, page, texts, context.index.prices, mask).more
+            return name, DocumentDownload(store, found, page, texts, context.index.prices, mask).more
 
         async with downloading(request, context.settings, f"session {session}, {format}", full=full) as mask:
             name, more = await query_session(context.reader, session, question)
@@ -121,7 +121,7 @@ def file_name(session: Session, ending: str) -> str:
     return f"{name[:120].strip('.-') or 'session'}.{ending}"
 
 
-class SessionLines:
+class LineDownload:
     """The recorded lines in the order in which they were recorded; without a mask as they were."""
 
     def __init__(self, store: SqliteStore, session: Session, texts: SessionTexts, mask: Mask | None) -> None:
@@ -144,7 +144,7 @@ class SessionLines:
         return bytes(piece)
 
 
-class SessionDocument:
+class DocumentDownload:
     """A page about the session, span by span; each is masked whole before it is written."""
 
     def __init__(

@@ -18,7 +18,7 @@ from agenttrace.store.questions import EventLine
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
-    from agenttrace.serve.context import Context
+    from agenttrace.serve.context import ServerContext
     from agenttrace.store.sqlite.store import SqliteStore
 
 #: Characters of a line that are shown.
@@ -28,7 +28,7 @@ EventNo = Annotated[int, Path(ge=1, lt=2**63, description="The event's number.")
 _LINE: dict[int | str, dict[str, Any]] = {200: {"description": "The line.", "content": {"text/plain": {}}}}
 
 
-def events_router(context: Context) -> APIRouter:
+def events_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["events"])
 

@@ -19,14 +19,14 @@ from agenttrace.views.hits import TextMatch, find, snippet, terms_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
-    from agenttrace.serve.context import Context
+    from agenttrace.serve.context import ServerContext
     from agenttrace.store.sqlite.store import SqliteStore
 
 LONGEST_QUERY = 1_000
 _NO_WORD = 'There is no word to search for. Give words, a "phrase" in quotes, or a beginning such as migrat*.'
 
 
-def search_router(context: Context) -> APIRouter:
+def search_router(context: ServerContext) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["search"])
 

@@ -17,7 +17,7 @@ from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SourceFile, Us
 from agenttrace.store.questions import UsageRow
 
 if TYPE_CHECKING:
-    from agenttrace.serve.context import Context
+    from agenttrace.serve.context import ServerContext
     from agenttrace.store.sqlite.store import SqliteStore
 
 _MOST_FORKS = 100
@@ -25,7 +25,7 @@ _MOST_FORKS = 100
 _JOB = re.compile(r"job_(\d{1,18})_\d+")
 
 
-def session_router(context: Context) -> APIRouter:
+def session_router(context: ServerContext) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
 

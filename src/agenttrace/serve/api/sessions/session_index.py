@@ -61,7 +61,7 @@ class SessionEntry:
     heard: float = 0.0
 
 
-class _Found(NamedTuple):
+class _Comparison(NamedTuple):
     """The result of a comparison with the store."""
 
     version: StoreVersion
@@ -114,7 +114,7 @@ class SessionIndex:
                 self._take(found)
             self._age()
 
-    def _read(self) -> _Found | None:
+    def _read(self) -> _Comparison | None:
         """What is new in the store. Runs in the thread, and changes nothing of the index."""
         began = time.monotonic()
         version = self._current.version()
@@ -123,11 +123,11 @@ class SessionIndex:
             return None
         store = self._current.opened
         if version == NO_STORE or store is None:
-            return _Found(NO_STORE, 0, True, True, frozenset(), frozenset(), [], 0.0)
+            return _Comparison(NO_STORE, 0, True, True, frozenset(), frozenset(), [], 0.0)
         with store.snapshot():
             return self._compare(store, version, whole, began)
 
-    def _compare(self, store: SqliteStore, version: StoreVersion, whole: bool, began: float) -> _Found:
+    def _compare(self, store: SqliteStore, version: StoreVersion, whole: bool, began: float) -> _Comparison:
         cursor = store.last_event()
         afresh = self._version is None or version.file != self._version.file or cursor < self.cursor
         news = [] if afresh else store.sessions_changed_since(self.cursor)
@@ -137,7 +137,7 @@ class SessionIndex:
         entries = self._made(store, different, prints)
         keys = frozenset(map(session_key, news))
         present = frozenset(map(session_key, prints))
-        return _Found(version, cursor, afresh, whole, keys, present, entries, time.monotonic() - began)
+        return _Comparison(version, cursor, afresh, whole, keys, present, entries, time.monotonic() - began)
 
     def _known(self, number: int) -> int | None:
         entry = self._entries.get(session_key(number))
@@ -164,7 +164,7 @@ class SessionIndex:
 
     # -- taking over ------------------------------------------------------------------------------------------
 
-    def _take(self, found: _Found) -> None:
+    def _take(self, found: _Comparison) -> None:
         moment = found.cursor if found.afresh else max(found.cursor, self.cursor + 1)
         self._version, self.cursor = found.version, found.cursor
         gone = ((self._entries.keys() if found.whole else found.news) - found.present) & self._entries.keys()
@@ -199,7 +199,7 @@ class SessionIndex:
         self._entries[key] = entry
         (self._working.add if entry.row.state == "working" else self._working.discard)(key)
 
-    def _plan(self, found: _Found) -> None:
+    def _plan(self, found: _Comparison) -> None:
         now = time.monotonic()
         self._reload_due = not found.whole
         if found.whole:

@@ -25,7 +25,7 @@ from agenttrace.store.questions import SessionFilter
 from agenttrace.views.times import MICROS, iso
 
 if TYPE_CHECKING:
-    from agenttrace.serve.context import Context
+    from agenttrace.serve.context import ServerContext
 
 Sort = Literal["last", "started", "cost", "tokens", "errors", "turns", "duration"]
 Order = Literal["desc", "asc"]
@@ -33,7 +33,7 @@ Order = Literal["desc", "asc"]
 Place = tuple[bool, int | float, str]
 
 
-def sessions_router(context: Context) -> APIRouter:
+def sessions_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
     index = context.index

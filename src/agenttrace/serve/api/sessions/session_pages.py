@@ -53,12 +53,11 @@ _PIECE = 10_000
 _FRAMES = {
     "turn": ('<section class="turn{state}">\n<h2>{head}</h2>\n', "</section>\n"),
     "step": ('<div class="step{state}">\n<p class="label">{head}</p>\n', "</div>\n"),
-    "span": ('<details class="tool{state}">\n<summary>{head}</summary>\n', "</details>\n"),
     "tool": ('<details class="tool{state}">\n<summary>{head}</summary>\n', "</details>\n"),
 }
 
 
-class _Page:
+class _OpenSpans:
     """A page under construction; it remembers the ends of the spans that are open."""
 
     def __init__(self) -> None:
@@ -69,7 +68,7 @@ class _Page:
         return "".join(reversed(over))
 
 
-class HtmlPage(_Page):
+class HtmlPage(_OpenSpans):
     """A session in HTML."""
 
     def begin(self, session: Session, facts: Mapping[str, str]) -> str:
@@ -91,7 +90,7 @@ class HtmlPage(_Page):
         state = " error" if told.row.status == "error" else ""
         name = f"<bdi>{_text(told.title)}</bdi>"
         figures = f'<span class="figures">{_text(" · ".join(told.figures))}</span>'
-        opening, closing = _FRAMES[told.row.kind]
+        opening, closing = _FRAMES.get(told.row.kind, _FRAMES["tool"])
         self._open.append("".join(map(_said_in_html, told.after)) + closing)
         return closed + opening.format(state=state, head=name + figures) + "".join(map(_said_in_html, told.before))
 
@@ -129,7 +128,7 @@ def _text(text: str) -> str:
     return escape(visible(text), quote=True)
 
 
-class MarkdownPage(_Page):
+class MarkdownPage(_OpenSpans):
     """A session in Markdown."""
 
     def begin(self, session: Session, facts: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ from agenttrace.views.spans import conventional, span_fields, usage_fields
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
-    from agenttrace.serve.context import Context
+    from agenttrace.serve.context import ServerContext
     from agenttrace.store.sqlite.store import SqliteStore
 
 #: Characters of one text, and of all texts in an answer together.
@@ -42,7 +42,7 @@ Chars = Annotated[int, Query(ge=0, le=MOST_CHARS, description="How much of each 
 Spans = Annotated[list[str], Query(max_length=MOST_SPANS, description="Ids of spans.")]
 
 
-def texts_router(context: Context) -> APIRouter:
+def texts_router(context: ServerContext) -> APIRouter:
     """The endpoints of texts."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
     texts = context.reader.texts
@@ -90,7 +90,7 @@ def texts_router(context: Context) -> APIRouter:
     return router
 
 
-def spans_router(context: Context) -> APIRouter:
+def spans_router(context: ServerContext) -> APIRouter:
     """The endpoints of spans."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
     texts = context.reader.texts

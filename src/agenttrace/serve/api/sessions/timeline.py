@@ -24,7 +24,7 @@ from agenttrace.serve.api.shapes import Timeline
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
 
 if TYPE_CHECKING:
-    from agenttrace.serve.context import Context
+    from agenttrace.serve.context import ServerContext
     from agenttrace.store.sqlite.store import SqliteStore
 
 #: Spans in one answer.
@@ -32,19 +32,9 @@ PAGE = 50_000
 #: For a cursor further back, finding the changes takes longer than sending everything.
 _MOST_BEHIND = 20_000
 _PORTION = 500
-#: Columns that are as they are stored, and what the store calls them.
-_PLAIN = {
-    "kind": "kind",
-    "name": "name",
-    "start": "start",
-    "end": "end",
-    "status": "status",
-    "model": "model",
-    "turn": "turn_index",
-    "step": "step_n",
-    "cached": "cache_read_tokens",
-    "output": "output_tokens",
-}
+#: Columns that are as they are stored, and their names in the store.
+_PLAIN = {name: name for name in ("kind", "name", "start", "end", "status", "model")}
+_PLAIN |= {"turn": "turn_index", "step": "step_n", "cached": "cache_read_tokens", "output": "output_tokens"}
 _COLUMNS = len(msgspec.structs.fields(Timeline)) - 5
 
 After = Annotated[
@@ -52,7 +42,7 @@ After = Annotated[
 ]
 
 
-def timeline_router(context: Context) -> APIRouter:
+def timeline_router(context: ServerContext) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
 

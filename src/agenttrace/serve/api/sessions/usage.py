@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
+import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
@@ -20,7 +21,7 @@ from agenttrace.serve.api.answers import answer, shaped, tag_of, tagged
 from agenttrace.serve.api.sessions.downloads import Full, downloading
 from agenttrace.serve.api.sessions.lookup import TITLE_CHARS, bill_of, cut
 from agenttrace.serve.api.shapes import Bill, NamedBill, UsageAnswer, UsageGroup
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.questions import UsageQuery
 from agenttrace.views.usage import Report, day_after, empty_report, first_day, ranked, usage_report
@@ -30,17 +31,8 @@ _ERRORS = documented(400, 401, 422)
 _TABLE: dict[int | str, dict[str, Any]] = {200: {"description": "The table.", "content": {"text/csv": {}}}}
 #: A spreadsheet takes a text that begins with one of these for a formula; it ignores tab and return before them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NUMBERS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "requests",
-    "unpriced_tokens",
-    "estimated_requests",
-    "folded_copies",
-)
+#: The whole numbers of a bill, each a column.
+_NUMBERS = tuple(field.name for field in msgspec.structs.fields(Bill) if field.type is int)
 
 
 class UsageFilters(BaseModel):
@@ -76,7 +68,7 @@ class UsageDownload(UsageFilters):
     full: Full = False
 
 
-def usage_router(context: Context) -> APIRouter:
+def usage_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["usage"])
 

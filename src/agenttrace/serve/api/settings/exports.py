@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import Cached, answer, endpoint
-from agenttrace.serve.api.lists import Cursor, Limit, page_of, place_of
+from agenttrace.serve.api.lists import Cursor, Limit, micros_of, page_of, place_of
 from agenttrace.serve.api.shapes import (
     Backfill,
     Destination,
@@ -23,14 +23,14 @@ from agenttrace.serve.api.shapes import (
 )
 from agenttrace.serve.api.trace_reader import change_store
 from agenttrace.serve.bodies import documented_body, read_body
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.exports import NOTHING, DestinationRow, Listed
 from agenttrace.store.sqlite.exports import Exports as StoredExports
 from agenttrace.store.sqlite.exports import LedgerReader
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.exports import exports_fields, keys_hidden_of, span_fields
-from agenttrace.views.times import NotATimeError, iso, parse_when
+from agenttrace.views.times import iso
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class BackfillRequest(BaseModel):
     since: Annotated[str, Field(max_length=100, description="`30d`, `2026-11-01`, an ISO time, or `all`.")]
 
 
-def cached_exports(context: Context) -> Cached[Exports]:
+def cached_exports(context: ServerContext) -> Cached[Exports]:
     """All destinations, at most a second old."""
     reader = LedgerReader()
 
@@ -64,7 +64,7 @@ def cached_exports(context: Context) -> Cached[Exports]:
     return Cached(make, _SECONDS)
 
 
-def exports_router(context: Context) -> APIRouter:
+def exports_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["exports"])
     exports = cached_exports(context)
@@ -145,7 +145,8 @@ def exports_router(context: Context) -> APIRouter:
     )
     async def look_back(request: Request, name: Name) -> Response:
         since = (await read_body(request, BackfillRequest)).since
-        moment = _moment(since, context.settings.usage.timezone)
+        everything = since.strip().lower() == "all"
+        moment = 0 if everything else micros_of(since, context.settings) or 0
         async with audited(request, "export.backfill", f"{name}: since {since}"):
             traces = await _change(context, name, lambda exports, row: exports.destinations.backfill(row.name, moment))
             return await changed(request, Backfill(traces, iso(moment) if moment else None))
@@ -153,7 +154,7 @@ def exports_router(context: Context) -> APIRouter:
     return router
 
 
-async def _change(context: Context, name: str, work: Callable[[StoredExports, DestinationRow], T]) -> T:
+async def _change(context: ServerContext, name: str, work: Callable[[StoredExports, DestinationRow], T]) -> T:
     """Change the ledger of a destination; the exporter reads the change."""
 
     def change(store: SqliteStore) -> T:
@@ -171,12 +172,3 @@ def _named(exports: StoredExports, name: str) -> DestinationRow:
 
 def _missing(name: str) -> NoReturn:
     raise ProblemError(404, f"There is no destination named {name}, or nothing was recorded since it was added.")
-
-
-def _moment(since: str, timezone: str) -> int:
-    if since.strip().lower() == "all":
-        return 0
-    try:
-        return parse_when(since, timezone)
-    except NotATimeError as error:
-        raise ProblemError(400, str(error)) from None

@@ -29,7 +29,7 @@ from agenttrace.serve.api.shapes import (
 )
 from agenttrace.serve.api.trace_reader import change_store
 from agenttrace.serve.bodies import documented_body, read_body
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.sqlite.quarantine import Entry
 from agenttrace.store.sqlite.store import SqliteStore
@@ -52,7 +52,7 @@ class QuarantineRetry(BaseModel):
     ids: Annotated[list[Number], Field(max_length=10_000)] | None = None
 
 
-def files_router(context: Context) -> APIRouter:
+def files_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["files"])
     recording = cached_recording(context)
@@ -164,16 +164,13 @@ class Recording(NamedTuple):
     files: list[FileRow]
 
 
-def cached_recording(context: Context) -> Cached[Recording]:
+def cached_recording(context: ServerContext) -> Cached[Recording]:
     """The state of recording, at most two seconds old."""
-
-    async def make() -> Recording:
-        return await context.reader.query(lambda store: _read(store, context), empty=lambda: _nothing(context))
-
-    return Cached(make, _SECONDS)
+    query = context.reader.query
+    return Cached(lambda: query(lambda store: _read(store, context), empty=lambda: _nothing(context)), _SECONDS)
 
 
-def _read(store: SqliteStore, context: Context) -> Recording:
+def _read(store: SqliteStore, context: ServerContext) -> Recording:
     found = collected(store, context.settings)
     dedup, quarantine = found["dedup"], found["quarantine"]
     fields = {
@@ -191,7 +188,7 @@ def _read(store: SqliteStore, context: Context) -> Recording:
     return Recording(shape_of(RecordingState, fields), files)
 
 
-def _nothing(context: Context) -> Recording:
+def _nothing(context: ServerContext) -> Recording:
     """Before anything was recorded; a recorder may be starting."""
     process, trouble = owner(context.settings.home), problem(context.settings.home)
     fields: dict[str, Any] = dict.fromkeys(RecordingState.__struct_fields__, 0) | {

@@ -12,14 +12,14 @@ from fastapi import APIRouter, Request, Response
 from agenttrace.config import SETTINGS, Settings
 from agenttrace.serve.api.answers import Cached, answer, endpoint
 from agenttrace.serve.api.shapes import Check, Doctor, SettingList, SettingRow
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.views.doctor import all_checks
 
 #: Findings are cached for this long: they take a check of the whole store and of every directory.
 _SECONDS = 5.0
 
 
-def settings_router(context: Context) -> APIRouter:
+def settings_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["settings"])
 
@@ -67,7 +67,7 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _findings(context: Context) -> Doctor:
+def _findings(context: ServerContext) -> Doctor:
     # The environment that this server was started with, which may differ from that of the process.
     environ = None if context.engine is None else context.engine.environ
     found = list(all_checks(context.settings, environ))
