@@ -13,8 +13,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from agenttrace.serve.access.audit import REFUSED, AuditLog, Beginning
 from agenttrace.serve.access.failed_logins import network_of
@@ -43,14 +42,8 @@ class _Failures:
     waiting: int = 0
 
 
-class _Refused(NamedTuple):
-    user: str
-    address: str
-    action: str
-    target: str
-
-
-_REST = _Refused(NOBODY, "many addresses", "refused", "")
+#: In place of refusals beyond the limit.
+_REST = Beginning(user=NOBODY, address="many addresses", action="refused", target="", outcome=REFUSED)
 
 
 class Refusals:
@@ -66,7 +59,7 @@ class Refusals:
         self._audit, self._clock, self.sleep = audit, clock, sleep
         self._addresses: OrderedDict[str, _Failures] = OrderedDict()
         self._all = _Failures()
-        self._pending: Counter[_Refused] = Counter()
+        self._pending: Counter[Beginning] = Counter()
         self._noting, self._flushing = threading.Lock(), threading.Lock()
         self._writing: asyncio.Task[None] | None = None
 
@@ -90,7 +83,7 @@ class Refusals:
 
     def note(self, user: str, address: str, action: str, target: str) -> None:
         """Write it to the audit log soon, together with others of its kind."""
-        refused = _Refused(user, address, action, target)
+        refused = Beginning(user=user, address=address, action=action, target=target, outcome=REFUSED)
         with self._noting:
             if refused not in self._pending and len(self._pending) >= MOST_LINES:
                 # Invented addresses and paths share one line.
@@ -142,7 +135,6 @@ class Refusals:
                 logger.warning("%d refusals could not be written into the audit log: %s", pending.total(), error)
 
 
-def _entry(refused: _Refused, count: int) -> Beginning:
+def _entry(refused: Beginning, count: int) -> Beginning:
     times = "" if count == 1 else f"{count} times"
-    target = ", ".join(filter(None, (refused.target, times)))
-    return Beginning(user=refused.user, address=refused.address, action=refused.action, target=target, outcome=REFUSED)
+    return replace(refused, target=", ".join(filter(None, (refused.target, times))))
