@@ -23,7 +23,7 @@ from agenttrace.record.ingest import fold
 from agenttrace.redaction import CUT_LENGTHS, redacted, redacted_line, redacted_session, session_name, whole_words
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.visitor import Visitor
-from agenttrace.serve.api.downloading import downloading
+from agenttrace.serve.api.sessions.downloads import downloading
 from agenttrace.serve.problems import ProblemError
 from secret_planting import leaks, secret
 

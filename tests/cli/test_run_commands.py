@@ -78,7 +78,7 @@ def running(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) 
     stop: list[Callable[[], object]] = []
 
     async def main() -> None:
-        from agenttrace.serve.process import Ready, run_process
+        from agenttrace.serve.process import ServerReady, run_process
 
         loop, ending = asyncio.get_running_loop(), asyncio.Event()
         stop.append(lambda: loop.call_soon_threadsafe(ending.set))
@@ -86,7 +86,7 @@ def running(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) 
             program.environment |= environment(simulator.base_url)
             settings = load_settings({**program.environment, "AGENTTRACE_SERVE_PORT": "0"})
 
-            def on_ready(told: Ready) -> None:
+            def on_ready(told: ServerReady) -> None:
                 assert told.url is not None
                 ready.append(Running(program, simulator, told.url, loop))
                 up.set()

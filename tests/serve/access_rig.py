@@ -1,4 +1,4 @@
-"""A small application behind the real gate, over real HTTP: something to look at, something to change, a stream."""
+"""A small application behind the real gate, over real HTTP: something to read, something to change, a stream."""
 
 # ruff: noqa: ANN401 - options are passed through to the settings, answers are JSON
 
@@ -25,8 +25,7 @@ from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.cookie import NAME as COOKIE
 from agenttrace.serve.access.endpoints import access_router
-from agenttrace.serve.access.gate import Gate
-from agenttrace.serve.access.headers import SecurityHeaders
+from agenttrace.serve.access.gate import ConsoleGate, SecurityHeaders
 from agenttrace.serve.access.visitor import admin, visitor
 from agenttrace.serve.api.answers import tagged
 from agenttrace.serve.limits import Limits
@@ -63,7 +62,7 @@ def small_app(access: AccessStore, bind: str, settings: ServeSettings) -> FastAP
     app.include_router(access_router(access, settings))
     _add_endpoints(app)
     add_handlers(app)
-    app.add_middleware(Gate, access=access, bind=bind, settings=settings)
+    app.add_middleware(ConsoleGate, access=access, bind=bind, settings=settings)
     app.add_middleware(Limits, max_body_bytes=LARGEST_BODY, metrics=Metrics())
     app.add_middleware(SecurityHeaders)
     return app
@@ -132,7 +131,7 @@ class Rig:
         headers: Mapping[str, str] | None = None,
         json: object = None,
     ) -> Answer:
-        """Make a request, as whoever has the token."""
+        """Make a request with the token."""
         sent = dict(headers or {})
         if token is not None:
             sent["Cookie"] = f"other=1; {COOKIE}={token}"
@@ -187,7 +186,7 @@ class Answer:
 async def guarded(
     home: Path, *, bind: str = "127.0.0.1", now: Callable[[], int] | None = None, **serving: Any
 ) -> AsyncIterator[Rig]:
-    """The application on a free port of this machine; the gate is told that it listens at ``bind``."""
+    """The application on a free port of this machine; the gate takes ``bind`` for its address."""
     clock = {} if now is None else {"now": now}
     with AccessStore(home / "access.db", **clock) as access:
         app = small_app(access, bind, ServeSettings(**serving))

@@ -1,4 +1,4 @@
-"""A server without the run half as a process of its own, to be killed: ``python intake_process.py HOME PORT``."""
+"""A server without the run half as a separate process, to be killed: ``python intake_process.py HOME PORT``."""
 
 from __future__ import annotations
 

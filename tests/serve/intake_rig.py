@@ -28,8 +28,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from agenttrace.config import ServeSettings, Settings, ensure_home
 from agenttrace.record.recorder import Recorder
 from agenttrace.serve.app import create_app
-from agenttrace.serve.intake.span_log import log_directory
-from agenttrace.serve.intake.writer import SpanWriter
+from agenttrace.serve.intake.span_log import SpanWriter, log_directory
 from agenttrace.serve.server import serve
 
 TRACES = "/v1/traces"

@@ -14,7 +14,7 @@ from .harness import Heard, Stack
 
 API = "/api/v1"
 EVENTS = ("consumption", "note_created", "task_assigned", "dws_completed")
-#: A member whose jobs fail, because the application refuses what it is told.
+#: A member whose jobs fail, because the application refuses the prompt.
 UNLUCKY = 13
 
 
@@ -26,13 +26,13 @@ async def get(stack: Stack, path: str, **query: Any) -> Any:
 
 
 async def change(stack: Stack, path: str, body: object = None) -> Heard:
-    """What a page does when somebody presses a button."""
+    """What a page does when a user presses a button."""
     token = (await get(stack, "/me"))["csrf"]
     return await stack.request("POST", API + path, json=body, headers={"X-CSRF-Token": token})
 
 
 async def log_in(stack: Stack, name: str, password: str) -> None:
-    """From now on the requests are this user's; the cookie is kept as a browser keeps it."""
+    """From now on the requests are this user's; the cookie is stored as in a browser."""
     heard = await change(stack, "/login", {"name": name, "password": password})
     assert heard.status == 200, heard.body
     stack.http.headers["Cookie"] = heard.headers["Set-Cookie"].partition(";")[0]

@@ -44,7 +44,7 @@ class Store:
 
     @classmethod
     def of(cls, settings: Settings) -> Store:
-        """A store that somebody else has filled."""
+        """A store that another process has filled."""
         found = cls.__new__(cls)
         found.settings = msgspec.structs.replace(settings, serve=ServeSettings(port=0))
         return found

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI, Request
 
-from agenttrace.serve.access import audit_log
+from agenttrace.serve.access import audit
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import Visitor
@@ -44,7 +44,7 @@ def test_every_change_is_in_the_log(home: Path) -> None:
 
 
 def test_logins_and_logouts_are_in_the_log(home: Path) -> None:
-    """Also by whom and from where."""
+    """Also the user and the address."""
 
     async def body(rig: Rig) -> None:
         token = rig.user("anna")
@@ -62,7 +62,7 @@ def test_logins_and_logouts_are_in_the_log(home: Path) -> None:
 
 
 def test_the_log_in_pages(home: Path) -> None:
-    """Page after page by their cursors is the whole log, newest first; a made-up cursor is told."""
+    """Page after page by their cursors is the whole log, newest first; an invented cursor is refused."""
 
     async def body(rig: Rig) -> None:
         token = rig.local()
@@ -125,7 +125,7 @@ def test_an_entry_is_there_before_the_change(store: AccessStore) -> None:
     ],
 )
 def test_errors_pass_as_they_are(store: AccessStore, error: BaseException, outcome: str) -> None:
-    """The very error comes out, and the log tells what a user was told, or the kind of error and no more."""
+    """The error itself is raised, and the log has the text of the answer, or the kind of error only."""
 
     async def main() -> None:
         with pytest.raises(type(error)) as caught:
@@ -185,8 +185,8 @@ def test_a_log_that_fails_hides_no_error(store: AccessStore, tmp_path: Path, cap
     assert "entry 1 of the audit log could not be written" in caplog.text
 
 
-def test_nobody_changes_anything(store: AccessStore) -> None:
-    """Where no gate stood before a request, there is nobody to write down, and nothing is done."""
+def test_without_a_user_nothing_is_changed(store: AccessStore) -> None:
+    """Without the gate there is no user for the log, and nothing is done."""
 
     async def main() -> None:
         request = Request({"type": "http", "app": request_to(store).app, "headers": []})
@@ -199,13 +199,13 @@ def test_nobody_changes_anything(store: AccessStore) -> None:
 
 
 def test_entries_of_programs_are_bounded(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever triggers without end fills the disk with neither triggers nor refusals; what users changed stays."""
-    monkeypatch.setattr(audit_log, "MOST_INTERNAL", 20)
-    monkeypatch.setattr(audit_log, "_TRIM_EVERY", 10)
+    """Endless triggers and refusals do not fill the disk; changes by users stay."""
+    monkeypatch.setattr(audit, "MOST_INTERNAL", 20)
+    monkeypatch.setattr(audit, "_TRIM_EVERY", 10)
     store.audit.begin("anna", "10.0.0.1", "job.cancel", "1", "done")
     for number in range(95):
-        store.audit.begin(audit_log.INTERNAL, "10.0.0.1", "event.trigger", str(number), "done")
-    kept = [entry.target for entry in store.audit.page(1000) if entry.user == audit_log.INTERNAL]
+        store.audit.begin(audit.INTERNAL, "10.0.0.1", "event.trigger", str(number), "done")
+    kept = [entry.target for entry in store.audit.page(1000) if entry.user == audit.INTERNAL]
     assert kept == [str(number) for number in range(94, 94 - len(kept), -1)]
     assert 20 <= len(kept) < 30
     assert store.audit.page(1000)[-1].user == "anna"
@@ -216,7 +216,7 @@ def test_entries_that_wait_together_are_written_together(store: AccessStore, mon
     written: list[int] = []
     write = store.audit.write
 
-    def counted(steps: list[audit_log.Beginning | audit_log.Ending]) -> list[int]:
+    def counted(steps: list[audit.Beginning | audit.Ending]) -> list[int]:
         written.append(len(steps))
         return write(steps)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agenttrace.config import ServeSettings
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.cookie import NAME as COOKIE
-from agenttrace.serve.access.headers import SECURITY_HEADERS
+from agenttrace.serve.access.gate import SECURITY_HEADERS
 
 from .access_rig import LARGEST_BODY, Clock, Rig, asked, password_hash, run_guarded, small_app, status_of
 
@@ -55,7 +55,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("bind", "login", "headers", "lets_in"), CASES)
-def test_who_gets_in(home: Path, bind: str, login: str, headers: dict[str, str], lets_in: set[str]) -> None:
+def test_who_is_logged_in(home: Path, bind: str, login: str, headers: dict[str, str], lets_in: set[str]) -> None:
     """By each setting and from everywhere: without anything, with a login by the link, of a user, with an API token."""
     sent = list(({"Host": "127.0.0.1:8317"} | headers).items())
 
@@ -84,7 +84,7 @@ def test_who_gets_in(home: Path, bind: str, login: str, headers: dict[str, str],
 
 
 def test_a_proxy_that_only_its_old_protocol_gives_away(home: Path) -> None:
-    """nginx asks in HTTP/1.0 and with our own address as Host unless told otherwise: no login by the link holds."""
+    """nginx by default sends HTTP/1.0 and our address as Host: no login by the link is valid."""
 
     async def body(rig: Rig) -> None:
         host = [("host", "127.0.0.1:8317"), ("cookie", f"{COOKIE}={rig.local()}")]
@@ -94,8 +94,8 @@ def test_a_proxy_that_only_its_old_protocol_gives_away(home: Path) -> None:
     run_guarded(home, body)
 
 
-def test_without_users_the_way_in_is_told(home: Path) -> None:
-    """Where nobody can log in yet, the answer says how to make the first user."""
+def test_without_users_the_answer_says_how_to_add_one(home: Path) -> None:
+    """Without users, the answer says how to add the first one."""
 
     async def body(rig: Rig) -> None:
         assert "agenttrace user add" in (await rig.ask("GET", LOOK)).detail
@@ -111,7 +111,7 @@ def test_without_users_the_way_in_is_told(home: Path) -> None:
 
 
 def test_paths_of_programs_stay_as_they_are(home: Path) -> None:
-    """Triggers, health and the like have tokens of their own: no host, login or token of the console is asked for."""
+    """Triggers, health and the like have other tokens: no host, login or token of the console is needed."""
 
     async def body(rig: Rig) -> None:
         for method, path in (("GET", "/healthz"), ("POST", "/api/internal/ai/trigger"), ("GET", "/openapi.json")):
@@ -139,7 +139,7 @@ def test_wrong_tokens_open_nothing(home: Path) -> None:
 # ── roles ──
 
 _ROLES = {
-    # path: what nobody, a viewer, an admin and somebody on the machine itself get
+    # path: the status without a login, for a viewer, for an admin, and on the machine itself
     ("GET", "/"): (200, 200, 200, 200),
     ("GET", "/api/v1/me"): (200, 200, 200, 200),
     ("GET", LOOK): (401, 200, 200, 200),
@@ -153,7 +153,7 @@ _ROLES = {
 
 
 def test_roles(home: Path) -> None:
-    """Nobody sees anything, viewers look and log out, admins and whoever sits at the machine may do everything."""
+    """Without a login nothing is shown, viewers read and log out, admins and local users may do everything."""
     everybody: dict[str, dict[str, str]] = {"nobody": AWAY, "viewer": AWAY, "admin": AWAY, "local": {}}
 
     async def status(rig: Rig, method: str, path: str, who: str) -> int:
@@ -176,13 +176,13 @@ def test_roles(home: Path) -> None:
 
 @dataclass
 class Caller:
-    """Somebody who may change things."""
+    """A visitor who may change things."""
 
     app: FastAPI
     host: str
     cookie: list[tuple[str, str]]
     csrf: str
-    #: A token that is right for somebody else.
+    #: A token of another user.
     foreign: str
 
 
@@ -279,7 +279,7 @@ def test_origins_on_the_ports_of_their_schemes(home: Path) -> None:
 
 
 def test_those_without_a_login_do_not_learn_the_token_of_those_who_need_none(home: Path) -> None:
-    """Strangers, whoever sits at the machine, and each login have different tokens; refusals say how to get one."""
+    """Requests without a login, local ones and each login have different tokens; refusals say how to get one."""
 
     async def body(rig: Rig) -> None:
         tokens = [rig.user("adam", "admin"), rig.login("adam")]
@@ -327,7 +327,7 @@ def test_security_headers_are_on_every_answer(home: Path) -> None:
 
 
 def test_an_answer_may_be_stricter(home: Path) -> None:
-    """A policy that an endpoint has of its own is the only one; the other headers are there all the same."""
+    """A policy of the endpoint replaces ours; the other headers are added all the same."""
 
     async def body(rig: Rig) -> None:
         headers = (await rig.ask("GET", "/api/v1/strict")).headers
@@ -337,7 +337,7 @@ def test_an_answer_may_be_stricter(home: Path) -> None:
     run_guarded(home, body, login="none")
 
 
-def test_the_policy_lets_nothing_in_from_elsewhere() -> None:
+def test_the_policy_allows_nothing_of_other_sites() -> None:
     """Scripts, styles, fonts and connections only from ourselves, never inline; no frames, no other base."""
     policy = SECURITY_HEADERS["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
@@ -385,7 +385,7 @@ _ENDS: dict[str, Callable[[Rig, Clock], object]] = {
 
 @pytest.mark.parametrize("how", _ENDS)
 def test_a_stream_ends_with_its_login(home: Path, how: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Not one more event reaches somebody whose login is over, the stream ends properly, and nothing is an error."""
+    """After the end of a login no event is sent, the stream ends properly, and there is no error."""
     clock = Clock()
 
     async def body(rig: Rig) -> None:

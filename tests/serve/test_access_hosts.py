@@ -1,4 +1,4 @@
-"""The Host header: the console answers to this machine's names and to those it was told, and to no other."""
+"""The Host header: the console answers to this machine's names and to configured ones, and to no other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ addresses = st.one_of(st.ip_addresses(v=4).map(str), st.ip_addresses(v=6).map(la
 
 @st.composite
 def spelled(draw: st.DrawFn) -> str:
-    """One of our names as somebody may write it."""
+    """One of our names in any spelling."""
     name = "".join(draw(st.sampled_from((str.upper, str.lower)))(letter) for letter in draw(st.sampled_from(NAMES)))
     return name + draw(st.sampled_from(("", "."))) + draw(ports)
 
@@ -59,7 +59,7 @@ def test_our_names_and_all_addresses_pass(text: str) -> None:
 
 @given(near)
 def test_nothing_else_passes(text: str) -> None:
-    """What passes is one of our names or an address also to somebody who reads it as a URL's host."""
+    """An accepted host is one of our names or an address, also when it is parsed as the host of a URL."""
     if not allowed(text):
         return
     parts = urlsplit(f"http://{text}/")
@@ -71,7 +71,7 @@ def test_nothing_else_passes(text: str) -> None:
 
 
 @given(st.integers(0, 65_535))
-def test_a_name_with_a_port_is_allowed_on_that_one_alone(port: int) -> None:
+def test_a_name_with_a_port_is_allowed_on_that_port_only(port: int) -> None:
     """An entry such as only.example.com:8443 says which port."""
     assert allowed(f"only.example.com:{port}") is (port == 8443)
     assert not allowed("only.example.com")
@@ -182,7 +182,7 @@ def test_dns_rebinding(home: Path) -> None:
 
 
 def test_an_allowed_name_needs_a_login(home: Path) -> None:
-    """A name of ones own is answered, and whoever comes by it has to log in."""
+    """A configured name is answered, and needs a login."""
 
     async def body(rig: Rig) -> None:
         headers = {"Host": "Trace.Example.com"}

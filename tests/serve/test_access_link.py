@@ -1,4 +1,4 @@
-"""The link that lets a browser of this machine in, and what everybody without it gets."""
+"""The link that logs a browser of this machine in, and requests without it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def token_in(answer: Answer) -> str:
     return str(answer.headers["Set-Cookie"]).partition(";")[0].partition("=")[2]
 
 
-def test_the_link_lets_in_and_leaves_the_address(home: Path) -> None:
-    """The token is asked for once; the browser gets a cookie and goes on to the same page without it."""
+def test_the_link_logs_in_and_leaves_the_address(home: Path) -> None:
+    """The token is used once; the browser gets a cookie and is redirected to the same page without it."""
 
     async def body(rig: Rig) -> None:
         link = rig.access.start_token.link(rig.url, "/sessions") + "&q=a%26b"
@@ -74,7 +74,7 @@ def test_without_link_and_cookie(home: Path) -> None:
 
 
 def test_cookies_outlive_a_restart_and_links_do_not(home: Path) -> None:
-    """A page that is open goes on with its cookie and its token for changes; a link of before is told to be old."""
+    """After a restart an open page keeps its cookie and its CSRF token; an earlier link is reported as old."""
     kept: list[str] = []
 
     async def before(rig: Rig) -> None:
@@ -109,7 +109,7 @@ def test_logging_out_ends_it(home: Path) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"Host": "10.0.0.5"}, {"X-Forwarded-For": "10.0.0.9"}, {"Via": "1.1 proxy"}])
-def test_the_link_holds_on_this_machine_alone(home: Path, headers: dict[str, str]) -> None:
+def test_the_link_is_valid_on_this_machine_only(home: Path, headers: dict[str, str]) -> None:
     """From elsewhere neither the link nor its cookie opens anything; users log in by name."""
 
     async def body(rig: Rig) -> None:
@@ -121,7 +121,7 @@ def test_the_link_holds_on_this_machine_alone(home: Path, headers: dict[str, str
     run_guarded(home, body)
 
 
-def test_where_everybody_logs_in_by_name_no_link_does(home: Path) -> None:
+def test_where_a_login_by_name_is_required_the_link_is_no_login(home: Path) -> None:
     """The setting always means always."""
 
     async def body(rig: Rig) -> None:
@@ -174,7 +174,7 @@ def test_guesses_are_slowed_down_and_the_owner_is_not(home: Path, monkeypatch: p
         assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
         assert waited == sorted(waited)
         assert waited[0] == refusals.FIRST_SECONDS
-        # Meanwhile those who know the token are not kept waiting, from the same address.
+        # Meanwhile requests with the right token do not wait, from the same address.
         assert (await rig.ask("GET", LOOK, headers={"Authorization": f"Bearer {api}"})).status == 200
         assert "Set-Cookie" in (await follow(rig, rig.access.start_token.link(rig.url))).headers
         release.set()
@@ -203,7 +203,7 @@ def test_what_was_refused_is_in_the_log_in_few_lines(home: Path) -> None:
 
 
 def test_memory_for_guesses_is_bounded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many addresses guess, so many are remembered; after a while of silence an address begins anew."""
+    """The number of addresses in memory is limited; after a while of silence the count of an address is reset."""
     clock = Clock()
     monkeypatch.setattr(refusals, "MOST_ADDRESSES", 50)
 
@@ -276,7 +276,7 @@ def test_the_link_of_a_running_server_is_found(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_server_left_is_not_found(tmp_path: Path) -> None:
-    """A file that no process holds is nobody's, and is removed when it is old."""
+    """A file without a running process is removed when it is old."""
     directory = tmp_path / "consoles"
     directory.mkdir()
     left = directory / "0.json"

@@ -1,4 +1,4 @@
-"""Logging in and out over HTTP: cookies, guesses, and what is told to whom."""
+"""Logging in and out over HTTP: cookies, guesses, and answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from agenttrace.serve.access import passwords
 from agenttrace.serve.access.cookie import NAME as COOKIE
-from agenttrace.serve.access.entrance import WRONG
+from agenttrace.serve.access.endpoints import WRONG
 
 from .access_rig import PASSWORD, Answer, Clock, Rig, password_hash, run_guarded
 
@@ -26,8 +26,8 @@ def cookie_of(answer: Answer) -> dict[str, str]:
     return {"value": value} | {part.partition("=")[0].lower(): part.partition("=")[2] for part in rest}
 
 
-def test_log_in_look_log_out(home: Path) -> None:
-    """The cookie opens what it should until the logout; then it opens nothing, and the browser is told to forget it."""
+def test_log_in_read_log_out(home: Path) -> None:
+    """The cookie is valid until the logout; then it is invalid, and the browser deletes it."""
 
     async def body(rig: Rig) -> None:
         rig.access.users.add("anna", "admin", password_hash())
@@ -62,7 +62,7 @@ def test_the_cookie(home: Path, proto: str | None, secure: bool) -> None:
     run_guarded(home, body, bind="0.0.0.0", login_hours=12)
 
 
-def test_who_the_caller_is_is_not_kept_by_caches(home: Path) -> None:
+def test_caches_do_not_store_the_current_user(home: Path) -> None:
     """The answers that hold a token say so."""
 
     async def body(rig: Rig) -> None:
@@ -122,7 +122,7 @@ def test_brute_force(home: Path) -> None:
 
 
 def test_guesses_at_the_same_moment(home: Path) -> None:
-    """Of thirty at once, five are looked at and the others refused without work."""
+    """Of thirty at once, five are checked and the others refused without work."""
 
     async def body(rig: Rig) -> None:
         rig.access.users.add("anna", "viewer", password_hash())
@@ -147,7 +147,7 @@ def test_guesses_count_by_the_address_that_a_proxy_tells(home: Path) -> None:
 
 
 def test_a_login_needs_the_token_of_the_page(home: Path) -> None:
-    """Another site cannot log somebody in as somebody else."""
+    """Another site cannot log a browser in."""
 
     async def body(rig: Rig) -> None:
         rig.access.users.add("anna", "viewer", password_hash())
@@ -161,7 +161,7 @@ def test_a_login_needs_the_token_of_the_page(home: Path) -> None:
 
 
 def test_logging_in_again_ends_the_login_before(home: Path) -> None:
-    """A browser has one login: a token that somebody planted there is worth nothing afterwards."""
+    """A browser has one login: a planted token is invalid afterwards."""
 
     async def body(rig: Rig) -> None:
         planted = rig.user("mallory")
@@ -176,7 +176,7 @@ def test_logging_in_again_ends_the_login_before(home: Path) -> None:
 
 
 def test_where_no_login_is_needed(home: Path) -> None:
-    """Whoever sits at the machine stays who they are, whether they log in and out or not."""
+    """A local user stays the same, with or without a login."""
 
     async def body(rig: Rig) -> None:
         rig.access.users.add("anna", "viewer", password_hash())

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import load_settings
-from agenttrace.serve.access import attempts, audit_log, logins, passwords
+from agenttrace.serve.access import audit, failed_logins, logins, passwords
 from agenttrace.serve.access.access_store import AccessStore, open_access
-from agenttrace.serve.access.attempts import TooManyAttemptsError
 from agenttrace.serve.access.users import NoSuchUserError, UserError, name_of
+from agenttrace.serve.problems import SlowDownError
 from agenttrace.store.errors import StoreError
 
 from .access_rig import Clock, password_hash
@@ -56,8 +56,8 @@ def test_only_its_owner_can_read_it(home: Path) -> None:
     assert modes == dict.fromkeys(("access.db", "access.db-wal", "access.db-shm"), 0o600)
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
-    """What is no database, or one of somebody else, is named with what to do, and left alone."""
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
+    """A file that is no database, or another program's, is refused with what to do, and not changed."""
     path = tmp_path / "access.db"
     path.write_bytes(b"no database " * 100)
     with pytest.raises(StoreError, match=r"access\.db is damaged.*Move it away"):
@@ -70,7 +70,7 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
         AccessStore(path)
 
 
-def test_a_newer_file_is_told(tmp_path: Path) -> None:
+def test_a_newer_file_is_reported(tmp_path: Path) -> None:
     """Nothing is written to a file of a version that is not known yet."""
     path = tmp_path / "access.db"
     AccessStore(path).close()
@@ -98,8 +98,8 @@ def test_many_open_it_at_once(tmp_path: Path) -> None:
 # ── passwords ──
 
 
-def test_passwords_are_kept_as_argon2id() -> None:
-    """A hash with a salt of its own; the password, and it alone, fits."""
+def test_passwords_are_stored_as_argon2id() -> None:
+    """Each hash has another salt; only the password matches."""
     kept = password_hash()
     assert kept.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert passwords.matches(kept, "correct horse battery staple")
@@ -112,7 +112,7 @@ def test_a_password_is_the_same_however_it_is_composed() -> None:
 
 
 def test_an_unknown_name_takes_the_same_work() -> None:
-    """The hash for nobody has the parameters of a real one, is understood, and fits nothing."""
+    """The hash for unknown names has the parameters of a real one, can be parsed, and matches nothing."""
     assert passwords.NOBODYS.split("$")[:4] == password_hash().split("$")[:4]
     assert [len(part) for part in passwords.NOBODYS.split("$")] == [len(part) for part in password_hash().split("$")]
     assert not passwords.matches(passwords.NOBODYS, "")
@@ -130,7 +130,7 @@ def test_weak_passwords(password: str) -> None:
 
 @given(st.text(max_size=80))
 def test_a_name_has_one_spelling(text: str) -> None:
-    """Whatever is typed is no name or one kept form, which stays as it is; reserved names are none."""
+    """Any text is no name, or has one stored form, which is stable; reserved names are refused."""
     name = name_of(text)
     assert name is None or name_of(name) == name
     assert name not in ("local", "nobody", "")
@@ -157,7 +157,7 @@ def test_users(store: AccessStore, clock: Clock) -> None:
 
 @pytest.mark.parametrize("name", ["", "local", "Nobody", "a b", "cli:root", "-x", "a" * 65, "x\n", "\ud800"])
 def test_names_that_cannot_be(store: AccessStore, name: str) -> None:
-    """They are refused in words, and nobody has them."""
+    """They are refused with a reason, and not stored."""
     with pytest.raises(UserError):
         store.users.add(name, "viewer", "hash")
     with pytest.raises(NoSuchUserError):
@@ -166,7 +166,7 @@ def test_names_that_cannot_be(store: AccessStore, name: str) -> None:
 
 @pytest.mark.parametrize("change", ["password", "role", "remove"])
 def test_a_change_ends_the_logins_of_that_user(store: AccessStore, change: str) -> None:
-    """Another password, another role and removal end all logins of that user and nobody else's."""
+    """Another password, another role and removal end all logins of that user, and no others."""
     for name in ("anna", "ben"):
         store.users.add(name, "viewer", password_hash())
     mine, other = [token_of(store, "anna") for _ in range(3)], token_of(store, "ben")
@@ -200,7 +200,7 @@ def test_a_login_holds_until_it_expires(store: AccessStore, clock: Clock) -> Non
 
 
 def test_tokens_are_not_in_the_file(tmp_path: Path) -> None:
-    """Whoever reads the file cannot log in with what is in it."""
+    """The content of the file is not enough to log in."""
     with AccessStore(tmp_path / "access.db") as store:
         store.users.add("anna", "admin", password_hash())
         token = token_of(store, "anna")
@@ -248,8 +248,8 @@ def test_when_a_login_was_seen(store: AccessStore, clock: Clock) -> None:
 def outcome(store: AccessStore, name: str, address: str) -> float:
     """0 for an attempt that is let through, else how long it has to wait."""
     try:
-        store.attempts.begin(name, address)
-    except TooManyAttemptsError as error:
+        store.failed_logins.begin(name, address)
+    except SlowDownError as error:
         return error.seconds
     return 0.0
 
@@ -290,24 +290,24 @@ def test_success_forgets_the_name_and_not_the_address(store: AccessStore) -> Non
     """Logging in once does not buy free guesses at other names."""
     for number in range(4):
         outcome(store, f"other{number}", "10.0.0.9")
-    store.attempts.succeeded(store.attempts.begin("mine", "10.0.0.9"))
+    store.failed_logins.succeeded(store.failed_logins.begin("mine", "10.0.0.9"))
     assert outcome(store, "fifth", "10.0.0.9") == 0.0
     assert outcome(store, "sixth", "10.0.0.9") == 15
 
 
 def test_an_hour_later_all_is_forgotten(store: AccessStore, clock: Clock) -> None:
-    """And nothing of it is kept in the file."""
+    """And nothing of it is stored in the file."""
     for number in range(20):
         outcome(store, "anna", f"10.0.0.{number}")
-    clock.advance(attempts.WINDOW_SECONDS)
+    clock.advance(failed_logins.WINDOW_SECONDS)
     assert outcome(store, "anna", "10.0.0.1") == 0.0
     with store._database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM failures").fetchone() == (2,)
 
 
 def test_failures_are_bounded(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever tries, and from however many addresses."""
-    monkeypatch.setattr(attempts, "MOST_ROWS", 20)
+    """However many names and addresses there are."""
+    monkeypatch.setattr(failed_logins, "MOST_ROWS", 20)
     for number in range(50):
         outcome(store, f"user{number}", f"10.0.{number}.1")
     with store._database.reading() as connection:
@@ -315,7 +315,7 @@ def test_failures_are_bounded(store: AccessStore, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_clock_that_was_wrong(store: AccessStore, clock: Clock) -> None:
-    """Failures from a year ahead do not lock anybody out for a year."""
+    """Failures from a year ahead do not lock a user out for a year."""
     clock.advance(365 * 86_400)
     for _ in range(10):
         outcome(store, "anna", "10.0.0.1")
@@ -327,7 +327,7 @@ def test_attempts_at_the_same_moment_are_not_all_the_first(store: AccessStore) -
     """Of forty at once, five are let through."""
     with ThreadPoolExecutor(8) as pool:
         waits = list(pool.map(lambda _: outcome(store, "anna", "10.0.0.1"), range(40)))
-    assert waits.count(0.0) == attempts.FREE
+    assert waits.count(0.0) == failed_logins.FREE
 
 
 @given(gaps=st.lists(st.floats(0, 900), min_size=1, max_size=40))
@@ -340,13 +340,13 @@ def test_no_rhythm_gets_more_guesses(tmp_path_factory: pytest.TempPathFactory, g
             clock.advance(gap)
             if outcome(store, f"user{number}", "10.0.0.1") == 0.0:
                 passed.append(clock())
-    hour = attempts.WINDOW_SECONDS * 1_000_000
+    hour = failed_logins.WINDOW_SECONDS * 1_000_000
     for begin in passed:
         within = [at for at in passed if begin <= at < begin + hour]
         # 15 + 30 + 60 + 120 + 240 + 480 + 900 + 900 + 900 is more than an hour.
-        assert len(within) <= attempts.FREE + 8
+        assert len(within) <= failed_logins.FREE + 8
         for count, at in enumerate(within[1:], 1):
-            pause = attempts.pause_seconds(count, attempts.LONGEST_FOR_ADDRESS)
+            pause = failed_logins.pause_seconds(count, failed_logins.LONGEST_FOR_ADDRESS)
             assert at - within[count - 1] >= pause * 1_000_000
 
 
@@ -378,10 +378,10 @@ def test_any_text_can_be_in_the_log(tmp_path_factory: pytest.TempPathFactory, te
 
 
 def test_refused_logins_do_not_push_changes_out(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody can fail to log in: of that only the newest are kept, of changes everything."""
-    monkeypatch.setattr(audit_log, "MOST_REFUSED", 3)
+    """Every client can fail to log in: only the newest failures are stored, but all changes."""
+    monkeypatch.setattr(audit, "MOST_REFUSED", 3)
     store.audit.begin("anna", "10.0.0.1", "job.cancel", "1", "done")
     for number in range(10):
-        store.audit.begin("nobody", "10.0.0.9", "login", str(number), audit_log.REFUSED)
+        store.audit.begin("nobody", "10.0.0.9", "login", str(number), audit.REFUSED)
     store.audit.begin("anna", "10.0.0.1", "login", "anna", "done")
     assert [entry.target for entry in store.audit.page(100)] == ["anna", "9", "8", "7", "1"]

@@ -1,4 +1,4 @@
-"""API tokens: scripts that read with them, roles, their end, and what is kept of them."""
+"""API tokens: scripts that read with them, roles, expiry, and what is stored of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Literal
 import pytest
 
 from agenttrace.serve.access.access_store import AccessStore
-from agenttrace.serve.access.api_tokens import NoSuchTokenError
 from agenttrace.serve.access.database import MIGRATIONS
-from agenttrace.serve.access.logins import digest_of
+from agenttrace.serve.access.logins import NoSuchTokenError, digest_of
 from agenttrace.serve.access.users import UserError
 
 from .access_rig import Clock, Rig, run_guarded
@@ -69,7 +68,7 @@ def test_the_end_of_a_token(home: Path) -> None:
 
 
 def test_no_path_tells_a_wrong_token_at_once(home: Path) -> None:
-    """What is open to everybody refuses a wrong token like everything else, so that nobody guesses there."""
+    """An open endpoint refuses a wrong token like all others, so that it is no place to guess."""
 
     async def body(rig: Rig) -> None:
         for path in ("/api/v1/me", LOOK, "/api/v1/nothing"):
@@ -104,7 +103,7 @@ def test_logging_in_and_out_with_a_token_revokes_nothing(home: Path) -> None:
     run_guarded(home, body)
 
 
-def test_a_proxy_that_adds_a_token_of_its_own(home: Path) -> None:
+def test_a_proxy_that_adds_another_token(home: Path) -> None:
     """A bearer token that is not ours does not stop a login; other schemes are none of our business."""
 
     async def body(rig: Rig) -> None:
@@ -118,7 +117,7 @@ def test_a_proxy_that_adds_a_token_of_its_own(home: Path) -> None:
 
 
 def test_names_of_tokens(tmp_path: Path) -> None:
-    """One name, one token; what is no name is refused; the token itself is not kept."""
+    """One name, one token; what is no name is refused; the token itself is not stored."""
     with AccessStore(tmp_path / "access.db") as store:
         token, _ = store.tokens.create("ci", "viewer", None)
         assert token.startswith("agt_")

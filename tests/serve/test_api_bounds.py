@@ -18,7 +18,7 @@ from .harness import INTERNAL, Stack, run_with
 #: Beyond what 64 bits hold on either side, at their ends, and no numbers at all.
 _NUMBERS = (-(2**63) - 1, -(2**63), -1, 0, 2**63 - 1, 2**63, 10**30, 1e300, -1.5)
 _TEXTS = ("", "x", "\x00", "%", "*", '"', "2026-13-01", "9999999d", "9999-12-31", "0001-01-01", "today", "[" * 300)
-#: Streams, which do not end; and what only looks at the machine, slowly.
+#: Streams, which do not end; and slow checks of the machine.
 _LEFT_OUT = ("/api/v1/live", "/api/v1/doctor")
 
 

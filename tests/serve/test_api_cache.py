@@ -1,4 +1,4 @@
-"""Cached results as the console shows them: browsed page by page, and taken out of use by hand."""
+"""Cached results in the console: listed page by page, and invalidated by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ outdated = st.fixed_dictionaries(
 
 
 async def fill(stack: Stack) -> None:
-    """Results of two stores and two members, some of them twice, so that the first ones are out of use."""
+    """Results of two stores and two members, some of them twice, so that the first ones are no longer valid."""
     await finished(stack, "dws_completed")
     for site in (1, 2):
         for member in (1, 2):
@@ -78,7 +78,7 @@ def test_the_pages_are_the_results_that_fit(server: Running, query: Row, limit: 
     server.run(body(server.stack))
 
 
-def test_a_result_is_whole_in_its_detail_alone(server: Running) -> None:
+def test_only_the_detail_has_the_whole_result(server: Running) -> None:
     """Lists have every column but the result; the detail has what the application gave."""
 
     async def body(stack: Stack) -> None:
@@ -100,7 +100,7 @@ def test_the_types_are_the_catalog_s(server: Running) -> None:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(wanted=outdated)
-def test_exactly_the_valid_results_that_fit_go_out_of_use(server: Running, wanted: Row) -> None:
+def test_exactly_the_valid_results_that_match_are_invalidated(server: Running, wanted: Row) -> None:
     """Invalidating by type, store or target changes the valid results that have all of it, and no other."""
 
     async def body(stack: Stack) -> None:
@@ -122,8 +122,8 @@ def test_exactly_the_valid_results_that_fit_go_out_of_use(server: Running, wante
     server.run(body(server.stack))
 
 
-def test_one_result_goes_out_of_use_once(home: Path, database_url: str) -> None:
-    """A result by its number: out of use, then 409; one that never was is 404; each try is in the audit log."""
+def test_one_result_is_invalidated_once(home: Path, database_url: str) -> None:
+    """A result by its number: invalidated, then 409; an unknown one is 404; each attempt is in the audit log."""
 
     async def body(stack: Stack) -> None:
         await finished(stack, "note_created", member_id=1)
@@ -155,7 +155,7 @@ def test_one_result_goes_out_of_use_once(home: Path, database_url: str) -> None:
     ],
 )
 def test_everything_at_once_is_never_meant(server: Running, body: object, status: int) -> None:
-    """A filter that says nothing, or nothing that can be, is refused, and no result goes out of use."""
+    """An empty or impossible filter is refused, and no result is invalidated."""
     before = server.run(get(server.stack, "/cache"))
     is_problem(server.run(change(server.stack, "/cache/invalidate", body)), status)
     assert server.run(get(server.stack, "/cache")) == before

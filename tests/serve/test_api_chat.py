@@ -54,7 +54,7 @@ def told(heard: Heard) -> tuple[int, str, list[tuple[str, object]]]:
 
 
 @pytest.mark.parametrize("script", [pytest.param(script, id=name) for name, script in FAULTS.items()])
-def test_the_console_hears_what_users_hear(server: Running, script: list[Fault]) -> None:
+def test_the_console_gets_the_answers_that_users_get(server: Running, script: list[Fault]) -> None:
     """Whatever happens upstream: status, text, last event and error message are those of the users' endpoint."""
 
     async def body(stack: Stack) -> None:
@@ -71,7 +71,7 @@ def test_the_console_hears_what_users_hear(server: Running, script: list[Fault])
 
 @pytest.mark.parametrize("guard", ["breaker", "rate", "budget"])
 def test_a_guard_refuses_the_console_as_it_refuses_users(home: Path, database_url: str, guard: str) -> None:
-    """An open breaker, a full window and a spent budget are told in the same words, as a stream or as a status."""
+    """An open breaker, a full window and a spent budget have the same texts, as a stream or as a status."""
 
     async def body(stack: Stack) -> None:
         if guard == "breaker":
@@ -82,7 +82,7 @@ def test_a_guard_refuses_the_console_as_it_refuses_users(home: Path, database_ur
         theirs, ours = await stack.chat(), await say(stack)
         assert told(ours) == told(theirs)
         waits = [int(heard.headers.get("Retry-After", 0)) for heard in (theirs, ours)]
-        # The window of each began with a message of its own, a moment apart.
+        # The window of each began with another message, a moment apart.
         assert all(0 < wait <= 60 for wait in waits) if guard == "rate" else waits == [0, 0]
         assert ours.status == (429 if guard == "rate" else 200)
         assert guard == "rate" or ours.last.kind == "error"
@@ -91,7 +91,7 @@ def test_a_guard_refuses_the_console_as_it_refuses_users(home: Path, database_ur
     run_with(home, database_url, body, run=limits[guard])
 
 
-def test_a_conversation_goes_on(server: Running) -> None:
+def test_a_conversation_continues(server: Running) -> None:
     """The second message is in the conversation of the first, and both are those of the console's own user."""
 
     async def body(stack: Stack) -> None:
@@ -149,14 +149,14 @@ def test_a_turn_that_was_refused_is_audited_too(home: Path, database_url: str) -
         ({"message": "a", "site_id": 1, "user_id": "u1"}, "user_id"),
     ],
 )
-def test_a_wrong_body_is_told_what_is_wrong(server: Running, body: object, named: str) -> None:
-    """A body that cannot be used is 422 and names the field; nobody can speak for another user."""
+def test_a_wrong_body_is_refused_with_the_field(server: Running, body: object, named: str) -> None:
+    """A body that cannot be used is 422 and names the field; no admin can speak as another user."""
     heard = server.run(change(server.stack, "/chat", body))
     assert heard.status == 422
     assert named in heard.json()["detail"]
 
 
-def test_whoever_logs_in_speaks_under_their_own_name(home: Path, database_url: str) -> None:
+def test_admins_chat_under_their_own_names(home: Path, database_url: str) -> None:
     """The user of a conversation is the admin who is logged in."""
 
     async def body(stack: Stack) -> None:

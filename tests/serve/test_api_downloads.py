@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from agenttrace.masking import Mask
 from agenttrace.model import Session
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.serve.api.downloads import Document, Lines, file_name
-from agenttrace.serve.api.html_page import HtmlPage
-from agenttrace.serve.api.markdown_page import MarkdownPage
+from agenttrace.serve.api.sessions.downloads import DocumentDownload, LineDownload, file_name
+from agenttrace.serve.api.sessions.session_pages import HtmlPage, MarkdownPage
 from agenttrace.views.markdown import fenced
 from agenttrace.views.transcript import visible
 from store_on import store_on
@@ -156,7 +155,7 @@ def test_html_nests(tmp_path: Path) -> None:
 
 
 def _fences(text: str) -> list[str]:
-    """What stands in fences, read as CommonMark has it; everything else must be ours."""
+    """The text in fences, parsed as CommonMark; everything else must be ours."""
     found: list[str] = []
     fence, body = "", list[str]()
     for line in text.split("\n"):
@@ -258,10 +257,10 @@ def test_memory(ending: str, tmp_path: Path) -> None:
         tracemalloc.start()
         try:
             if ending == "jsonl":
-                more = Lines(store_on(connection), session, texts, mask).more
+                more = LineDownload(store_on(connection), session, texts, mask).more
             else:
                 page = HtmlPage() if ending == "html" else MarkdownPage()
-                more = Document(store_on(connection), session, page, texts, store.prices, mask).more
+                more = DocumentDownload(store_on(connection), session, page, texts, store.prices, mask).more
             while piece := more(store_on(connection)):
                 size += len(piece)
             _, peak = tracemalloc.get_traced_memory()
@@ -272,7 +271,7 @@ def test_memory(ending: str, tmp_path: Path) -> None:
 
 
 def test_refused(tmp_path: Path) -> None:
-    """An unknown format or session is told in a sentence, before anything is sent."""
+    """An unknown format or session is an error in one sentence, before anything is sent."""
     store = Store(tmp_path)
     store.write(turn(1, "ask"))
     store.record()

@@ -168,7 +168,7 @@ async def _lists_are(client: Client, logs: Logs, expected: Counter[str]) -> None
 
 
 def test_a_span_in_a_list_leads_to_its_session(logs: Logs) -> None:
-    """With the key of its session and its own id it is found; what the destination said stands beside it."""
+    """With the key of its session and its own id it is found; the answer of the destination is shown with it."""
     mark(logs, 2, "refused", "400: no such project")
 
     async def body(client: Client) -> None:
@@ -219,7 +219,7 @@ def test_what_changed_too_late_is_counted_and_listed(logs: Logs) -> None:
 
 
 def test_how_a_destination_is_depends_on_who_sends(logs: Logs) -> None:
-    """Nobody; somebody with work to do, without; one that waits, with its reason; one that cannot be used."""
+    """No exporter; one that runs; a destination that waits, with its reason; one that cannot be used."""
 
     def state(name: str = "there") -> tuple[str, str | None]:
         with SqliteStore.open(logs.store) as store:
@@ -281,7 +281,7 @@ def test_before_anything_was_recorded(tmp_path: Path) -> None:
 # -- what can be changed --------------------------------------------------------------------------------------
 
 
-def test_earlier_turns_are_looked_at_again(tmp_path: Path) -> None:
+def test_a_backfill_sends_earlier_turns(tmp_path: Path) -> None:
     """A destination that began now gets what was before, once, from the moment that was named."""
     logs = sealed(tmp_path, msgspec.structs.replace(THERE, start="now"))
 

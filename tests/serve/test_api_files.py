@@ -90,7 +90,7 @@ def undisturbed(tmp_path: Path, logs: Logs) -> tuple[Any, ...]:
 
 
 def test_files_are_those_of_the_status(logs: Logs) -> None:
-    """On pages of any size every file stands once, by path, as ``agenttrace status --files`` has it."""
+    """On pages of any size every file is listed once, by path, as ``agenttrace status --files`` has it."""
     logs.use_samples()
     logs.record()
     (logs.directory / "fresh.jsonl").write_bytes(b"not read yet")
@@ -142,7 +142,7 @@ def spoil(logs: Logs, name: str, *lines: bytes) -> None:
 
 
 def test_lines_set_aside_are_listed_without_and_shown_with_their_text(logs: Logs) -> None:
-    """Newest first, page by page; each line whole where it was kept, cut where it is long, escaped where not UTF-8."""
+    """Newest first, page by page; each line whole where it was stored, cut where it is long, escaped if not UTF-8."""
     lines = [b"no JSON", b"{\xff}", b"[" * 300_000]
     spoil(logs, "broken", *lines)
     write_long_lines(logs, "long")
@@ -209,10 +209,10 @@ def test_a_retry_must_be_asked_for_rightly(logs: Logs) -> None:
     ask(logs.settings, body)
 
 
-# -- where nobody records -----------------------------------------------------------------------------------------
+# -- without a recorder -------------------------------------------------------------------------------------------
 
 
-def test_where_nobody_records_lines_are_tried_at_once(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_without_a_recorder_lines_are_retried_at_once(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> None:
     """When the answer is there, all is recorded as if never set aside, the lock is free, and the audit log has it."""
     write_long_lines(logs, "one", "two")
     record_narrowly(logs)
@@ -252,7 +252,7 @@ def test_what_is_still_not_understood_stays(logs: Logs) -> None:
     assert counts(logs) == before
 
 
-# -- while somebody records ---------------------------------------------------------------------------------------
+# -- with a recorder ----------------------------------------------------------------------------------------------
 
 
 async def _results(client: Client) -> list[str | None]:
@@ -263,7 +263,7 @@ async def _finished(client: Client) -> bool:
     return None not in await _results(client)
 
 
-def test_a_recorder_tries_again_and_goes_on(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_recorder_retries_and_continues(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Beside new lines of the same files, before, between and after: everything is recorded once, and counted right."""
     write_long_lines(logs, "one", "two")
     record_narrowly(logs)
@@ -330,7 +330,7 @@ def test_a_file_that_is_understood_now_is_read_from_its_start(tmp_path: Path, fo
 
 
 def test_what_was_asked_for_before_a_recorder_began_is_done_by_it(logs: Logs) -> None:
-    """A wish outlives whoever was asked: the next recorder finds it, however many entries it is for."""
+    """A request outlives its recorder: the next one finds it, for any number of entries."""
     spoil(logs, "broken", *(b"no JSON %d" % number for number in range(120)))
     logs.record()
     with closing(connect(logs.store)) as connection:
@@ -347,7 +347,7 @@ def test_what_was_asked_for_before_a_recorder_began_is_done_by_it(logs: Logs) ->
 
 
 def test_a_line_that_the_program_cannot_cope_with_ends_no_recorder(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stays in quarantine with the kind of error, and the recorder goes on with new lines."""
+    """It stays in quarantine with the kind of error, and the recorder continues with new lines."""
     write_long_lines(logs, "one")
     record_narrowly(logs)
     native = next(agent for agent in AGENTS if agent.name == "agenttrace")

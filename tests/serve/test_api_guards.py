@@ -17,15 +17,14 @@ from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
 from agenttrace.serve.access import passwords
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.cache import cache_router
-from agenttrace.serve.api.catalog import catalog_router
-from agenttrace.serve.api.chat_trial import chat_router
-from agenttrace.serve.api.exports import exports_router
-from agenttrace.serve.api.guards import guards_router
-from agenttrace.serve.api.jobs import jobs_router
-from agenttrace.serve.api.run_state import run_state
-from agenttrace.serve.api.runs import runs_router
+from agenttrace.serve.api.runs.applications import catalog_router, guards_router
+from agenttrace.serve.api.runs.cache import cache_router
+from agenttrace.serve.api.runs.jobs import jobs_router
+from agenttrace.serve.api.runs.run_state import run_state
+from agenttrace.serve.api.runs.runs import runs_router
+from agenttrace.serve.api.settings.exports import exports_router
 from agenttrace.serve.app import create_app
+from agenttrace.serve.chat import chat_trial_router
 from agenttrace.serve.context import RunHalf
 from agenttrace.serve.server import serve
 
@@ -240,7 +239,7 @@ def test_a_database_that_is_away_does_not_hold_the_state_back(home: Path, databa
     async def body(stack: Stack) -> None:
         context = stack.app.state.context
         async with stack.engine.database.transaction() as connection:
-            # Whoever counts the jobs waits for this one to let go of the table.
+            # A count of the jobs waits until this connection releases the table.
             await connection.execute("LOCK TABLE biz.ai_trigger_jobs")
             state = await run_state(context)
             assert (state.available, state.running_jobs) == (False, 0)
@@ -257,7 +256,7 @@ def test_a_database_that_is_away_does_not_hold_the_state_back(home: Path, databa
 def test_a_fault_of_ours_does_not_spoil_the_first_page(
     home: Path, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What nobody foresaw is told as unavailable too, and its text is for the log alone."""
+    """An unexpected error is shown as unavailable too, and its text is only in the log."""
 
     async def body(stack: Stack) -> None:
         await stack.engine.database.execute("DROP TABLE biz.ai_breakers CASCADE")
@@ -309,7 +308,15 @@ def test_every_change_asks_for_an_admin_itself(server: Running) -> None:
     """No endpoint of the run half that changes something relies on the gate alone."""
     context = server.stack.app.state.context
     changes = 0
-    for make in (jobs_router, runs_router, guards_router, cache_router, chat_router, catalog_router, exports_router):
+    for make in (
+        jobs_router,
+        runs_router,
+        guards_router,
+        cache_router,
+        chat_trial_router,
+        catalog_router,
+        exports_router,
+    ):
         for route in make(context).routes:
             assert isinstance(route, APIRoute)
             if route.methods != {"GET"}:

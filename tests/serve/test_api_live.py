@@ -1,4 +1,4 @@
-"""The live stream: every change arrives, a break loses nothing, and nobody waits for anybody."""
+"""The live stream: every change arrives, a break loses nothing, and no subscriber delays another."""
 
 # ruff: noqa: ANN401 - messages are JSON
 
@@ -19,12 +19,11 @@ import pytest
 from agenttrace.ids import session_key, session_number
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.recorder import Recorder
-from agenttrace.serve.api import hub as hub_module
-from agenttrace.serve.api.hub import Hub, Subscriber
-from agenttrace.serve.api.session_index import SessionIndex
-from agenttrace.serve.api.session_texts import session_texts
+from agenttrace.serve.api.live import hub as hub_module
+from agenttrace.serve.api.live.hub import Hub, Subscriber
+from agenttrace.serve.api.sessions.session_index import SessionIndex
+from agenttrace.serve.api.sessions.timeline import whole_timeline
 from agenttrace.serve.api.shapes import Timeline
-from agenttrace.serve.api.timeline import whole_timeline
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.retention import Retention
@@ -41,7 +40,7 @@ COLUMNS = [
 
 
 def key_of(name: str) -> str:
-    """The key of a session of our own format."""
+    """The key of a session in our format."""
     return session_key(session_number("agenttrace", name))
 
 
@@ -204,7 +203,7 @@ def test_a_silent_stream_says_that_it_is_alive(tmp_path: Path) -> None:
 
 
 def test_the_server_stops_while_pages_listen(logs: Logs) -> None:
-    """Streams that nobody ends do not keep the server; each ends as a stream does, and nobody can begin one."""
+    """Open streams do not keep the server from stopping; each ends properly, and new ones are refused."""
 
     async def main() -> None:
         async with console(logs.settings) as server, server.live() as one, server.live() as other:
@@ -242,7 +241,7 @@ class Rig:
 
     def __init__(self, logs: Logs, recorder: Recorder, reader: TraceReader, index: SessionIndex) -> None:
         self.logs, self.recorder, self.reader, self.index = logs, recorder, reader, index
-        self.hub = Hub(reader, index, logs.settings)
+        self.hub = Hub(reader, index)
 
     async def write(self, session: str, kind: str = "message", **fields: Any) -> None:
         """A line, recorded and committed."""
@@ -250,13 +249,13 @@ class Rig:
         await asyncio.to_thread(self.recorder.run_once)
 
     async def resumed(self, last: Message) -> list[Message]:
-        """What is told to somebody who watches a session and comes back."""
+        """The messages for a subscriber that watches a session and reconnects."""
         subscriber = await self.hub.join(key_of("s0"), last.id)
         self.hub.leave(subscriber)
         return parsed(await subscriber.take())
 
     async def heard(self, subscriber: Subscriber, enough: Callable[[View], bool], view: View | None = None) -> View:
-        """What a subscriber hears until that is enough."""
+        """The messages of a subscriber until there are enough."""
         view = view or View()
         async with asyncio.timeout(30):
             while not enough(view):
@@ -346,10 +345,10 @@ def test_marks_that_mean_nothing_are_answered_with_a_reset(logs: Logs) -> None:
     asyncio.run(main())
 
 
-def test_a_slow_reader_is_reset_and_delays_nobody(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_subscriber_is_reset_and_delays_no_other(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for a reader that takes nothing never exceeds its limit by more than a message; it is told to load
     everything again, while others hear every change."""
-    monkeypatch.setattr(hub_module, "MOST_WAITING", 4_000)
+    monkeypatch.setattr(hub_module, "MOST_PENDING", 4_000)
 
     async def main() -> None:
         async with rig(logs) as made:
@@ -364,14 +363,14 @@ def test_a_slow_reader_is_reset_and_delays_nobody(logs: Logs, monkeypatch: pytes
             behind = View().hear_all(parsed(waiting))
             assert behind.resets == 1
             assert behind.cursors == sorted(behind.cursors)
-            # From there on it hears everything again.
+            # From there on it gets everything again.
             await made.write("busy")
             assert (await made.heard(slow, has("busy", 20))).resets == 0
 
     asyncio.run(main())
 
 
-def test_nothing_runs_while_nobody_listens(logs: Logs) -> None:
+def test_nothing_runs_without_a_subscriber(logs: Logs) -> None:
     """The task that looks for commits begins with the first subscriber and ends with the last."""
 
     async def main() -> None:
@@ -388,7 +387,7 @@ def test_nothing_runs_while_nobody_listens(logs: Logs) -> None:
                 return not is_following()
 
             await eventually(rests)
-            # And somebody who comes later hears what happens then, and only that.
+            # And a later subscriber gets what changes then, and only that.
             await made.write("b")
             third = await made.hub.join()
             await made.write("c")
@@ -397,8 +396,8 @@ def test_nothing_runs_while_nobody_listens(logs: Logs) -> None:
     asyncio.run(main())
 
 
-def test_only_the_session_that_is_watched_has_its_spans_told(logs: Logs) -> None:
-    """Spans are told to those who watch their session, and to nobody else."""
+def test_only_spans_of_the_watched_session_are_sent(logs: Logs) -> None:
+    """Spans are sent to the subscribers of their session, and to no others."""
 
     async def main() -> None:
         async with rig(logs) as made:
@@ -427,7 +426,7 @@ def test_what_is_said_in_changed_spans_goes_with_them(logs: Logs, monkeypatch: p
             heard = await made.heard(subscriber, has("a", 5))
             assert heard.texts.keys() == heard.spans.keys()
             asked = await made.reader.query(
-                lambda store: session_texts(made.reader).contents(
+                lambda store: made.reader.texts.contents(
                     store,
                     store.sessions_by_number([session_number("agenttrace", "a")])[0],
                     [bytes.fromhex(span) for span in heard.spans],
@@ -463,8 +462,8 @@ def test_what_is_said_in_changed_spans_goes_with_them(logs: Logs, monkeypatch: p
     asyncio.run(main())
 
 
-def test_interruption_is_told_without_an_event(tmp_path: Path) -> None:
-    """A session that falls silent is told as interrupted, to subscribers and to those who come back."""
+def test_an_interruption_is_sent_without_an_event(tmp_path: Path) -> None:
+    """A silent session is sent as interrupted, to subscribers and to those that reconnect."""
     stale = Logs(tmp_path, stale_minutes=1)
     stale.append("quiet", "turn.begin", ts=time.time() - 58.5)
 
@@ -482,7 +481,7 @@ def test_interruption_is_told_without_an_event(tmp_path: Path) -> None:
 
 
 def test_sessions_that_vanish_are_a_reset(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When retention empties sessions, everybody loads their lists again, also who was away meanwhile."""
+    """When retention removes sessions, all subscribers are reset, also those that were away meanwhile."""
     compare_always(monkeypatch)
     logs.append("old", ts=1_000.0)
 
@@ -522,7 +521,7 @@ def test_a_bill_that_moves_is_a_reset_for_who_watches(logs: Logs, monkeypatch: p
 
 
 def test_too_much_at_once_is_a_reset(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When more sessions change than is worth telling one by one, everybody loads the list."""
+    """When too many sessions change, all subscribers are reset."""
     monkeypatch.setattr(hub_module, "MOST_ROWS", 3)
 
     async def main() -> None:
@@ -541,7 +540,7 @@ def test_too_much_at_once_is_a_reset(logs: Logs, monkeypatch: pytest.MonkeyPatch
 def test_a_round_that_fails_is_said_once_and_made_good(
     logs: Logs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When spans cannot be read the streams stay, whoever missed them loads everything again, and it goes on."""
+    """When spans cannot be read the streams stay open, their subscribers are reset, and updates continue."""
     monkeypatch.setattr(hub_module, "_RETRY_SECONDS", 0.01)
 
     async def main() -> None:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.serve.api.caching import Kept
-from agenttrace.serve.api.overview import DAYS, last_days
+from agenttrace.serve.api.answers import Cached
+from agenttrace.serve.api.live.overview import DAYS, last_days
 from agenttrace.store import open_store
 from agenttrace.views.status import collected
 
@@ -165,7 +165,7 @@ def test_before_anything_was_recorded(logs: Logs) -> None:
 
 
 def test_it_follows_what_is_recorded(logs: Logs) -> None:
-    """While a recorder runs, a new session and its tokens turn up, and that somebody records."""
+    """While a recorder runs, a new session, its tokens and the recorder are shown."""
 
     async def body(client: Client) -> None:
         before = await client.json("/overview")
@@ -184,7 +184,7 @@ def test_it_follows_what_is_recorded(logs: Logs) -> None:
 
 
 def test_the_same_overview_is_not_sent_again(logs: Logs) -> None:
-    """While nothing but the time has changed, who has it hears 304, however often it was made anew."""
+    """While nothing but the time has changed, the answer is 304, however often it was built again."""
     logs.append("one", "turn.begin", ts=datetime.now(UTC).timestamp() - 5, prompt="x")
     logs.record()
 
@@ -205,7 +205,7 @@ def test_the_same_overview_is_not_sent_again(logs: Logs) -> None:
 
 
 def test_many_pages_cost_as_much_as_one() -> None:
-    """However many ask at once, it is made once; when it is too old, once more; a failure is nobody else's."""
+    """For any number of callers it is built once; when it expires, once more; a failure affects its caller only."""
     made = 0
 
     async def make() -> int:
@@ -217,7 +217,7 @@ def test_many_pages_cost_as_much_as_one() -> None:
         return made
 
     async def main() -> None:
-        lasting, brief = Kept(make, 3600.0), Kept(make, 0.0)
+        lasting, brief = Cached(make, 3600.0), Cached(make, 0.0)
         assert await asyncio.gather(*(lasting.get() for _ in range(50))) == [1] * 50
         assert await lasting.get() == 1
         with pytest.raises(OSError, match="no luck"):

@@ -177,7 +177,7 @@ values = st.one_of(
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_question_breaks_the_server(server: Running, data: st.DataObject) -> None:
-    """Whatever stands in a query or a path: the answer is a page, or says what is wrong with the question."""
+    """For any query or path the answer is a page, or says what is wrong with the request."""
     path = data.draw(st.sampled_from([*ENDPOINTS, *ITEMS]))
     if path in ITEMS:
         # A slash would name another endpoint, a lone dot none at all.
@@ -365,7 +365,7 @@ def test_the_keys_are_those_of_the_recorded_sessions(home: Path, database_url: s
 # ── when there is no database ──
 
 
-def test_a_database_that_is_away_is_told(home: Path, database_url: str) -> None:
+def test_a_database_that_is_away_is_reported(home: Path, database_url: str) -> None:
     """While the database is away every question about it is a 503 that says so; what needs none is answered."""
 
     async def body(stack: Stack) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.serve.api.search import LONGEST_QUERY, pieces
+from agenttrace.serve.api.sessions.search import LONGEST_QUERY, pieces
 from agenttrace.views.hits import terms_of
 
 from .trace_rig import Logs, Running, console

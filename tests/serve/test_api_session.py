@@ -8,11 +8,11 @@ import httpx
 import msgspec
 import pytest
 
+from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.record.texts.contents import span_contents
 from agenttrace.run.results.trace_log import AGENT, JobFacts, TraceLog
-from agenttrace.serve.api.finding import key_of
-from agenttrace.serve.api.session import job_of
+from agenttrace.serve.api.sessions.session_detail import job_of
 from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.views.spans import span_fields
 from store_on import store_on
@@ -53,8 +53,8 @@ def test_names(store: Store) -> None:
     """A session is found by its key, by its id and by a beginning of its id."""
     with store.served() as client:
         (session,) = (session for session in store.sessions() if session.session_id == CLAUDE)
-        for name in (key_of(session), CLAUDE, CLAUDE[:8]):
-            assert client.get(f"/sessions/{name}").json()["key"] == key_of(session)
+        for name in (session_key(session.id), CLAUDE, CLAUDE[:8]):
+            assert client.get(f"/sessions/{name}").json()["key"] == session_key(session.id)
 
 
 def test_relatives(store: Store) -> None:
@@ -90,7 +90,7 @@ def test_job(tmp_path: Path) -> None:
 
 
 def test_lines_of_spans(store: Store) -> None:
-    """Every line of a span stands in its file where it is said to stand, and holds the texts of the span."""
+    """Every line of a span is in its file at the given offset, and has the texts of the span."""
     with store.served() as client:
         seen = 0
         for name in (CLAUDE, CLAUDE_FORK):
@@ -143,13 +143,13 @@ def test_spans_for_scripts(store: Store) -> None:
             found: list[object] = []
             query: dict[str, str | int] = {"limit": 7, "texts": "true"}
             while True:
-                page = client.get(f"/sessions/{key_of(session)}/spans", params=query).json()
+                page = client.get(f"/sessions/{session_key(session.id)}/spans", params=query).json()
                 found += page["items"]
                 if page["next"] is None:
                     break
                 query["cursor"] = page["next"]
             assert found == msgspec.to_builtins(expected)
-            bare = client.get(f"/sessions/{key_of(session)}/spans", params={"limit": 500})
+            bare = client.get(f"/sessions/{session_key(session.id)}/spans", params={"limit": 500})
             assert b"gen_ai.tool.call.arguments" not in bare.content
             assert b"gen_ai.tool.call.result" not in bare.content
 
@@ -179,7 +179,7 @@ def test_event(tmp_path: Path) -> None:
 
 
 def test_pruned(tmp_path: Path) -> None:
-    """A session whose texts were pruned is told to be so, everywhere."""
+    """A session whose texts were pruned is reported as pruned by every endpoint."""
     from agenttrace.store.sqlite.database import connect
     from agenttrace.store.sqlite.retention import Retention
 
@@ -192,7 +192,7 @@ def test_pruned(tmp_path: Path) -> None:
         connection = connect(store.settings.home / "agenttrace.db")
         Retention(connection).prune(cutoff=4e9)
         connection.close()
-        for name in ("s-1", key_of(session)):
+        for name in ("s-1", session_key(session.id)):
             for path in ("", "/timeline", "/spans", f"/spans/{span}", f"/texts?span={span}", "/export"):
                 answer = client.get(f"/sessions/{name}{path}")
                 assert answer.status_code == 404

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from agenttrace.config import Settings
 from agenttrace.model import Session
-from agenttrace.serve.api import session_index
-from agenttrace.serve.api.selection import Order, Sort, Sorted, facets
-from agenttrace.serve.api.session_index import Entry, SessionIndex
+from agenttrace.serve.api.sessions import session_index
+from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionIndex
+from agenttrace.serve.api.sessions.session_list import Order, Sort, Sorted, facets
 from agenttrace.serve.api.shapes import Bill, SessionRow
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SessionFilter
@@ -79,7 +79,7 @@ def _printed(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def test_long_titles_are_cut(logs: Logs) -> None:
-    """Of a title no more is kept than a list shows."""
+    """Only so much of a title is stored as a list shows."""
     logs.append("long", "session.begin", title="字" * 5_000)
     logs.record()
     row = _rows(logs)["long"]
@@ -89,7 +89,7 @@ def test_long_titles_are_cut(logs: Logs) -> None:
 
 
 def test_an_empty_machine_has_an_empty_list(logs: Logs) -> None:
-    """Before anything was recorded the list is empty, and afterwards it is not: nobody restarts the server."""
+    """Before anything was recorded the list is empty, and afterwards it is not, without a restart."""
 
     async def main() -> None:
         async with console(logs.settings) as server:
@@ -148,7 +148,7 @@ def _bills(draw: st.DrawFn) -> Bill:
 
 
 @st.composite
-def _sessions(draw: st.DrawFn, number: int) -> Entry:
+def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
     started, last = draw(_times), draw(_times)
     model = draw(st.none() | st.sampled_from(["gpt", "kimi"]))
     row = SessionRow(
@@ -183,7 +183,7 @@ def _sessions(draw: st.DrawFn, number: int) -> Entry:
         last_at=last,
         errors=row.errors,
     )
-    return Entry(session, row)
+    return SessionEntry(session, row)
 
 
 _entries = st.sets(st.integers(0, 2**63 - 1), max_size=14).flatmap(
@@ -210,11 +210,11 @@ _min_cost = st.none() | st.sampled_from([0.0, 0.5, 6.0])
 
 
 def _expected(
-    entries: list[Entry], wanted: SessionFilter, sort: Sort, order: Order, min_cost: float | None
+    entries: list[SessionEntry], wanted: SessionFilter, sort: Sort, order: Order, min_cost: float | None
 ) -> list[SessionRow]:
     """The list as its documentation describes it, in the plainest way."""
 
-    def fits(entry: Entry) -> bool:
+    def fits(entry: SessionEntry) -> bool:
         row, costs = entry.row, entry.row.bill.costs.values()
         text = wanted.text.casefold()
         started, last = entry.session.started_at, entry.session.last_at
@@ -232,7 +232,7 @@ def _expected(
             )
         )
 
-    def value(entry: Entry) -> float | None:
+    def value(entry: SessionEntry) -> float | None:
         bill = entry.row.bill
         both = entry.session.started_at is not None and entry.session.last_at is not None
         values: dict[Sort, float | None] = {
@@ -261,7 +261,7 @@ def _expected(
     min_cost=_min_cost,
 )
 def test_the_pages_together_are_the_sorted_filtered_whole(
-    entries: list[Entry], wanted: SessionFilter, sort: Sort, order: Order, limit: int, min_cost: float | None
+    entries: list[SessionEntry], wanted: SessionFilter, sort: Sort, order: Order, limit: int, min_cost: float | None
 ) -> None:
     """For any sessions, filters, order and page size, each fitting session is on exactly one page, in its place."""
     found = Sorted(entries, wanted, sort, order, min_cost)
@@ -276,7 +276,7 @@ def test_the_pages_together_are_the_sorted_filtered_whole(
 
 @given(entries=_entries, changed=st.data(), sort=st.sampled_from(SORTS), order=st.sampled_from(("desc", "asc")))
 def test_sessions_that_change_do_not_make_others_vanish(
-    entries: list[Entry], changed: st.DataObject, sort: Sort, order: Order
+    entries: list[SessionEntry], changed: st.DataObject, sort: Sort, order: Order
 ) -> None:
     """Whatever changes in some sessions while pages are turned, the others come exactly once."""
     everything = Sorted(entries, SessionFilter(), sort, order)
@@ -291,7 +291,7 @@ def test_sessions_that_change_do_not_make_others_vanish(
 
 
 @given(text=st.text(max_size=60))
-def test_no_cursor_of_anybody_else_s_making_breaks_the_list(text: str) -> None:
+def test_no_invented_cursor_breaks_the_list(text: str) -> None:
     """Any text in the place of a cursor is refused in words."""
     with pytest.raises(ProblemError) as caught:
         Sorted([], SessionFilter(), "last", "desc").page(text, 1)
@@ -299,9 +299,9 @@ def test_no_cursor_of_anybody_else_s_making_breaks_the_list(text: str) -> None:
 
 
 @given(entries=_entries)
-def test_facets_count_each_session_under_each_of_its_values(entries: list[Entry]) -> None:
+def test_facets_count_each_session_under_each_of_its_values(entries: list[SessionEntry]) -> None:
     """Filtering by a facet's value shows as many sessions as the facet says."""
-    found = facets(entry.row for entry in entries)
+    found = facets([entry.row for entry in entries])
     chosen = [
         *((SessionFilter(agents=frozenset([facet.value])), facet) for facet in found.agents),
         *((SessionFilter(projects=frozenset([facet.value])), facet) for facet in found.projects),
@@ -395,7 +395,7 @@ def test_nothing_is_sent_again_until_something_changed(logs: Logs) -> None:
 
 
 def _rows(logs: Logs) -> dict[str, SessionRow]:
-    """By session, as somebody sees them who has just started."""
+    """By session, as a new index has them."""
 
     async def main() -> dict[str, SessionRow]:
         with opened(logs.settings) as (_, index):
@@ -415,7 +415,7 @@ def _by_name(index: SessionIndex) -> dict[str, SessionRow]:
     return {row.session_id: row for row in index.rows()}
 
 
-def test_only_what_changed_is_made_anew(logs: Logs) -> None:
+def test_only_what_changed_is_built_again(logs: Logs) -> None:
     """A line changes the row of its session; the rows of the others are the very same objects."""
     for name in ("a", "b", "c"):
         logs.append(name)
@@ -436,7 +436,6 @@ def test_only_what_changed_is_made_anew(logs: Logs) -> None:
             assert after["c"] is before["c"]
             assert after["b"].events == before["b"].events + 1 == 2
             assert index.cursor == cursor + 1
-            assert index.row(after["b"].key) is after["b"]
             assert index.changed_since(cursor) == index.revised_since(revision) == [after["b"]]
             assert index.changed_since(index.cursor) == []
 
@@ -450,7 +449,7 @@ _STEPS = st.lists(
 )
 
 
-def test_the_kept_index_equals_a_new_one(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_updated_index_equals_a_new_one(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     """However sessions grow and share responses, the index that followed has the rows of one that just began, and
     for each moment it passed it tells every session that has changed since, as it is now."""
     compare_always(monkeypatch)
@@ -508,7 +507,7 @@ def test_a_bill_that_moves_to_another_session_is_noticed(logs: Logs, monkeypatch
             between = index.cursor
             await index.refresh()
             assert index.cursor == between
-            # Whoever asked between the two looks has not seen it.
+            # A cursor from between the two refreshes has not seen it.
             assert [row.session_id for row in index.changed_since(between) or ()] == ["copy"]
             rows = _by_name(index)
             assert (rows["copy"].bill.requests, rows["original"].bill.requests) == (0, 1)
@@ -575,7 +574,7 @@ def test_event_numbers_that_go_back_begin_a_new_epoch(logs: Logs) -> None:
 
 
 def test_pruned_sessions_leave_the_list(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What retention emptied is gone from the list, and nobody who knew of it is told that little has changed."""
+    """What retention removed is gone from the list, and earlier cursors are invalid."""
     compare_always(monkeypatch)
     logs.append("old", ts=1_000.0)
     logs.append("young")

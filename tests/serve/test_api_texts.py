@@ -15,7 +15,7 @@ from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.contents import span_contents
 from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.serve.api.texts import MOST_CHARS, Cutter
+from agenttrace.serve.api.sessions.spans import MOST_CHARS, Cutter
 from agenttrace.store.line_cache import LineCache
 from agenttrace.store.sqlite.span_rows import session_spans
 from store_on import store_on
@@ -52,7 +52,7 @@ def test_every_sample(sample: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sample", ["kimi-cli-1.49.0", "claude-code-2.1.197"])
 def test_growing(sample: str, tmp_path: Path) -> None:
-    """Texts that are recorded after a session was looked at are found, too."""
+    """Texts that are recorded after a session was read are found, too."""
     store, texts = Store(tmp_path), SessionTexts()
     for path in sorted((DATA / sample).rglob("*.jsonl")):
         copy = store.logs / path.relative_to(DATA / sample)
@@ -70,7 +70,7 @@ def test_growing(sample: str, tmp_path: Path) -> None:
 
 
 def test_rebuilt(tmp_path: Path) -> None:
-    """In a store that was made anew, with other numbers for the same events, the same texts are found."""
+    """In a rebuilt store, with other numbers for the same events, the same texts are found."""
     store, texts = Store(tmp_path), SessionTexts()
     first = store.write(turn(1, "first"), said(1, 1, "one"))
     second = store.write(
@@ -109,7 +109,7 @@ def test_reused_names(tmp_path: Path) -> None:
 
 
 def test_threads(tmp_path: Path) -> None:
-    """Many threads that look at many spans at once all find what one finds."""
+    """Many threads that read many spans at once all find what one finds."""
     store, texts = Store(tmp_path), SessionTexts(block_bytes=20_000)
     store.record(DATA / "kimi-cli-1.49.0")
     jobs = [(session, span_id) for session in store.sessions() for span_id in everything(store, session)] * 3
@@ -121,7 +121,7 @@ def test_threads(tmp_path: Path) -> None:
 
 
 def test_bounded_index(tmp_path: Path) -> None:
-    """However many sessions are looked at, only the latest few are remembered, and none is refused."""
+    """However many sessions are read, only the latest few are cached, and none is refused."""
     store, index = Store(tmp_path), LineIndex(most_sessions=3, most_lines=10)
     for number in range(6):
         name = f"s-{number}"
@@ -191,7 +191,7 @@ def test_long_text(tmp_path: Path) -> None:
 
 
 def test_refused(tmp_path: Path) -> None:
-    """What is no span, no text or too much is told in a sentence; spans of no session are left out of a list."""
+    """An unknown span or text and too many of them are errors in one sentence; lists leave unknown spans out."""
     store = Store(tmp_path)
     store.write(turn(1, "ask"))
     store.record()

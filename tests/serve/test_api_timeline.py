@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.model import Session
-from agenttrace.serve.api.answers import from_cursor
+from agenttrace.serve.api.lists import from_cursor
+from agenttrace.serve.api.sessions.timeline import changed_timeline, whole_timeline
 from agenttrace.serve.api.shapes import Timeline
-from agenttrace.serve.api.timeline import changed_timeline, whole_timeline
 from agenttrace.store.sqlite.span_rows import session_spans
 from store_on import store_on
 
@@ -211,7 +211,7 @@ def test_tag(tmp_path: Path) -> None:
 
 
 def test_refused(tmp_path: Path) -> None:
-    """What names no session, several sessions, or no place of a list is told in a sentence."""
+    """No session, several sessions, and a wrong cursor are errors in one sentence."""
     store = Store(tmp_path)
     with store.served() as client:
         assert client.get("/sessions/s-1/timeline").status_code == 404

@@ -1,4 +1,4 @@
-"""``/api/v1/usage``: every way to look at the same tokens, as JSON and as a table."""
+"""``/api/v1/usage``: every grouping of the same tokens, as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forked
+from agenttrace.serve.api.sessions.usage import usage_table
 from agenttrace.serve.api.shapes import Bill, UsageAnswer, UsageGroup
-from agenttrace.serve.api.usage_table import usage_table
 from agenttrace.views.usage import day_after, first_day
 
 from .trace_rig import Logs
@@ -39,7 +39,7 @@ COUNTS = (
     "estimated_requests",
     "folded_copies",
 )
-#: One day earlier and later than all the other lines, with a model of their own, in yuan and without a price.
+#: One day earlier and later than all the other lines, with another model, in yuan and without a price.
 OTHERS = (
     {"ts": "2026-10-31T12:00:00Z", "model": "mystery", "response": "r1", "usage": {"input_tokens": 11}},
     {"ts": "2026-11-17T12:00:00Z", "model": "qwen-max", "response": "r2", "usage": {"output_tokens": 1_000_003}},
@@ -264,7 +264,7 @@ def test_nothing_recorded_is_no_error(tmp_path: Path) -> None:
 
 
 def test_unchanged_usage_is_not_sent_again(server: Server) -> None:
-    """Who has the answer already hears 304, as JSON and as a table."""
+    """A client that has the answer already gets 304, as JSON and as a table."""
 
     async def body(path: str) -> tuple[int, bytes]:
         first = await server.client.get(path, by="model")

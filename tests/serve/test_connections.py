@@ -89,7 +89,7 @@ def test_a_header_that_never_ends(run: Run) -> None:
 
 
 def test_a_body_in_no_hurry(run: Run) -> None:
-    """A body that goes on arriving may take longer than the time of a header."""
+    """A body that keeps arriving may take longer than the deadline of a header."""
 
     async def body(server: Intake) -> None:
         reader, writer = await connected(server, _HEAD)

@@ -44,7 +44,7 @@ Run = Callable[..., None]
 
 
 def test_a_span_in_protobuf(run: Run) -> None:
-    """A span in protobuf is answered in protobuf, and stands whole in the log: ids, times, values of every kind."""
+    """A span in protobuf is answered in protobuf, and the log has all of it: ids, times, values of every kind."""
 
     async def body(server: Intake) -> None:
         attributes = {"s": "text", "i": 7, "f": 0.5, "b": True, "l": [1, "two"], "m": {"k": "v"}, "x": b"\0\1", "": ""}
@@ -163,7 +163,7 @@ def test_members_of_gzip(run: Run) -> None:
 
 
 def test_too_large(run: Run) -> None:
-    """More than the limit is refused, as it comes or unpacked, and never unpacked beyond it; nothing is kept."""
+    """More than the limit is refused, as it comes or unpacked, and never unpacked beyond it; nothing is stored."""
 
     async def body(server: Intake) -> None:
         bomb = gzip.compress(bytes(MOST_BYTES + 1))
@@ -244,7 +244,7 @@ def test_malformed(run: Run, content_type: str, body: bytes, how: str) -> None:
 
 
 def test_bad_ids(run: Run) -> None:
-    """Spans whose ids name nothing are refused, counted and explained; the others of the request are kept."""
+    """Spans with invalid ids are refused, counted and explained; the others of the request are stored."""
     bad = [
         Span(trace_id=b"\1" * 15, span_id=b"\1" * 8),
         Span(trace_id=bytes(16), span_id=b"\1" * 8),
@@ -331,7 +331,7 @@ def test_nothing_at_all(run: Run) -> None:
     ],
 )
 def test_the_token_from_elsewhere(run: Run, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]) -> None:
-    """From elsewhere the internal token opens, as whatever kind of header a sender can be told to send."""
+    """From other machines the internal token is accepted, in every kind of header that senders can use."""
     monkeypatch.setenv("INTERNAL_API_TOKEN", TOKEN)
 
     async def body(server: Intake) -> None:
@@ -353,7 +353,7 @@ def test_the_token_from_elsewhere(run: Run, monkeypatch: pytest.MonkeyPatch, hea
     ],
 )
 def test_strangers(run: Run, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]) -> None:
-    """Whoever comes from elsewhere, or may have, gets nothing kept without the token."""
+    """Without the token nothing is stored of a request that is, or may be, from another machine."""
     monkeypatch.setenv("INTERNAL_API_TOKEN", TOKEN)
 
     async def body(server: Intake) -> None:
@@ -388,7 +388,7 @@ def test_guesses_of_senders_are_slowed_down(run: Run, monkeypatch: pytest.Monkey
 
 
 def test_a_server_for_others_always_wants_the_token(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where everybody has to log in, local programs need the token as well."""
+    """Where every request needs a login, local programs need the token as well."""
     monkeypatch.setenv("INTERNAL_API_TOKEN", TOKEN)
 
     async def body(server: Intake) -> None:
@@ -412,7 +412,7 @@ def test_no_token_is_no_way_in(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_any_credentials_on_this_machine(run: Run) -> None:
-    """A local program that was told credentials of another backend is not turned away for them."""
+    """A local program with credentials of another backend is not refused for them."""
 
     async def body(server: Intake) -> None:
         sent = request(span()).SerializeToString()
@@ -468,7 +468,7 @@ class HeldSync:
 
 
 def test_the_answer_comes_after_the_sync(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the disk has not confirmed the lines, nobody is told that they are kept."""
+    """No sender gets a 200 before the disk has confirmed the lines."""
     sync = HeldSync(monkeypatch)
 
     async def body(server: Intake) -> None:
@@ -490,7 +490,7 @@ def test_requests_share_a_sync(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
         first = asyncio.create_task(server.send(span(1)))
         assert await asyncio.to_thread(sync.begun.wait, 30)
         others = [asyncio.create_task(server.send(span(number))) for number in range(2, 22)]
-        while server.writer.waiting < len(others):
+        while server.writer._jobs.qsize() < len(others):
             await asyncio.sleep(0.005)
         sync.go.set()
         assert {(await each).status for each in (first, *others)} == {200}
@@ -501,7 +501,7 @@ def test_requests_share_a_sync(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_full_disk(run: Run) -> None:
-    """What cannot be written is answered with 503 and Retry-After; when there is room again, the same is kept once."""
+    """A failed write is answered with 503 and Retry-After; when there is room again, the request is stored once."""
 
     async def body(server: Intake) -> None:
         await server.send(span(1))
@@ -521,7 +521,7 @@ def test_a_full_disk(run: Run) -> None:
 
 
 def test_a_stopping_server(run: Run) -> None:
-    """A server that was told to stop takes nothing new and says so; senders try again by themselves."""
+    """A server that is stopping accepts nothing new and says so; senders retry."""
 
     async def body(server: Intake) -> None:
         server.app.state.life.stopping = True
@@ -534,7 +534,7 @@ def test_a_stopping_server(run: Run) -> None:
 
 
 def test_what_was_sent_is_counted(run: Run) -> None:
-    """The metrics tell how many spans were kept and refused."""
+    """The metrics count accepted and refused spans."""
 
     async def body(server: Intake) -> None:
         await server.send(span(1), span(2), Span())

@@ -18,7 +18,7 @@ DAY = 86_400
 
 
 class Clock:
-    """A clock that stands still until it is told otherwise."""
+    """A clock that only moves by hand."""
 
     def __init__(self) -> None:
         self.now = 1_794_732_814.0
@@ -80,7 +80,7 @@ def test_large_files_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_deleted_file(tmp_path: Path) -> None:
-    """Somebody removes the file while it is open: the next line goes to one that can be found."""
+    """The file is removed while it is open: the next line goes to a new one."""
     log = SpanLog(tmp_path, clock=Clock())
     log.append(b"one\n")
     next(tmp_path.iterdir()).unlink()
@@ -88,8 +88,8 @@ def test_a_deleted_file(tmp_path: Path) -> None:
     assert list(files(tmp_path).values()) == [b"two\n"]
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    """What cannot be written raises, and writing begins anew with a fresh look at the file."""
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
+    """A failed write raises, and the next one opens the file again."""
     log = SpanLog(tmp_path, clock=Clock())
     log.append(b"one\n")
     (path,) = tmp_path.iterdir()

@@ -299,7 +299,7 @@ def test_killed_in_the_middle(tmp_path: Path, seed: int) -> None:
     processes.start_recorder()
     answered = threading.Semaphore(0)
     shares = [bodies[number::3] for number in range(3)]
-    # Whoever sends may also send everything twice.
+    # A sender may also send everything twice.
     senders = [Sender(processes, [*share, *share[: len(share) // 2]], answered) for share in shares]
     for sender in senders:
         sender.start()

@@ -19,11 +19,10 @@ from agenttrace.model import Event
 from agenttrace.record.formats.contract import Source
 from agenttrace.record.formats.otlp import Otlp
 from agenttrace.serve.intake.body import unpacked
-from agenttrace.serve.intake.elements import has_more_elements
 from agenttrace.serve.intake.json_request import read_json
 from agenttrace.serve.intake.lines import MOST_DEPTH, MOST_ELEMENTS, Taken
-from agenttrace.serve.intake.protobuf import read_protobuf
-from agenttrace.serve.intake.rejections import RefusedError
+from agenttrace.serve.intake.protobuf import has_more_elements, read_protobuf
+from agenttrace.serve.intake.rejections import IntakeError
 from example_counts import COSTLY
 from serve.intake_rig import as_json, request, span
 
@@ -257,6 +256,6 @@ def reason(read: Callable[[], object]) -> str | None:
     """Why something is refused; None where it is not."""
     try:
         read()
-    except RefusedError as error:
+    except IntakeError as error:
         return error.message
     return None

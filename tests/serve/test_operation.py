@@ -88,7 +88,7 @@ def test_open_streams_and_hang_ups_are_counted(home: Path, database_url: str) ->
 
 
 def test_unknown_paths_make_no_labels(home: Path, database_url: str) -> None:
-    """However many paths somebody tries, the metrics have one label for all of them."""
+    """For any number of unknown paths the metrics have one label."""
 
     async def body(stack: Stack) -> None:
         for number in range(5):
@@ -132,7 +132,7 @@ def test_a_database_that_is_away_is_503(home: Path, database_url: str) -> None:
     run_with(home, database_url, body)
 
 
-def test_an_unforeseen_error_is_told_without_its_text(
+def test_an_unexpected_error_is_answered_without_its_text(
     home: Path, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A fault of ours is a 500 in the usual form; its text is for the log alone."""
@@ -223,7 +223,7 @@ def test_the_document_describes_every_endpoint(home: Path, database_url: str) ->
                     assert "application/problem+json" in operation["responses"]["401"]["content"]
         guide = (DOCS / "query-api.md").read_text(encoding="utf-8")
         for path in document["paths"].keys() - named:
-            # The guide shortens what it says twice: every part of a path that is a word stands somewhere in it.
+            # The guide shortens what it says twice: every part of a path that is a word is somewhere in it.
             words = [word for word in path.removeprefix(CONSOLE).split("/") if word.isidentifier()]
             assert all(word in guide for word in words), path
         for reference in references(document):
@@ -243,7 +243,7 @@ def references(value: object) -> list[str]:
     return own + [found for item in value.values() for found in references(item)]
 
 
-def test_the_root_tells_programs_where_to_look(home: Path, database_url: str) -> None:
+def test_the_root_names_the_paths_for_programs(home: Path, database_url: str) -> None:
     """Without a browser's ``Accept`` the root is a short text; other addresses of the page are none."""
 
     async def body(stack: Stack) -> None:

@@ -1,4 +1,4 @@
-"""The server's life: it listens where it is told, stops without losing a word, and leaves signals alone."""
+"""The server's life: it listens at its address, stops without losing a message, and handles no signals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def opened(stack: Stack) -> tuple[aiohttp.ClientResponse, bytes]:
 
 
 def test_a_stop_lets_open_streams_finish(home: Path, database_url: str) -> None:
-    """After the stop a stream goes on to its ``done``; new connections are refused, and then the server returns."""
+    """After the stop a stream continues to its ``done``; new connections are refused, and then the server returns."""
 
     async def body(stack: Stack) -> None:
         stack.sim.chunk_delay = 0.02
@@ -98,7 +98,7 @@ def test_signals_stay_with_the_caller(home: Path, database_url: str) -> None:
 
 
 def test_a_cancelled_server_drains_as_well(home: Path, database_url: str) -> None:
-    """Whoever cancels ``serve`` instead of stopping it still gets every open turn written."""
+    """When ``serve`` is cancelled instead of stopped, every open turn is written as well."""
 
     async def body(stack: Stack) -> None:
         stack.sim.script(CHAT_APP, faults.hang(2))

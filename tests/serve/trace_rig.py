@@ -24,13 +24,12 @@ from agenttrace.config import RecordSettings, ServeSettings, Settings, ensure_ho
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.record.watcher import Watcher
-from agenttrace.serve.api.hub import Hub
-from agenttrace.serve.api.live import live_router
-from agenttrace.serve.api.search import search_router
-from agenttrace.serve.api.session_index import SessionIndex
-from agenttrace.serve.api.sessions import sessions_router
+from agenttrace.serve.api.live.hub import Hub, live_router
+from agenttrace.serve.api.sessions.search import search_router
+from agenttrace.serve.api.sessions.session_index import SessionIndex
+from agenttrace.serve.api.sessions.session_list import sessions_router
 from agenttrace.serve.api.trace_reader import TraceReader
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 from agenttrace.serve.health import Life
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics
@@ -94,7 +93,7 @@ class Logs:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """A recorder that follows the files while the test goes on."""
+        """A recorder that follows the files during the test."""
         stop = threading.Event()
         with self.recorder() as recorder:
             thread = threading.Thread(target=Watcher(recorder, stop).run)
@@ -149,7 +148,7 @@ class Console:
 
     url: str
     http: aiohttp.ClientSession
-    context: Context
+    context: ServerContext
     stop: Callable[[], Awaitable[None]]
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None, **query: Any) -> Answer:
@@ -205,7 +204,7 @@ def parsed(text: bytes) -> list[Message]:
 
 
 def _message(block: list[str]) -> Message:
-    """Comments are told as messages of their own kind."""
+    """Comments are messages of kind ``comment``."""
     if block[0].startswith(":"):
         return Message("0", "comment", block[0])
     fields = dict(part.split(": ", 1) for part in block)
@@ -224,8 +223,10 @@ async def following(stream: Stream, seconds: float = 30.0) -> Message:
 async def console(settings: Settings) -> AsyncIterator[Console]:
     """The endpoints on a free port."""
     with opened(settings) as (reader, index):
-        hub, life = Hub(reader, index, settings), Life()
-        context = cast("Context", SimpleNamespace(settings=settings, reader=reader, index=index, hub=hub, life=life))
+        hub, life = Hub(reader, index), Life()
+        context = cast(
+            "ServerContext", SimpleNamespace(settings=settings, reader=reader, index=index, hub=hub, life=life)
+        )
         app = FastAPI()
         app.state.chat, app.state.context = None, context
         context.close = lambda: None  # type: ignore[method-assign]

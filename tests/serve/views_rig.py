@@ -17,17 +17,16 @@ from fastapi import FastAPI
 from agenttrace.config import RecordSettings, Settings
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.endpoints import access_router
-from agenttrace.serve.access.gate import Gate
-from agenttrace.serve.api.exports import exports_router
-from agenttrace.serve.api.files import files_router
-from agenttrace.serve.api.hub import Hub
-from agenttrace.serve.api.overview import overview_router
-from agenttrace.serve.api.settings import settings_router
-from agenttrace.serve.api.usage import usage_router
-from agenttrace.serve.context import Context, RunHalf
+from agenttrace.serve.access.gate import ConsoleGate
+from agenttrace.serve.api.live.hub import Hub
+from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.sessions.usage import usage_router
+from agenttrace.serve.api.settings.exports import exports_router
+from agenttrace.serve.api.settings.files import files_router
+from agenttrace.serve.api.settings.settings import settings_router
+from agenttrace.serve.context import RunHalf, ServerContext
 from agenttrace.serve.health import Life
-from agenttrace.serve.intake.span_log import SpanLog, log_directory
-from agenttrace.serve.intake.writer import SpanWriter
+from agenttrace.serve.intake.span_log import SpanLog, SpanWriter, log_directory
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
 from agenttrace.serve.server import serve
@@ -39,7 +38,7 @@ T = TypeVar("T")
 
 
 def found_logs(root: Path, **record: Any) -> Logs:
-    """Logs in a directory that the settings name, so that everybody finds them there."""
+    """Logs in a directory that the settings name."""
     logs = Logs(root)
     own = RecordSettings(paths=(str(logs.directory),), poll_seconds=0.5, **record)
     logs.settings = msgspec.structs.replace(logs.settings, record=own)
@@ -47,9 +46,9 @@ def found_logs(root: Path, **record: Any) -> Logs:
 
 
 class Client:
-    """Somebody who looks from this machine."""
+    """A client on this machine."""
 
-    def __init__(self, url: str, http: aiohttp.ClientSession, context: Context) -> None:
+    def __init__(self, url: str, http: aiohttp.ClientSession, context: ServerContext) -> None:
         self._url, self._http, self.context = url, http, context
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None, **query: Any) -> Answer:
@@ -85,11 +84,11 @@ class Client:
 async def serving(settings: Settings) -> AsyncIterator[Client]:
     """The endpoints on a free port; the run half is not there."""
     with opened(settings) as (reader, index), AccessStore(settings.home / "access.db") as access:
-        context = Context(
+        context = ServerContext(
             settings=settings,
             reader=reader,
             index=index,
-            hub=Hub(reader, index, settings),
+            hub=Hub(reader, index),
             run_half=RunHalf(problem="The run half is away."),
             life=Life(),
             metrics=Metrics(),
@@ -109,14 +108,14 @@ async def serving(settings: Settings) -> AsyncIterator[Client]:
             context.intake.close()
 
 
-def _app(context: Context) -> FastAPI:
+def _app(context: ServerContext) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None)
     app.state.life, app.state.chat, app.state.access, app.state.context = context.life, None, context.access, context
     app.include_router(access_router(context.access, context.settings.serve))
     for router in (usage_router, overview_router, files_router, exports_router, settings_router):
         app.include_router(router(context))
     add_handlers(app)
-    app.add_middleware(Gate, access=context.access, bind=context.bind, settings=context.settings.serve)
+    app.add_middleware(ConsoleGate, access=context.access, bind=context.bind, settings=context.settings.serve)
     return app
 
 

@@ -28,7 +28,7 @@ def access_store() -> Iterator[AccessStore]:
 def told(store: AccessStore) -> Iterator[None]:
     """What cannot be done with a user or a token, as the error of a command."""
     from agenttrace.config import did_you_mean
-    from agenttrace.serve.access.api_tokens import NoSuchTokenError
+    from agenttrace.serve.access.logins import NoSuchTokenError
     from agenttrace.serve.access.users import NoSuchUserError, UserError
 
     try:
@@ -47,7 +47,7 @@ def told(store: AccessStore) -> Iterator[None]:
 
 def audited_change(action: str, target: str, change: Callable[[AccessStore], T]) -> T:
     """Make a change; the audit log has it, whether it works or not."""
-    from agenttrace.serve.access.audit_log import DONE
+    from agenttrace.serve.access.audit import DONE
 
     with access_store() as store, told(store):
         number = store.audit.begin(f"cli:{_os_user()}", "terminal", action, target)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agenttrace.client import AsyncTriggerClient
     from agenttrace.config import Settings
     from agenttrace.run.simulator import Simulator
-    from agenttrace.serve.process import Ready
+    from agenttrace.serve.process import ServerReady
 
 _SITE, _MEMBER, _COACH = 7, 4711, 5
 _HOUR = 3600
@@ -133,12 +133,12 @@ async def rehearse(on: Stage) -> None:
 
 
 @asynccontextmanager
-async def process(settings: Settings, variables: Mapping[str, str]) -> AsyncIterator[Ready]:
+async def process(settings: Settings, variables: Mapping[str, str]) -> AsyncIterator[ServerReady]:
     """Server and worker of the demo, as ``agenttrace up`` would run them; ``variables`` name the applications."""
     from agenttrace.serve.process import run_process
 
     stop = asyncio.Event()
-    ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
+    ready: asyncio.Future[ServerReady] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
         run_process(
             settings,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from agenttrace.config import Settings
-    from agenttrace.serve.process import Ready
+    from agenttrace.serve.process import ServerReady
 
 SERVE_EPILOG = """
 [bold]Examples[/bold]
@@ -94,7 +94,7 @@ def _run(settings: Settings, *, role: str, as_json: bool) -> None:
         output.say("Stopped: what was begun is finished or recorded.")
 
 
-def announce(ready: Ready, *, as_json: bool) -> None:
+def announce(ready: ServerReady, *, as_json: bool) -> None:
     """Say what runs, and what is missing."""
     if as_json:
         told = {"url": ready.url, "worker": ready.worker, "missing": ready.missing}
@@ -128,7 +128,7 @@ def announce(ready: Ready, *, as_json: bool) -> None:
         )
 
 
-def shown_link(ready: Ready) -> str:
+def shown_link(ready: ServerReady) -> str:
     """The address to show: with its token at a terminal alone, as anything else may be kept as a log."""
     return (ready.link if output.stdout().is_terminal else None) or ready.url or ""
 

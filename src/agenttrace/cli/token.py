@@ -15,7 +15,7 @@ from agenttrace.cli.grouping import ListFirst
 from agenttrace.views import figures, times
 
 if TYPE_CHECKING:
-    from agenttrace.serve.access.api_tokens import ApiToken
+    from agenttrace.serve.access.logins import ApiToken
 
 EPILOG = """
 [bold]Examples[/bold]

@@ -89,9 +89,9 @@ def run_half(settings: Settings, *, until: Stop, as_json: bool, browser: bool = 
         from agenttrace.cli.asking import explained
         from agenttrace.cli.browser import can_open, open_link
         from agenttrace.cli.serve import announce
-        from agenttrace.serve.process import Ready, run_process
+        from agenttrace.serve.process import ServerReady, run_process
 
-        def on_ready(ready: Ready) -> None:
+        def on_ready(ready: ServerReady) -> None:
             announce(ready, as_json=as_json)
             if browser and not as_json and ready.link is not None and can_open():
                 open_link(settings.home, ready.link)

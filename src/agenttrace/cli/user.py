@@ -17,7 +17,7 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
-    from agenttrace.serve.access.audit_log import AuditEntry
+    from agenttrace.serve.access.audit import AuditEntry
     from agenttrace.serve.access.users import User
 
 EPILOG = """

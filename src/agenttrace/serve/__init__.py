@@ -1,3 +1,3 @@
-"""The HTTP side of the run half: triggers, chat, health and metrics."""
+"""HTTP: the API and the page of the console, triggers, chat, spans of other programs, health and metrics."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The HTTP application, put together: its endpoints, what stands around them, and the document that describes them."""
+"""The HTTP application: its endpoints, middleware and OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from agenttrace.config import Settings
 from agenttrace.console import PAGE
 from agenttrace.serve.access.access_store import open_access
 from agenttrace.serve.access.endpoints import access_router
-from agenttrace.serve.access.gate import Gate
-from agenttrace.serve.access.headers import SecurityHeaders
+from agenttrace.serve.access.gate import ConsoleGate, SecurityHeaders
 from agenttrace.serve.api import answers
-from agenttrace.serve.api.hub import Hub
+from agenttrace.serve.api.live.hub import Hub
 from agenttrace.serve.api.routers import api_routers
-from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.auth import SECURITY_SCHEMES
 from agenttrace.serve.console import console_router, load_page
-from agenttrace.serve.context import Context, RunHalf
+from agenttrace.serve.context import RunHalf, ServerContext
 from agenttrace.serve.health import Life, health_router
 from agenttrace.serve.intake.router import intake_router
-from agenttrace.serve.intake.span_log import SpanLog, log_directory
-from agenttrace.serve.intake.writer import SpanWriter
+from agenttrace.serve.intake.span_log import SpanLog, SpanWriter, log_directory
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics, metrics_router
 from agenttrace.serve.problems import Problem, ProblemError, add_handlers
@@ -46,10 +44,10 @@ def create_app(
 ) -> FastAPI:
     """The application; without an engine it shows what was recorded, and ``problem`` says why nothing can be run.
 
-    Whoever opened the engine closes it after the application has stopped. What the application opened itself is closed
-    by ``app.state.context.close()``, which the server calls.
+    The caller closes the engine after the application has stopped. The server calls ``app.state.context.close()`` for
+    what the application opened.
     """
-    # FastAPI's own pages load their scripts from elsewhere.
+    # FastAPI's pages load scripts from other sites.
     pages: dict[str, Any] = {"docs_url": None, "redoc_url": None}
     app = FastAPI(title="AgentTrace", version=version("agenttrace"), description=_DESCRIPTION, **pages)
     if run_half is None:
@@ -67,21 +65,21 @@ def create_app(
         app.include_router(router)
     app.include_router(console_router(load_page(PAGE)))
     add_handlers(app)
-    app.add_middleware(Gate, access=context.access, settings=settings.serve, bind=context.bind)
+    app.add_middleware(ConsoleGate, access=context.access, settings=settings.serve, bind=context.bind)
     app.add_middleware(Limits, max_body_bytes=settings.serve.max_body_bytes, metrics=context.metrics)
     app.add_middleware(SecurityHeaders)
     _describe(app)
     return app
 
 
-def _context(run_half: RunHalf, settings: Settings) -> Context:
+def _context(run_half: RunHalf, settings: Settings) -> ServerContext:
     reader = TraceReader(store_path(settings), stale_minutes=settings.record.stale_minutes)
     index = SessionIndex(reader, settings)
-    return Context(
+    return ServerContext(
         settings=settings,
         reader=reader,
         index=index,
-        hub=Hub(reader, index, settings),
+        hub=Hub(reader, index),
         run_half=run_half,
         life=Life(),
         metrics=Metrics(),
@@ -91,22 +89,17 @@ def _context(run_half: RunHalf, settings: Settings) -> Context:
     )
 
 
-def _run_routers(context: Context) -> list[APIRouter]:
-    engine, settings = context.engine, context.settings
-    if engine is None:
+def _run_routers(context: ServerContext) -> list[APIRouter]:
+    if context.engine is None:
         return [_away_router(context.run_half.problem or "")]
     from agenttrace.serve.chat import chat_router
     from agenttrace.serve.triggers import triggers_router
 
-    heartbeat = float(settings.serve.heartbeat_seconds)
-    return [
-        triggers_router(engine, context.metrics),
-        chat_router(engine, context.life, context.metrics, secret=settings.jwt.secret, heartbeat=heartbeat),
-    ]
+    return [triggers_router(context.engine, context.metrics), chat_router(context)]
 
 
 def _away_router(problem: str) -> APIRouter:
-    """In place of what needs the run half."""
+    """The endpoints of the run half, without it: 503."""
     router = APIRouter()
 
     @router.api_route("/api/internal/{path:path}", methods=["GET", "POST"], include_in_schema=False)
@@ -118,7 +111,7 @@ def _away_router(problem: str) -> APIRouter:
 
 
 def _describe(app: FastAPI) -> None:
-    """FastAPI sees only what it checks itself; the rest of the document is added once, when somebody asks for it."""
+    """Add to the OpenAPI document what FastAPI does not know, once, when it is asked for."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -1,4 +1,4 @@
-"""Who is calling: internal programs with a token that all of them share, chat users with a signed one of their own."""
+"""Callers: internal programs with a shared token, chat users with a signed token each."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import jwt
 from fastapi import Request
 
 from agenttrace.serve.access.access_store import AccessStore
-from agenttrace.serve.access.gate import address_of
-from agenttrace.serve.problems import ProblemError
+from agenttrace.serve.access.gate import UnauthorizedError, WrongTokenError, address_of, authorization
 
 T = TypeVar("T")
 
@@ -46,45 +45,38 @@ _ALGORITHM = "HS256"
 _LONGEST_SUBJECT = 100
 
 
-class WrongTokenError(ProblemError):
-    """A token that was made up: the answer is held back, and the audit log has it."""
-
-    def __init__(self, scheme: str, detail: str) -> None:
-        super().__init__(401, detail, headers={"WWW-Authenticate": scheme})
-
-
 @dataclass(frozen=True, slots=True)
 class ChatUser:
-    """Whom a chat token was made for."""
+    """The user of a chat token."""
 
     id: str
     site_id: int
 
 
 def verify_internal_token(request: Request, expected: str) -> None:
-    """Raise the 401 that the request deserves, unless it brings the token; takes the same time for every wrong one."""
+    """Raise 401 unless the request has the token; takes the same time for every wrong one."""
     given = _credentials(request, "Internal-Token")
-    # As bytes: a header may hold any, and comparing text of other letters would raise.
+    # As bytes: comparing text that is not ASCII would raise.
     if not hmac.compare_digest(given.encode("latin-1"), expected.encode()):
         raise WrongTokenError("Internal-Token", "The token is not the one of this server.")
 
 
 def chat_user(request: Request, secret: str) -> ChatUser:
-    """The user whose token the request brings; raises a 401 that says what is wrong with it."""
+    """The user of the request's token; raises a 401 that says what is wrong with it."""
     token = _credentials(request, "Bearer")
     try:
         claims = jwt.decode(token, secret, algorithms=[_ALGORITHM], options={"require": ["sub", "site_id", "exp"]})
     except jwt.ExpiredSignatureError:
-        raise _unauthorized("Bearer", "The token has expired.") from None
+        raise UnauthorizedError("Bearer", "The token has expired.") from None
     except jwt.MissingRequiredClaimError as error:
-        raise _unauthorized("Bearer", f"The token has no claim {error.claim}.") from None
+        raise UnauthorizedError("Bearer", f"The token has no claim {error.claim}.") from None
     except jwt.InvalidTokenError:
         raise WrongTokenError("Bearer", "The token is not valid.") from None
     return _user(claims["sub"], claims["site_id"])
 
 
 async def slowly(request: Request, target: str, check: Callable[[], T]) -> T:
-    """What a check gives; a wrong token is refused later and later, and written into the audit log."""
+    """The result of a check; a wrong token is answered later and later, and written into the audit log."""
     try:
         return check()
     except WrongTokenError:
@@ -95,19 +87,14 @@ async def slowly(request: Request, target: str, check: Callable[[], T]) -> T:
 
 def _user(subject: object, site_id: object) -> ChatUser:
     if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
-        raise _unauthorized("Bearer", f"The claim sub has to be 1 to {_LONGEST_SUBJECT} printable characters.")
+        raise UnauthorizedError("Bearer", f"The claim sub has to be 1 to {_LONGEST_SUBJECT} printable characters.")
     if type(site_id) is not int or not 0 < site_id < 2**63:
-        raise _unauthorized("Bearer", "The claim site_id has to be a whole number above 0.")
+        raise UnauthorizedError("Bearer", "The claim site_id has to be a whole number above 0.")
     return ChatUser(subject, site_id)
 
 
 def _credentials(request: Request, scheme: str) -> str:
-    headers = request.headers.getlist("authorization")
-    named, _, given = headers[0].strip().partition(" ") if len(headers) == 1 else ("", "", "")
-    if named.lower() != scheme.lower() or not given.strip():
-        raise _unauthorized(scheme, f"The header Authorization: {scheme} … is missing.")
-    return given.strip()
-
-
-def _unauthorized(scheme: str, detail: str) -> ProblemError:
-    return ProblemError(401, detail, headers={"WWW-Authenticate": scheme})
+    named, given = authorization(request.headers)
+    if named != scheme.lower() or not given:
+        raise UnauthorizedError(scheme, f"The header Authorization: {scheme} … is missing.")
+    return given

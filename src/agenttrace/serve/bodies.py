@@ -1,4 +1,4 @@
-"""Request bodies: JSON, checked against a model, with every mistake named; read only once the caller is known."""
+"""Request bodies: JSON, checked against a model, with every mistake named; read after the caller was checked."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from typing import Any, TypeVar
 
 import msgspec
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agenttrace.nesting import MOST_DEPTH, is_too_deep
 from agenttrace.serve.problems import ProblemError, described
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class StrictModel(BaseModel):
+    """A body or a query that may have no other fields."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 async def read_body(request: Request, model: type[Model]) -> Model:
@@ -22,7 +28,7 @@ async def read_body(request: Request, model: type[Model]) -> Model:
         raise ProblemError(400, f"The body is not JSON: {error}.") from None
     except RecursionError:
         raise _too_deep() from None
-    # Before the model: it copies what it checks, level by level.
+    # Before the model, which copies what it checks, level by level.
     if is_too_deep(value):
         raise _too_deep()
     try:

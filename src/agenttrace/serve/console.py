@@ -1,4 +1,4 @@
-"""The page itself: its files from memory, and its one document for every address a user may have bookmarked."""
+"""The page: its files from memory, and its document for every address of the console."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from starlette.responses import PlainTextResponse
 
 from agenttrace.serve.problems import ProblemError
 
-#: What the page answers: every path that nothing else does.
+#: Every path that no other endpoint answers.
 PATH = "/{path:page}"
-#: Not worth compressing below this, and not at all what is compressed already.
+#: Smaller files, and those in compressed formats, are not compressed.
 _SMALL = 1_000
 _COMPRESSIBLE = ("text/", "application/json", "text/javascript", "image/svg+xml", "application/manifest+json")
-#: The names of these carry a hash of their content.
+#: The names of these have a hash of their content.
 _HASHED = "assets/"
 _FOR_EVER = "public, max-age=31536000, immutable"
 
@@ -30,7 +30,7 @@ _NOT_BUILT = b"""<!doctype html>
 <p>This is a checkout without its web page. Build it with <code>make console</code> and load this page again.</p>
 <p>Everything else works: <a href="/api/v1/sessions">/api/v1</a>, <a href="/openapi.json">/openapi.json</a>.</p>
 """
-#: For programs, and people with curl, that ask for the address which the page has in a browser.
+#: For programs that ask for the address of the page.
 _WELCOME = """AgentTrace: what AI agents did and what it cost.
 
 Open this address in a browser to see it. For programs there are
@@ -57,12 +57,12 @@ class PageFile:
 
     @cached_property
     def compressed(self) -> bytes:
-        """As smaller bytes, made when they are first asked for."""
+        """As gzip, made when it is first asked for."""
         return gzip.compress(self.body, 6, mtime=0)
 
     @property
     def compressible(self) -> bool:
-        """Whether it is worth the effort."""
+        """Whether it is sent as gzip."""
         return len(self.body) >= _SMALL and self.media_type.startswith(_COMPRESSIBLE)
 
 
@@ -76,14 +76,14 @@ def load_page(directory: Path) -> dict[str, PageFile]:
 
 
 def _load(path: Path, name: str) -> PageFile:
-    # The system's own table of types may be anything; these two must be right.
+    # The system's table of types may be wrong; these two must be right.
     known = {".js": "text/javascript", ".css": "text/css"}
     media_type = known.get(path.suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     return PageFile(path.read_bytes(), media_type, name.startswith(_HASHED))
 
 
 class _PagePath(Convertor[str]):
-    """Any path but the API's: there a wrong method must be told from a wrong path."""
+    """Any path but the API's, where a wrong method is a 405 and a wrong path a 404."""
 
     regex = "(?!api/).*"
 
@@ -98,7 +98,7 @@ register_url_convertor("page", _PagePath())
 
 
 def console_router(files: dict[str, PageFile]) -> APIRouter:
-    """Every path that nothing else answers; to be included last."""
+    """Every path that no other endpoint answers; to be included last."""
     router = APIRouter()
     document = files.get("index.html") or PageFile(_NOT_BUILT, "text/html", lasting=False)
 

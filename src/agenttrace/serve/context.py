@@ -1,4 +1,4 @@
-"""What the endpoints of the console work with, made once for an application and closed with it."""
+"""What the endpoints use, made once for an application and closed with it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from agenttrace.config import Settings
 from agenttrace.serve.access.access_store import AccessStore
-from agenttrace.serve.api.hub import Hub
-from agenttrace.serve.api.session_index import SessionIndex
+from agenttrace.serve.api.live.hub import Hub
+from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.health import Life
-from agenttrace.serve.intake.writer import SpanWriter
+from agenttrace.serve.intake.span_log import SpanWriter
 from agenttrace.serve.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunHalf:
-    """The engine of a process, or why it has none."""
+    """The engine of a process, or the reason why it has none."""
 
     engine: Engine | None = None
     problem: str | None = None
     #: Variables without which no application can be called.
     missing: tuple[str, ...] = ()
-    #: False where nothing is wrong: no application is configured, and none was run before.
+    #: False where no application is configured, and none was run before: that is no problem.
     used: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class ServerContext:
     """The parts, all open."""
 
     settings: Settings
@@ -42,7 +42,7 @@ class Context:
     life: Life
     metrics: Metrics
     access: AccessStore
-    #: What programs send goes through it.
+    #: Writes spans of other programs.
     intake: SpanWriter
     #: The host that the server listens on.
     bind: str
@@ -53,7 +53,7 @@ class Context:
         return self.run_half.engine
 
     def close(self) -> None:
-        """Let go of the files, after the last answer."""
+        """Close the files, after the last answer."""
         self.intake.close()
         self.index.close()
         self.reader.close()

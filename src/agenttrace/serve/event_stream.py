@@ -1,6 +1,6 @@
-"""A response of server-sent events that ends for certain: when it is over, when nobody listens, when nobody takes.
+"""A response of server-sent events that always ends: when it is over, and when its client is gone or reads nothing.
 
-It is our own: sse-starlette runs four tasks a stream and a cancel scope a frame, which cost about 1.2 of 7 CPU ms of a
+sse-starlette is not used: it runs four tasks a stream and a cancel scope a frame, which cost about 1.2 of 7 CPU ms of a
 chat turn with 20 frames (four rounds each: 4.5-6.8 without it, 6.2-8.0 with it).
 """
 
@@ -14,13 +14,13 @@ from starlette.types import Receive, Scope, Send
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-#: A reader that takes nothing for this long is taken to be gone.
+#: A client that reads nothing for this long counts as gone.
 SEND_SECONDS = 30.0
 _PING = b": ping\n\n"
 
 
 class EventStream(Response):
-    """The stream; subclasses say what is in it."""
+    """The stream; subclasses define its content."""
 
     media_type = MEDIA_TYPE
 
@@ -31,18 +31,18 @@ class EventStream(Response):
         self.init_headers(HEADERS)
 
     async def begin(self) -> None:
-        """Comes before anything else, when it is known that somebody listens."""
+        """Called first."""
 
     @abstractmethod
     async def take(self) -> bytes:
-        """The next frames, once there are some; nothing at the end. What was taken before has been sent by then."""
+        """The next frames, once there are some; nothing at the end. Earlier ones have been sent by then."""
 
     @abstractmethod
     def over(self) -> None:
-        """Comes last, however the stream has ended."""
+        """Called last, however the stream has ended."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until it is over or nobody listens; then no trace of it may go on."""
+        """Stream until it is over or the client is gone; no task is left running."""
         streaming = asyncio.current_task()
         assert streaming is not None
         listening = asyncio.create_task(self._until_gone(receive, streaming))
@@ -53,7 +53,7 @@ class EventStream(Response):
             if not self._gone or streaming.uncancel():
                 raise
         except TimeoutError:
-            # A reader that takes nothing is as good as gone.
+            # A client that reads nothing counts as gone.
             pass
         finally:
             listening.cancel()

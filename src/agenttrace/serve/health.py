@@ -1,4 +1,4 @@
-"""``GET /healthz`` and ``/readyz``: the process is alive; it can do its work, or what is in the way."""
+"""``GET /healthz`` and ``/readyz``: the process is alive; it can do its work, or why not."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Alive(BaseModel):
 
 
 class Readiness(BaseModel):
-    """What is needed, and whether it is there."""
+    """What the server needs, and whether it has it."""
 
     #: ``ready`` or ``not ready``
     status: str
     database: bool
     #: The tables are those that this version works with.
     migrated: bool
-    #: The server has been told to stop and takes no new work.
+    #: The server is stopping and accepts no new work.
     stopping: bool
     #: Variables without which no application can be called; everything else works.
     missing: list[str]
@@ -41,7 +41,7 @@ class Readiness(BaseModel):
 
 @dataclass(slots=True)
 class Life:
-    """What the application is told by whoever runs it."""
+    """The state that the server sets for the application."""
 
     stopping: bool = False
 
@@ -93,6 +93,6 @@ async def _revision(engine: Engine) -> str | None:
                 return ""
             row = await engine.database.one("SELECT version_num FROM biz.agenttrace_revision")
     except Exception:
-        # Whatever it is, it is the database's: an answer is what the question was about.
+        # The database does not answer, which is the result.
         return None
     return "" if row is None else str(row[0])

@@ -1,4 +1,4 @@
-"""Around every request: its body has a limit, an unforeseen error has a proper end, and all of it is counted."""
+"""Middleware around every request: limits its body, answers unexpected errors with 500, and counts requests."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttrace.serve import console
-from agenttrace.serve.intake.routes import INTAKE
+from agenttrace.serve.access.paths import INTAKE
 from agenttrace.serve.metrics import Metrics
-from agenttrace.serve.problems import ProblemError, problem
+from agenttrace.serve.problems import ProblemError
 
 logger = logging.getLogger(__name__)
 
-#: What the count of requests says of one whose client has gone before it was whole; never sent.
+#: The status in the metrics of a request whose client has gone; never sent.
 _GONE = 499
-#: The page's files, and whatever else somebody tries.
+#: The page's files, and unknown paths.
 _LABELS = {console.PATH: "other"}
 
 
 class Limits:
-    """ASGI middleware; written without Starlette's helper class, which would cost a task for each request."""
+    """ASGI middleware, without Starlette's helper class, which costs a task for each request."""
 
     def __init__(self, app: ASGIApp, *, max_body_bytes: int, metrics: Metrics) -> None:
         self._app = app
@@ -44,21 +44,22 @@ class Limits:
         try:
             await self._handle(scope, receive, noting)
         except ClientDisconnect:
-            # Nobody is there to be answered, and nothing is wrong here.
+            # There is no client to answer, and no error.
             status = status or _GONE
         except Exception as error:
             logger.error("a request failed: %s", type(error).__name__, exc_info=error)
             if status:
                 raise
-            await problem(500, "Something went wrong in the server; its log says more.")(scope, receive, noting)
+            failure = ProblemError(500, "Something went wrong in the server; its log says more.")
+            await failure.response()(scope, receive, noting)
         finally:
-            # The path as it was declared: a label for each job id would never end.
+            # The path as it was declared, not a label for each job id.
             route = getattr(scope.get("route"), "path", console.PATH)
             self._metrics.requests.labels(_LABELS.get(route, route), scope["method"], str(status)).inc()
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in INTAKE:
-            # Spans come in larger portions, and their senders want errors of another kind.
+            # Spans have other limits and another format of errors.
             await self._app(scope, receive, send)
             return
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
@@ -79,5 +80,5 @@ class Limits:
         await self._app(scope, counted, send)
 
     def _too_large(self) -> ProblemError:
-        # What was not read yet would be taken for the next request.
+        # The server would take the rest of the body for the next request.
         return ProblemError(413, f"The body is larger than {self._most} bytes.", headers={"Connection": "close"})

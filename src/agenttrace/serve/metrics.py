@@ -1,10 +1,11 @@
-"""``GET /metrics``: what this process counts itself, and what all processes share, read from the database."""
+"""``GET /metrics``: the counters of this process, and figures of all processes from the database."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Response
@@ -18,50 +19,40 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Scrapes within this time share one look at the database.
+#: Scrapes within this time share one read of the database.
 CACHE_SECONDS = 2.0
 _PATIENCE = 3.0
 _QUEUE = "SELECT status, count(*) FROM biz.ai_trigger_jobs WHERE status IN ('pending', 'running') GROUP BY status"
 
 
 class Metrics:
-    """The counters and gauges of one server process, in a registry of their own."""
+    """The counters and gauges of one server process, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "agenttrace_http_requests", "HTTP requests answered.", ["route", "method", "status"], registry=self.registry
-        )
+        counter = partial(Counter, registry=self.registry)
+        self.requests = counter("agenttrace_http_requests", "HTTP requests answered.", ["route", "method", "status"])
         self.streams = Gauge("agenttrace_streams_open", "Chat streams that are open.", registry=self.registry)
-        self.turns = Counter(
-            "agenttrace_chat_turns", "Chat turns by how they ended.", ["outcome"], registry=self.registry
-        )
-        self.triggers = Counter(
-            "agenttrace_triggers", "Triggers accepted.", ["event_type", "status"], registry=self.registry
-        )
-        self.spans = Counter(
-            "agenttrace_intake_spans", "Spans received over OTLP.", ["outcome"], registry=self.registry
-        )
+        self.turns = counter("agenttrace_chat_turns", "Chat turns by how they ended.", ["outcome"])
+        self.triggers = counter("agenttrace_triggers", "Triggers accepted.", ["event_type", "status"])
+        self.spans = counter("agenttrace_intake_spans", "Spans received over OTLP.", ["outcome"])
         self.shared = SharedGauges(self.registry)
 
 
 class SharedGauges:
-    """What the database knows, for all processes; looked up when somebody asks."""
+    """Figures of all processes, read from the database when they are asked for."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._up = Gauge("agenttrace_database_up", "Whether the database answered.", registry=registry)
-        self._budget = Gauge(
-            "agenttrace_budget_tokens", "Tokens of the business day and month.", ["period", "kind"], registry=registry
-        )
-        self._breakers = Gauge(
-            "agenttrace_breaker_state", "1 for the state the breaker is in.", ["app_id", "state"], registry=registry
-        )
-        self._jobs = Gauge("agenttrace_jobs", "Jobs that are not over.", ["status"], registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        self._up = gauge("agenttrace_database_up", "Whether the database answered.")
+        self._budget = gauge("agenttrace_budget_tokens", "Tokens of the business day and month.", ["period", "kind"])
+        self._breakers = gauge("agenttrace_breaker_state", "1 for the state the breaker is in.", ["app_id", "state"])
+        self._jobs = gauge("agenttrace_jobs", "Jobs that are not over.", ["status"])
         self._fresh_until = 0.0
         self._lock = asyncio.Lock()
 
     async def refresh(self, engine: Engine) -> None:
-        """Look, unless somebody just did; a database that is away leaves the last values and ``database_up`` 0."""
+        """Read, unless it was just done; without a database the last values stay, and ``database_up`` is 0."""
         async with self._lock:
             if time.monotonic() < self._fresh_until:
                 return

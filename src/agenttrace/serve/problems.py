@@ -1,9 +1,10 @@
-"""Errors as ``application/problem+json`` (RFC 9457): what is wrong in one sentence, and never how it came about."""
+"""Errors as ``application/problem+json`` (RFC 9457): what is wrong in one sentence, and no internal details."""
 
 from __future__ import annotations
 
 import http
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,21 +30,27 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """An error that is told to the caller as it is."""
+    """An error that the caller gets as it is."""
 
     def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: object) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers, self.more = status, detail, headers, more
 
     def response(self) -> Response:
-        """The error as an answer."""
-        return problem(self.status, self.detail, headers=self.headers, **self.more)
+        """The error as an answer; ``more`` are further members of its object."""
+        title = http.HTTPStatus(self.status).phrase
+        body = {"title": title, "status": self.status, "detail": self.detail, **self.more}
+        return Response(msgspec.json.encode(body), self.status, self.headers, MEDIA_TYPE)
 
 
-def problem(status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: object) -> Response:
-    """An error as an answer; ``more`` are further members of its object."""
-    body = {"title": http.HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
-    return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
+class SlowDownError(ProblemError):
+    """429: too many of something; the caller has to wait."""
+
+    def __init__(self, what: str, seconds: float, **headers: str) -> None:
+        wait = max(1, math.ceil(seconds))
+        detail = f"Too many {what}; try again in {wait} seconds."
+        super().__init__(429, detail, headers={"Retry-After": str(wait), **headers}, retry_after=wait)
+        self.seconds = seconds
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -56,7 +63,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def add_handlers(app: FastAPI) -> None:
     """Every error that leaves the application is a problem."""
-    app.add_exception_handler(ProblemError, _told)
+    app.add_exception_handler(ProblemError, _shown)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     if is_installed():
@@ -66,7 +73,7 @@ def add_handlers(app: FastAPI) -> None:
             app.add_exception_handler(away, _database_away)
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _shown(_: Request, error: Exception) -> Response:
     assert isinstance(error, ProblemError)
     return error.response()
 
@@ -74,12 +81,13 @@ async def _told(_: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {404: "There is nothing at this path.", 405: f"{request.method} is not possible here."}
-    return problem(error.status_code, details.get(error.status_code, error.detail), headers=error.headers)
+    detail = details.get(error.status_code, error.detail)
+    return ProblemError(error.status_code, detail, headers=error.headers).response()
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem(422, described(error.errors()))
+    return ProblemError(422, described(error.errors())).response()
 
 
 def described(errors: Any) -> str:  # noqa: ANN401 - pydantic's own list
@@ -92,6 +100,6 @@ def described(errors: Any) -> str:  # noqa: ANN401 - pydantic's own list
 
 
 async def _database_away(_: Request, error: Exception) -> Response:
-    # Its text may name hosts and users: for the log it is enough what kind of error it is.
+    # Its text may name hosts and users: the log gets the kind of error only.
     logger.warning("a request failed because the database is away (%s)", type(error).__name__)
-    return problem(503, "The database cannot be reached at the moment.", headers={"Retry-After": "2"})
+    return ProblemError(503, "The database cannot be reached at the moment.", headers={"Retry-After": "2"}).response()

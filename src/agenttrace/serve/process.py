@@ -1,4 +1,4 @@
-"""One process of the run half: HTTP server, worker or both, from the first connection to the last drained call."""
+"""One process: HTTP server, worker or both, from the first connection to the last drained call."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
-
-from fastapi import FastAPI
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from agenttrace.config import ServeSettings, Settings
 from agenttrace.run import availability
@@ -25,16 +23,16 @@ if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
     from agenttrace.run.jobs.worker import Worker
 
-#: What is wrong in a sentence, for an error that can be expected; None for a bug.
+#: The problem in one sentence, for an error that can be expected; None for a bug.
 Explain = Callable[[Exception], str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ready:
-    """What can be said once everything stands."""
+class ServerReady:
+    """The state of a process once it runs."""
 
-    #: Where the server listens; None without one.
-    url: str | None
+    #: The URL of the server; None without one.
+    url: str | None = None
     worker: bool
     #: Variables without which some application, or all of them, cannot be called.
     missing: tuple[str, ...]
@@ -44,11 +42,11 @@ class Ready:
     problem: str | None = None
     #: False where no application is configured, and none was run before: no database is started.
     used: bool = True
-    #: True where the console asks for a login by name, and there is no user yet.
+    #: True where the console needs a login by name, and there is no user yet.
     locked: bool = False
-    #: Where the server listens, with the token that lets a browser of this machine in; None where no link does.
+    #: The URL with the token that logs a browser of this machine in; None where no link does.
     link: str | None = field(default=None, repr=False)
-    #: True where every user and program of this machine gets in.
+    #: True where users and programs of this machine need no login.
     open_to_all: bool = False
 
 
@@ -59,7 +57,7 @@ async def run_process(
     server: bool,
     worker: bool,
     stop: asyncio.Event,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[ServerReady], None],
     environ: Mapping[str, str] = os.environ,
     explain: Explain | None = None,
 ) -> None:
@@ -72,50 +70,48 @@ async def run_process(
         half = await _opened(stack, settings, role, environ, explain)
         engine = half.engine
         async with asyncio.TaskGroup() as tasks:
-            # A worker that cannot call anything would only fail the jobs that wait for one that can.
+            # A worker that cannot call anything would only fail the jobs of one that can.
             working = worker and engine is not None and engine.calls is not None
             if working and engine is not None:
                 tasks.create_task(_worker(engine, settings).run(stop))
             apps = () if engine is None else engine.catalog.apps.values()
-            ready = Ready(
-                url=None,
+            reach: dict[str, Any] = {}
+            if server:
+                listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+                app = create_app(engine, settings, run_half=half)
+                serving = serve(
+                    app,
+                    settings.serve.host,
+                    settings.serve.port,
+                    stop,
+                    drain_seconds=settings.run.drain_seconds,
+                    client_seconds=settings.serve.client_timeout_seconds,
+                    on_listening=listening.set_result,
+                )
+                tasks.create_task(serving)
+                reach = _reach(await listening, app.state.access, settings.serve)
+                stack.enter_context(published(settings.home, reach["url"], reach["link"]))
+            ready = ServerReady(
                 worker=working,
                 missing=half.missing,
                 ready_apps=sum(not app.missing for app in apps),
                 problem=half.problem,
                 used=half.used,
+                **reach,
             )
-            if server:
-                listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-                app = create_app(engine, settings, run_half=half)
-                tasks.create_task(_server(app, settings, stop, listening.set_result))
-                ready = _reachable(ready, await listening, app.state.access, settings.serve)
-                stack.enter_context(published(settings.home, ready.url or "", ready.link))
             on_ready(ready)
             await stop.wait()
 
 
-async def _server(app: FastAPI, settings: Settings, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
-    await serve(
-        app,
-        settings.serve.host,
-        settings.serve.port,
-        stop,
-        drain_seconds=settings.run.drain_seconds,
-        client_seconds=settings.serve.client_timeout_seconds,
-        on_listening=on_listening,
-    )
-
-
-def _reachable(ready: Ready, url: str, access: AccessStore, settings: ServeSettings) -> Ready:
+def _reach(url: str, access: AccessStore, settings: ServeSettings) -> dict[str, Any]:
+    """How the server can be reached, and who may."""
     by_name = needs_login(settings)
-    return replace(
-        ready,
-        url=url,
-        locked=by_name and not access.users.exist(),
-        link=access.start_token.link(url) if settings.login == "auto" and not by_name else None,
-        open_to_all=settings.login == "none" and not by_name,
-    )
+    return {
+        "url": url,
+        "locked": by_name and not access.users.exist(),
+        "link": access.start_token.link(url) if settings.login == "auto" and not by_name else None,
+        "open_to_all": settings.login == "none" and not by_name,
+    }
 
 
 async def _opened(

@@ -1,7 +1,7 @@
-"""Runs the application on uvicorn inside a loop that somebody else owns, until it is told to stop.
+"""Runs the application on uvicorn inside the caller's loop, until it is stopped.
 
-Signals are left to the caller. At the end no new connection is taken, open streams may finish for a while, and those
-that do not are ended with an error event; when ``serve`` returns, everything that was streamed is written.
+The caller handles signals. At the end no new connection is accepted, open streams may finish for a while, and the
+others end with an error event; when ``serve`` returns, everything that was streamed is written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from agenttrace.serve.connections import connections
-from agenttrace.serve.context import Context
+from agenttrace.serve.context import ServerContext
 
 if TYPE_CHECKING:
     from agenttrace.run.chat.turn import ChatService
@@ -29,7 +29,7 @@ _BACKLOG = 2048
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Nothing: whoever runs the loop has the signals."""
+        """Nothing: the caller handles signals."""
         yield
 
 
@@ -43,7 +43,7 @@ async def serve(
     client_seconds: float = 20.0,
     on_listening: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until ``stop`` is set, then drain; ``on_listening`` is told the address. Raises OSError if it is taken.
+    """Serve until ``stop`` is set, then drain; ``on_listening`` gets the address. Raises OSError if it is in use.
 
     ``client_seconds``: how long a client may take to send a request.
     """
@@ -55,7 +55,7 @@ async def serve(
         ws="none",
         http=connections(client_seconds),
         log_config=None,
-        # A line for each request, with its query, is nothing that anybody wants kept.
+        # A line for each request would have its query, which may be private.
         access_log=False,
         server_header=False,
         backlog=_BACKLOG,
@@ -105,11 +105,11 @@ async def _until(stop: asyncio.Event, running: asyncio.Task[None]) -> None:
 
 
 async def _ended(app: FastAPI, server: uvicorn.Server, running: asyncio.Task[None], drain_seconds: float) -> None:
-    context: Context = app.state.context
+    context: ServerContext = app.state.context
     chat: ChatService | None = app.state.chat
     context.life.stopping = True
     server.should_exit = True
-    # Pages that watch would keep the server waiting for as long as they are open.
+    # Open live streams would keep the server from stopping.
     context.hub.close()
     if chat is not None:
         await chat.drain(drain_seconds)

@@ -1,4 +1,4 @@
-"""``/api/internal/ai``: events come in, jobs and results can be looked at; for internal programs only."""
+"""``/api/internal/ai``: report events, read jobs, results and clues; for internal programs only."""
 
 from __future__ import annotations
 
@@ -9,43 +9,45 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from agenttrace.run.catalog.catalog import UnknownEventError
 from agenttrace.run.engine import Engine
 from agenttrace.run.jobs.dispatch import Accepted, AIDispatcher
-from agenttrace.run.jobs.jobs import JobView, TriggerEvent
+from agenttrace.run.jobs.jobs import Job, TriggerEvent
 from agenttrace.run.states import JobStatus
-from agenttrace.serve.access.audit import audited
-from agenttrace.serve.access.audit_log import INTERNAL
+from agenttrace.serve.access.audit import INTERNAL, audited
 from agenttrace.serve.access.gate import address_of
 from agenttrace.serve.access.visitor import Visitor
+from agenttrace.serve.api.lists import BIGGEST, NO_NUL
 from agenttrace.serve.auth import INTERNAL_ONLY, slowly, verify_internal_token
-from agenttrace.serve.bodies import documented_body, read_body
+from agenttrace.serve.bodies import StrictModel, documented_body, read_body
 from agenttrace.serve.chat import missing
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError, documented
 
-_BIGGEST = 2**63 - 1
 _encoder = msgspec.json.Encoder()
 
 
-class TriggerRequest(BaseModel):
-    """Something has happened."""
+def _internal(*statuses: int) -> dict[str, Any]:
+    """What all endpoints have in common in the OpenAPI document."""
+    return {"responses": documented(*statuses), "openapi_extra": INTERNAL_ONLY}
 
-    model_config = ConfigDict(extra="forbid")
+
+class TriggerRequest(StrictModel):
+    """An event that is reported."""
 
     event_type: str = Field(description="`consumption`, `dws_completed`, `note_created`, `task_assigned`, or your own.")
     connector_type: str | None = Field(
         default=None,
         min_length=1,
         max_length=30,
-        pattern=r"^[^\x00]*$",
+        pattern=NO_NUL,
         description="The system that it comes from; left out, the one that the catalog names.",
     )
-    site_id: int = Field(strict=True, ge=1, le=_BIGGEST)
-    member_id: int | None = Field(default=None, strict=True, ge=0, le=_BIGGEST)
-    payload: dict[str, Any] | None = Field(default=None, description="What the applications are told about it.")
+    site_id: int = Field(strict=True, ge=1, le=BIGGEST)
+    member_id: int | None = Field(default=None, strict=True, ge=0, le=BIGGEST)
+    payload: dict[str, Any] | None = Field(default=None, description="Data for the applications.")
     is_forced: bool = Field(
         default=False, strict=True, description="Run it even if the same event of that day has been run."
     )
@@ -109,7 +111,7 @@ class JobsAnswer(BaseModel):
     """A page of jobs, the newest first."""
 
     jobs: list[JobAnswer]
-    next_before: int | None = Field(description="Give it as `before` to see older ones; null: there are none.")
+    next_before: int | None = Field(description="The value of `before` for the next page; null on the last page.")
 
 
 class CancelAnswer(BaseModel):
@@ -136,19 +138,17 @@ class ResultsAnswer(BaseModel):
     """A page of valid results, the newest first."""
 
     results: list[ResultAnswer]
-    next_before: int | None = Field(description="Give it as `before` to see older ones; null: there are none.")
+    next_before: int | None = Field(description="The value of `before` for the next page; null on the last page.")
 
 
-class ResultFilters(BaseModel):
+class ResultFilters(StrictModel):
     """Which results are listed."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    cache_type: str = Field(min_length=1, max_length=30, pattern=r"^[^\x00]*$")
-    site_id: int = Field(ge=0, le=_BIGGEST)
-    target_id: str | None = Field(default=None, min_length=1, max_length=100, pattern=r"^[^\x00]*$")
+    cache_type: str = Field(min_length=1, max_length=30, pattern=NO_NUL)
+    site_id: int = Field(ge=0, le=BIGGEST)
+    target_id: str | None = Field(default=None, min_length=1, max_length=100, pattern=NO_NUL)
     limit: int = Field(default=50, ge=1, le=500)
-    before: int | None = Field(default=None, ge=0, le=_BIGGEST, description="Only results with a smaller number.")
+    before: int | None = Field(default=None, ge=0, le=BIGGEST, description="Only results with a smaller number.")
 
 
 class ClueAnswer(BaseModel):
@@ -171,33 +171,29 @@ class CluesAnswer(BaseModel):
     clues: list[ClueAnswer]
 
 
-class ClueFilters(BaseModel):
+class ClueFilters(StrictModel):
     """Whose clues are listed."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    site_id: int = Field(ge=0, le=_BIGGEST)
-    member_id: int = Field(ge=0, le=_BIGGEST)
+    site_id: int = Field(ge=0, le=BIGGEST)
+    member_id: int = Field(ge=0, le=BIGGEST)
     limit: int = Field(default=30, ge=1, le=366, description="Days, at most.")
 
 
-class JobFilters(BaseModel):
+class JobFilters(StrictModel):
     """Which jobs are listed."""
 
-    model_config = ConfigDict(extra="forbid")
-
     status: JobStatus | None = None
-    event_type: str | None = Field(default=None, max_length=30, pattern=r"^[^\x00]*$")
-    site_id: int | None = Field(default=None, ge=0, le=_BIGGEST)
-    member_id: int | None = Field(default=None, ge=0, le=_BIGGEST)
+    event_type: str | None = Field(default=None, max_length=30, pattern=NO_NUL)
+    site_id: int | None = Field(default=None, ge=0, le=BIGGEST)
+    member_id: int | None = Field(default=None, ge=0, le=BIGGEST)
     since: AwareDatetime | None = Field(default=None, description="Created then or later.")
     until: AwareDatetime | None = Field(default=None, description="Created before.")
     limit: int = Field(default=50, ge=1, le=500)
-    before: int | None = Field(default=None, ge=0, le=_BIGGEST, description="Only jobs with a smaller number.")
+    before: int | None = Field(default=None, ge=0, le=BIGGEST, description="Only jobs with a smaller number.")
 
 
 def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
-    """The endpoints; whoever calls them is checked before anything else of the request is looked at."""
+    """The endpoints; the caller is checked before anything else of the request is read."""
 
     async def known_caller(request: Request) -> None:
         if not (token := engine.internal_token):
@@ -225,54 +221,40 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
     async def trigger_ai_event(request: Request) -> Response:
         body = await read_body(request, TriggerRequest)
         async with audited(request, "event.trigger", _about(body)) as change:
-            try:
-                if names := engine.catalog.missing_for(body.event_type, body.payload):
-                    raise missing(names)
-                accepted = await dispatcher.handle_trigger(TriggerEvent(**body.model_dump()))
-            except UnknownEventError as error:
-                raise ProblemError(422, f"event_type: {error}") from None
+            accepted = await started(engine, body, metrics, is_checked=True)
             change.target += f", job {accepted.job_id}"
-        metrics.triggers.labels(body.event_type, accepted.status).inc()
         return _accepted(accepted)
 
-    @router.get(
-        "/jobs",
-        summary="List jobs",
-        response_model=JobsAnswer,
-        responses=documented(401, 422, 503),
-        openapi_extra=INTERNAL_ONLY,
-    )
+    @router.get("/jobs", summary="List jobs", response_model=JobsAnswer, **_internal(401, 422, 503))
     async def jobs(filters: Annotated[JobFilters, Query()]) -> Response:
         wanted = filters.model_dump()
         limit, before = wanted.pop("limit"), wanted.pop("before")
         found = await dispatcher.jobs(**wanted, before_id=before, limit=limit + 1)
-        page = found[:limit]
-        return _json({"jobs": [_shown(asdict(job)) for job in page], "next_before": _next(found, limit)})
+        following = found[limit - 1].id if len(found) > limit else None
+        return _json({"jobs": [_only(JobAnswer, asdict(job)) for job in found[:limit]], "next_before": following})
 
     @router.get(
         "/jobs/{job_id}",
         summary="A job with its steps and results",
         response_model=JobWithSteps,
-        responses=documented(401, 404, 422, 503),
-        openapi_extra=INTERNAL_ONLY,
+        **_internal(401, 404, 422, 503),
     )
     async def job(job_id: int) -> Response:
-        return _json(_with_steps(await _existing(dispatcher, job_id)))
+        view = await dispatcher.job(job_id) if _is_possible(job_id) else None
+        if view is None:
+            raise no_job(job_id)
+        return _json(_only(JobAnswer, asdict(view.job)) | {"steps": [asdict(step) for step in view.steps]})
 
     @router.post(
         "/jobs/{job_id}/cancel",
         summary="Cancel a job",
         description="One that waits ends at once, one that runs before its next step.",
         response_model=CancelAnswer,
-        responses=documented(401, 404, 409, 422, 503),
-        openapi_extra=INTERNAL_ONLY,
+        **_internal(401, 404, 409, 422, 503),
     )
     async def cancel(request: Request, job_id: int) -> Response:
         async with audited(request, "job.cancel", str(job_id)):
-            is_cancelled = await dispatcher.cancel(job_id) if _is_possible(job_id) else False
-            status = (await _existing(dispatcher, job_id)).job.status
-            if not is_cancelled:
-                raise ProblemError(409, f"Job {job_id} is over: {status}.")
+            status = (await cancelled(dispatcher, job_id)).status
         return _json({"trigger_job_id": job_id, "status": status})
 
     @router.post(
@@ -280,41 +262,30 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
         summary="Run a job again",
         description="A new job with the same event; it runs even if the event has been run that day.",
         response_model=TriggerAnswer,
-        responses=documented(401, 404, 422, 503),
-        openapi_extra=INTERNAL_ONLY,
+        **_internal(401, 404, 422, 503),
     )
     async def rerun(request: Request, job_id: int) -> Response:
         async with audited(request, "job.rerun", str(job_id)):
-            event_type = (await _existing(dispatcher, job_id)).job.event_type
-            try:
-                accepted = await dispatcher.rerun(job_id)
-            except UnknownEventError as error:
-                raise ProblemError(422, f"event_type: {error}") from None
-        assert accepted is not None
-        metrics.triggers.labels(event_type, accepted.status).inc()
-        return _accepted(accepted)
+            return _accepted(await repeated(dispatcher, job_id, metrics))
 
     @router.get(
         "/cache",
         summary="Results that are valid now",
         description="Of one kind and store; with `target_id` that of one member, member and coach, or time dimension.",
         response_model=ResultsAnswer,
-        responses=documented(401, 422, 503),
-        openapi_extra=INTERNAL_ONLY,
+        **_internal(401, 422, 503),
     )
     async def results(filters: Annotated[ResultFilters, Query()]) -> Response:
         limit, whose = filters.limit, (filters.cache_type, filters.site_id, filters.target_id)
         found = await engine.cache.valid(*whose, limit=limit + 1, before_id=filters.before)
-        shown = [{**row, "result": row["result_json"]} for row in found[:limit]]
-        following = found[limit - 1]["id"] if len(found) > limit else None
-        return _json({"results": [_only(ResultAnswer, row) for row in shown], "next_before": following})
+        shown = [_only(ResultAnswer, {**row, "result": row["result_json"]}) for row in found[:limit]]
+        return _json({"results": shown, "next_before": found[limit - 1]["id"] if len(found) > limit else None})
 
     @router.get(
         "/clues",
         summary="The retention clues of a member",
         response_model=CluesAnswer,
-        responses=documented(401, 422, 503),
-        openapi_extra=INTERNAL_ONLY,
+        **_internal(401, 422, 503),
     )
     async def clues(filters: Annotated[ClueFilters, Query()]) -> Response:
         site_id, member_id = filters.site_id, filters.member_id
@@ -326,36 +297,13 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
 
 
 def _about(event: TriggerRequest) -> str:
-    """An event for the audit log: what of whom, without what it says."""
+    """An event for the audit log: type, store and member, without the payload."""
     member = "" if event.member_id is None else f", member {event.member_id}"
     return f"{event.event_type[:100]}, site {event.site_id}{member}"
 
 
-def _is_possible(job_id: int) -> bool:
-    return 0 < job_id <= _BIGGEST
-
-
-async def _existing(dispatcher: AIDispatcher, job_id: int) -> JobView:
-    view = await dispatcher.job(job_id) if _is_possible(job_id) else None
-    if view is None:
-        raise ProblemError(404, f"There is no job {job_id}.")
-    return view
-
-
-def _with_steps(view: JobView) -> dict[str, Any]:
-    return _shown(asdict(view.job)) | {"steps": [asdict(step) for step in view.steps]}
-
-
-def _shown(job: Mapping[str, Any]) -> dict[str, Any]:
-    return _only(JobAnswer, job)
-
-
 def _only(kind: type[BaseModel], row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in kind.model_fields}
-
-
-def _next(found: list[Any], limit: int) -> int | None:
-    return int(found[limit - 1].id) if len(found) > limit else None
 
 
 def _accepted(accepted: Accepted) -> Response:
@@ -365,3 +313,55 @@ def _accepted(accepted: Accepted) -> Response:
 
 def _json(value: object) -> Response:
     return Response(_encoder.encode(value), media_type="application/json")
+
+
+# -- for the console as well --------------------------------------------------------------------------------------
+
+
+async def started(engine: Engine, body: TriggerRequest, metrics: Metrics, *, is_checked: bool = False) -> Accepted:
+    """Start an event; 422 for one that the catalog does not have. ``is_checked``: 503 where it lacks variables."""
+    try:
+        if is_checked and (names := engine.catalog.missing_for(body.event_type, body.payload)):
+            raise missing(names)
+        accepted = await engine.dispatcher.handle_trigger(TriggerEvent(**body.model_dump()))
+    except UnknownEventError as error:
+        raise ProblemError(422, f"event_type: {error}") from None
+    metrics.triggers.labels(body.event_type, accepted.status).inc()
+    return accepted
+
+
+async def cancelled(dispatcher: AIDispatcher, job_id: int) -> Job:
+    """Cancel a job; 404 where there is none, 409 where it is over."""
+    is_cancelled = _is_possible(job_id) and await dispatcher.cancel(job_id)
+    job = await _existing(dispatcher, job_id)
+    if not is_cancelled:
+        raise ProblemError(409, f"Job {job_id} is over: {job.status}.")
+    return job
+
+
+async def repeated(dispatcher: AIDispatcher, job_id: int, metrics: Metrics) -> Accepted:
+    """Run a job again; 404 where there is none, 422 where the catalog no longer has its event."""
+    job = await _existing(dispatcher, job_id)
+    try:
+        accepted = await dispatcher.rerun(job_id)
+    except UnknownEventError as error:
+        raise ProblemError(422, f"Job {job_id} cannot be run again: {error}.") from None
+    assert accepted is not None
+    metrics.triggers.labels(job.event_type, accepted.status).inc()
+    return accepted
+
+
+async def _existing(dispatcher: AIDispatcher, job_id: int) -> Job:
+    job = await dispatcher.store.get(job_id) if _is_possible(job_id) else None
+    if job is None:
+        raise no_job(job_id)
+    return job
+
+
+def _is_possible(job_id: int) -> bool:
+    return 0 < job_id <= BIGGEST
+
+
+def no_job(job_id: int) -> ProblemError:
+    """404."""
+    return ProblemError(404, f"There is no job {job_id}.")

@@ -115,7 +115,7 @@ export interface UsageCheck {
   reasons: CheckReason[];
 }
 
-/** A session with what a page about it needs beside its timeline. */
+/** A session with its bills, parent, forks and files. */
 export interface SessionDetail extends SessionRow {
   by_model: NamedBill[];
   check: UsageCheck;
@@ -126,7 +126,7 @@ export interface SessionDetail extends SessionRow {
   cursor: number;
 }
 
-/** All spans of a session, or those that changed since a cursor, column by column: 30,000 rows stay small so. */
+/** All spans of a session, or those that changed since a cursor, by column, which keeps 30,000 rows small. */
 export interface Timeline {
   session: string;
   cursor: number;
@@ -174,7 +174,7 @@ export interface TextPart {
   chars: number;
 }
 
-/** A recorded line, and where it stood. */
+/** A recorded line, its file and its offset. */
 export interface LineRef {
   event_no: number;
   type: string;
@@ -184,7 +184,7 @@ export interface LineRef {
   length: number;
 }
 
-/** What a model costs for a million tokens, as applied to this call, and who says so. */
+/** The price of a million tokens of a model, as applied to this call, and its source. */
 export interface PriceInfo {
   model: string;
   currency: string;
@@ -308,7 +308,7 @@ export interface DedupTier {
   rate: number;
 }
 
-/** Whether recording is well. */
+/** The state of recording. */
 export interface RecordingState {
   running: boolean;
   pid: number | null;
@@ -376,7 +376,7 @@ export interface QuarantineList {
   counted_only: number;
 }
 
-/** One of them with its line; null where it was too long to be kept. */
+/** One of them with its line; null where it was too long to be stored. */
 export interface QuarantineDetail extends QuarantineRow {
   line: string | null;
   cut: boolean;
@@ -538,7 +538,7 @@ export interface JobDetail extends JobRow {
   steps: ChainStep[];
 }
 
-/** The job that came of it. */
+/** The job that was started. */
 export interface JobAccepted {
   job_id: number;
   status: JobStatus;
@@ -569,7 +569,7 @@ export interface CacheDetail extends CacheRow {
   result: unknown;
 }
 
-/** How many results are out of use now. */
+/** How many results were invalidated. */
 export interface Invalidated {
   invalidated: number;
 }
@@ -592,7 +592,7 @@ export interface EventInfo {
   steps: string[];
 }
 
-/** What can be called. */
+/** Applications and events. */
 export interface Catalog {
   apps: AppInfo[];
   events: EventInfo[];
@@ -601,7 +601,7 @@ export interface Catalog {
   chat_missing: string[];
 }
 
-/** Whether the run half works, and its guards at a glance. */
+/** Whether the run half works, and the state of its guards and jobs. */
 export interface RunState {
   available: boolean;
   reason: string | null;
@@ -613,7 +613,7 @@ export interface RunState {
   failed_jobs_today: number;
 }
 
-/** Where spans are sent, and how far that is. */
+/** A destination of spans, and its progress. */
 export interface Destination {
   name: string;
   kind: string;
@@ -640,19 +640,19 @@ export interface Destination {
   since: string | null;
 }
 
-/** Whether anybody sends. */
+/** Whether an exporter runs. */
 export interface ExporterState {
   running: boolean;
   pid: number | null;
 }
 
-/** Who sends, and all destinations. */
+/** The exporter and all destinations. */
 export interface Exports {
   exporter: ExporterState;
   destinations: Destination[];
 }
 
-/** A span on its way to a destination; of one that was removed from the store, only where it was is known. */
+/** A span for a destination; of a span that was removed from the store, only its place is known. */
 export interface ExportSpan {
   session: string;
   session_id: string | null;
@@ -680,7 +680,7 @@ export interface ExportChange {
   spans: number;
 }
 
-/** What is looked at for a destination. */
+/** The traces that a backfill has added to a destination. */
 export interface Backfill {
   traces: number;
   since: string | null;
@@ -742,7 +742,7 @@ export interface Doctor {
   checks: Check[];
 }
 
-/** Who is looking, and what they may do. */
+/** The current user and role. */
 export interface Me {
   name: string | null;
   role: "viewer" | "admin" | null;
@@ -753,7 +753,7 @@ export interface Me {
   version: string;
 }
 
-/** What somebody changed. */
+/** A change, and who made it. */
 export interface AuditRow {
   id: number;
   at: string;
@@ -782,7 +782,7 @@ export interface LiveSessions {
   rows: SessionRow[];
 }
 
-/** What is said in spans of the watched session that have just changed, each text cut after ``chars``. */
+/** The texts of changed spans of the watched session, each cut after ``chars``. */
 export interface LiveTexts {
   cursor: number;
   session: string;
@@ -790,7 +790,7 @@ export interface LiveTexts {
   spans: Record<string, TextPiece[]>;
 }
 
-/** Too much has happened to be told: load everything again. */
+/** Too much has changed: load everything again. */
 export interface LiveReset {
   cursor: number;
 }

@@ -1,1 +1,1 @@
-"""Who may look at the console: users, logins, the gate in front of it, and the log of what was changed."""
+"""Access to the console: users, logins, API tokens, the gate in front of it, and the audit log."""

@@ -7,13 +7,11 @@ from pathlib import Path
 from types import TracebackType
 
 from agenttrace.config import Settings, ensure_home
-from agenttrace.serve.access.api_tokens import ApiTokens
-from agenttrace.serve.access.attempts import Attempts
-from agenttrace.serve.access.audit_log import AuditLog
-from agenttrace.serve.access.audit_writer import AuditWriter
+from agenttrace.serve.access.audit import AuditLog, AuditWriter
 from agenttrace.serve.access.database import AccessDatabase, now_micros
+from agenttrace.serve.access.failed_logins import FailedLogins
 from agenttrace.serve.access.link import StartToken
-from agenttrace.serve.access.logins import Logins
+from agenttrace.serve.access.logins import ApiTokens, Logins
 from agenttrace.serve.access.refusals import Refusals
 from agenttrace.serve.access.users import Users
 
@@ -21,15 +19,15 @@ from agenttrace.serve.access.users import Users
 class AccessStore:
     """Users, logins, API tokens, failed logins and the audit log; and this process's link and refusals.
 
-    May be used from any thread. Reading takes microseconds and may happen in the server's loop; whatever writes waits
-    for the disk and belongs in a thread.
+    Safe to use from any thread. Reads take microseconds and may happen in the server's loop; writes wait for the disk
+    and belong in a thread.
     """
 
     def __init__(self, path: Path, *, now: Callable[[], int] = now_micros) -> None:
         self._database = AccessDatabase(path)
         self.users = Users(self._database, now)
         self.logins = Logins(self._database, now)
-        self.attempts = Attempts(self._database, now)
+        self.failed_logins = FailedLogins(self._database, now)
         self.tokens = ApiTokens(self._database, now)
         self.audit = AuditLog(self._database, now)
         self.audit_writer = AuditWriter(self.audit)
@@ -37,7 +35,7 @@ class AccessStore:
         self.start_token = StartToken()
 
     def close(self) -> None:
-        """Close the file; what was refused last is written first."""
+        """Write pending refusals and close the file."""
         self.refusals.close()
         self._database.close()
 
@@ -51,5 +49,5 @@ class AccessStore:
 
 
 def open_access(settings: Settings) -> AccessStore:
-    """The access store of a data directory, made where there is none yet."""
+    """The access store of a data directory, created where there is none yet."""
     return AccessStore(ensure_home(settings) / "access.db")

@@ -1,6 +1,7 @@
 """The cookie that carries the token of a login.
 
-Cookies know no ports: the port is part of the name, so that two consoles on one machine do not overwrite each other's.
+A cookie is valid for all ports: the port is part of its name, so that two consoles on one machine do not overwrite each
+other's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from agenttrace.serve.access.hosts import Host
 
 NAME = "agenttrace_session"
 
-#: Tokens that are looked up in one request; a browser sends one, or two where an earlier version left one behind.
+#: Tokens that are looked up in one request; a browser sends one, or two with that of an earlier version.
 _MOST = 4
 
 
@@ -24,7 +25,7 @@ def name_for(host: Host) -> str:
 
 
 def tokens(headers: Headers, host: Host) -> Iterator[str]:
-    """The tokens a request brings."""
+    """The tokens of a request."""
     names, found = (name_for(host), NAME), 0
     for header in headers.getlist("cookie"):
         for part in header.split(";"):
@@ -34,14 +35,14 @@ def tokens(headers: Headers, host: Host) -> Iterator[str]:
                 yield value
 
 
-def give(response: Response, token: str, host: Host, *, seconds: int, secure: bool) -> None:
-    """Have the browser keep a token, out of reach of the page and of other sites."""
+def set_token(response: Response, token: str, host: Host, *, seconds: int, secure: bool) -> None:
+    """Set the cookie, which neither the page nor other sites can read."""
     response.set_cookie(
         name_for(host), token, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict"
     )
 
 
-def take(response: Response, host: Host, *, secure: bool) -> None:
-    """Have the browser forget it."""
+def delete_token(response: Response, host: Host, *, secure: bool) -> None:
+    """Delete the cookie."""
     for name in dict.fromkeys((name_for(host), NAME)):
         response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")

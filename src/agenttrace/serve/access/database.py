@@ -1,6 +1,6 @@
-"""The file ``access.db``, apart from the trace store: that one can be rebuilt from logs, users and their log cannot.
+"""The file ``access.db``, separate from the trace store: that can be rebuilt from logs, users and the audit log cannot.
 
-Two connections: whoever asks who a visitor is never waits for somebody who writes.
+Two connections: a request that reads never waits for one that writes.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,10 @@ from agenttrace.store.errors import StoreError
 from agenttrace.store.sqlite.database import create_private, is_corruption, transaction, use_write_ahead_log
 
 BUSY_SECONDS = 5.0
+#: Of a second; the tables have times in microseconds since the epoch.
+MICROS = 1_000_000
 
-#: Each entry brings the file from the version before to its own; times are microseconds since the epoch.
+#: Each entry migrates the file from the version before; times are microseconds since the epoch.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
@@ -29,7 +31,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             changed_at INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID
         """,
-        # Of a token only its hash is here: whoever reads the file cannot be anybody with it.
+        # The hash of a token only: the file alone lets no reader log in.
         """
         CREATE TABLE logins (
             digest BLOB PRIMARY KEY,
@@ -53,13 +55,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT
         """,
         "CREATE INDEX audit_by_action ON audit (action, outcome)",
-        # What was typed as a name may have been a password: only its hash is kept.
+        # What was typed as a name may have been a password: only its hash is stored.
         "CREATE TABLE failures (id INTEGER PRIMARY KEY, key BLOB NOT NULL, at INTEGER NOT NULL) STRICT",
         "CREATE INDEX failures_of_key ON failures (key, at)",
         "CREATE INDEX failures_by_age ON failures (at)",
     ),
     (
-        # Besides users, browsers that came by the link (local) and API tokens are let in by a random token.
+        # Users, browsers that came by the link (local) and API tokens log in with a random token.
         """
         CREATE TABLE credentials (
             digest BLOB PRIMARY KEY,
@@ -87,7 +89,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 def now_micros() -> int:
-    """The time, as the tables have it."""
+    """The time as the tables have it."""
     return time.time_ns() // 1000
 
 
@@ -111,21 +113,28 @@ class AccessDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """To ask something short."""
+        """For a short query."""
         with self._reading:
             yield self._reader
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """To change something; all of it or, after an error, nothing."""
+        """For a change; all of it or, after an error, nothing."""
         with self._writing, transaction(self._writer):
             yield self._writer
 
     def close(self) -> None:
-        """Close the file, once nobody uses it any more."""
+        """Close the file, once no thread uses it."""
         with self._reading, self._writing:
             self._reader.close()
             self._writer.close()
+
+
+class AccessTable:
+    """A part of the access store: its database, and the clock."""
+
+    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
+        self._database, self._now = database, now
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -1,7 +1,7 @@
-"""The gate before the console: is the request meant for us, who is it, and does a change come from our own page?
+"""The gate before the console: checks the host name, the login, and that a change comes from our own page.
 
-A browser of this machine gets in by the link of ``agenttrace open``, a script by an API token. What came from
-elsewhere, or may have, needs a user's login or an API token: another bind address, another name, any trace of a proxy.
+A browser of this machine logs in by the link of ``agenttrace open``, a script by an API token. A request that came from
+another machine, or may have, needs a user's login or an API token: another bind address or name, any trace of a proxy.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttrace.config import ServeSettings
-from agenttrace.serve.access import cookie
+from agenttrace.serve.access import cookie, hosts
 from agenttrace.serve.access.access_store import AccessStore
-from agenttrace.serve.access.api_tokens import PREFIX
-from agenttrace.serve.access.audit_log import DONE
-from agenttrace.serve.access.changes import SAFE_METHODS, check_csrf, check_origin, check_question
-from agenttrace.serve.access.hosts import AllowedHosts, Host, is_loopback_bind, parse_host
+from agenttrace.serve.access.audit import DONE
+from agenttrace.serve.access.hosts import SAFE_METHODS, AllowedHosts, Host, is_loopback_bind
 from agenttrace.serve.access.link import PARAMETER, cleaned
-from agenttrace.serve.access.logins import Login
+from agenttrace.serve.access.logins import PREFIX, Login
 from agenttrace.serve.access.paths import API, LOGIN, LOGOUT, is_console, is_open
 from agenttrace.serve.access.users import LOCAL, NOBODY
-from agenttrace.serve.access.visitor import Admission, NotAdminError, Visitor, local_visitor
+from agenttrace.serve.access.visitor import NotAdminError, Visit, Visitor
 from agenttrace.serve.problems import ProblemError
 
 logger = logging.getLogger(__name__)
@@ -38,27 +36,46 @@ _LONGEST_ADDRESS = 64
 _HOUR = 3600
 #: Parameters in the address of a page.
 _MOST_FIELDS = 100
-_FIRST_USER = "Nobody can log in yet; on the machine that AgentTrace runs on: agenttrace user add NAME --role admin"
+_NOT_VALID = "The API token is not known, has expired or was revoked; agenttrace token list shows those there are."
+_FIRST_USER = "There is no user yet; on the machine that AgentTrace runs on: agenttrace user add NAME --role admin"
 _SCRIPT_FIX = "In a script, send the header Authorization: Bearer TOKEN with a token of: agenttrace token create NAME"
 _LINK_FIX = f"In a browser, open the link that agenttrace open prints. {_SCRIPT_FIX}"
 _LOGIN_FIX = f"In a browser, log in. {_SCRIPT_FIX}"
 
 
-class WrongTokenError(ProblemError):
-    """An API token that opens nothing: made up, expired or revoked."""
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 
-    def __init__(self) -> None:
-        detail = "The API token is not known, has expired or was revoked; agenttrace token list shows those there are."
-        super().__init__(401, detail, headers={"WWW-Authenticate": 'Bearer realm="AgentTrace"'})
+SECURITY_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_RAW = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+
+
+class UnauthorizedError(ProblemError):
+    """401, with the scheme that the client has to use."""
+
+    def __init__(self, scheme: str, detail: str) -> None:
+        super().__init__(401, detail, headers={"WWW-Authenticate": scheme})
+
+
+class WrongTokenError(UnauthorizedError):
+    """401 for an invalid token: the answer is delayed, and the audit log has it."""
 
 
 def needs_login(settings: ServeSettings) -> bool:
-    """Whether everybody has to log in by name, wherever they come from."""
+    """Whether every request needs a login by name, from this machine as well."""
     return settings.login == "always" or not is_loopback_bind(settings.host)
 
 
-class Gate:
-    """ASGI middleware, without Starlette's helper class, which would hold streams back."""
+class ConsoleGate:
+    """ASGI middleware, without Starlette's helper class, which would delay streams."""
 
     def __init__(self, app: ASGIApp, *, access: AccessStore, bind: str, settings: ServeSettings) -> None:
         self._app = app
@@ -67,7 +84,7 @@ class Gate:
         self._always = settings.login == "always" or not is_loopback_bind(bind)
         self._open = settings.login == "none"
         self._seconds = settings.login_hours * _HOUR
-        # For those without a login, two: who may not look yet shall not know the token of those who may.
+        # Two for requests without a login: one that may not read yet must not learn the token of those that may.
         self._local_csrf, self._strangers_csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,42 +93,42 @@ class Gate:
             await self._app(scope, receive, send)
             return
         try:
-            admission = self._admitted(scope)
+            visit = self._visit_of(scope)
             token = _link_token(scope)
             if token is not None:
-                await (await self._by_link(scope, admission, token))(scope, receive, send)
+                await (await self._by_link(scope, visit, token))(scope, receive, send)
                 return
         except ProblemError as error:
             await (await self._refused(scope, error)).response()(scope, receive, send)
             return
-        scope.setdefault("state", {}).update(admission=admission, visitor=admission.visitor)
-        if admission.login is None:
+        scope.setdefault("state", {}).update(visit=visit, visitor=visit.visitor)
+        if visit.login is None:
             await self._app(scope, receive, send)
         else:
-            await self._logged_in(admission.login, scope, receive, send)
+            await self._logged_in(visit.login, scope, receive, send)
 
-    def _admitted(self, scope: Scope) -> Admission:
-        """Who it is; raises what is in the way."""
+    def _visit_of(self, scope: Scope) -> Visit:
+        """Who it is; raises why the request is refused."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         host = self._host(headers)
-        admission = self._admission(scope, headers, host)
-        if admission.visitor is None and path.startswith(API) and bearer_token(headers).startswith(PREFIX):
-            raise WrongTokenError
-        if admission.visitor is None and not is_open(path):
-            raise self._login_first(admission)
+        visit = self._visit(scope, headers, host)
+        if visit.visitor is None and path.startswith(API) and _bearer_token(headers).startswith(PREFIX):
+            raise WrongTokenError('Bearer realm="AgentTrace"', _NOT_VALID)
+        if visit.visitor is None and not is_open(path):
+            raise self._login_first(visit)
         if method not in SAFE_METHODS:
-            check_origin(headers, host)
-            if admission.login is None or admission.login.kind != "token":
+            hosts.check_origin(headers, host)
+            if visit.login is None or visit.login.kind != "token":
                 # No other site can have a browser send an API token.
-                check_csrf(headers, admission.csrf)
-            if admission.visitor and admission.visitor.role != "admin" and path not in (LOGIN, LOGOUT):
-                raise NotAdminError(admission.visitor.name)
+                hosts.check_csrf(headers, visit.csrf)
+            if visit.visitor and visit.visitor.role != "admin" and path not in (LOGIN, LOGOUT):
+                raise NotAdminError(visit.visitor.name)
         elif path.startswith(API):
-            check_question(headers)
-        return admission
+            hosts.check_read(headers)
+        return visit
 
     async def _refused(self, scope: Scope, error: ProblemError) -> ProblemError:
-        """Note what has to be known; a wrong token is answered late, and not at all where too many are."""
+        """Record a refusal; a wrong token is answered late, and with 429 where there are too many."""
         address, asked = address_of(scope), f"{scope['method']} {scope['path'][:100]}"
         try:
             if isinstance(error, WrongTokenError):
@@ -123,24 +140,23 @@ class Gate:
             return slower
         return error
 
-    async def _by_link(self, scope: Scope, admission: Admission, token: str) -> Response:
-        """Let the browser in that brings the token, and have it ask again without."""
+    async def _by_link(self, scope: Scope, visit: Visit, token: str) -> Response:
+        """Log in the browser that has the token, and redirect it to the address without."""
         clean = cleaned(scope["path"], scope["query_string"].decode("latin-1"))
         response = RedirectResponse(clean, 303, {"Cache-Control": "no-store"})
-        if admission.by_link and self._access.start_token.matches(token):
-            if admission.login is None or admission.login.kind != "local":
+        if visit.by_link and self._access.start_token.matches(token):
+            if visit.login is None or visit.login.kind != "local":
                 given, _ = await asyncio.to_thread(self._access.logins.begin_local, self._seconds)
-                await asyncio.to_thread(self._access.audit.begin, LOCAL, admission.address, "login", "link", DONE)
-                cookie.give(response, given, admission.host, seconds=self._seconds, secure=admission.secure)
-        elif admission.by_link:
-            await self._access.refusals.wrong(admission.address, "link", action="link")
-            if admission.visitor is None:
+                await asyncio.to_thread(self._access.audit.begin, LOCAL, visit.address, "login", "link", DONE)
+                cookie.set_token(response, given, visit.host, seconds=self._seconds, secure=visit.secure)
+        elif visit.by_link:
+            await self._access.refusals.wrong(visit.address, "link", action="link")
+            if visit.visitor is None:
                 response.headers["Location"] = f"/login?{urlencode({'link': 'old', 'next': clean})}"
         return response
 
     def _host(self, headers: Headers) -> Host:
-        named = headers.getlist("host")
-        host = parse_host(named[0]) if len(named) == 1 else None
+        host = hosts.host_of(headers)
         if host is None or not self._hosts.allow(host):
             raise ProblemError(
                 421,
@@ -149,7 +165,7 @@ class Gate:
             )
         return host
 
-    def _admission(self, scope: Scope, headers: Headers, host: Host) -> Admission:
+    def _visit(self, scope: Scope, headers: Headers, host: Host) -> Visit:
         address, secure = address_of(scope), _is_secure(scope, headers)
         visitor: Visitor | None
         here = not self._always and host.is_loopback and not came_by_proxy(scope, headers)
@@ -158,10 +174,10 @@ class Gate:
         if login is not None:
             visitor, csrf = Visitor(name=login.user, role=login.role, address=address), login.csrf
         elif nothing_asked:
-            visitor, csrf = local_visitor(address), self._local_csrf
+            visitor, csrf = Visitor(name=LOCAL, role="admin", address=address), self._local_csrf
         else:
             visitor, csrf = None, self._strangers_csrf
-        return Admission(
+        return Visit(
             visitor=visitor,
             address=address,
             login=login,
@@ -174,28 +190,27 @@ class Gate:
         )
 
     def _token(self, headers: Headers) -> Login | None:
-        """The API token that a request brings."""
-        given = bearer_token(headers)
-        # Others are for somebody else, such as a proxy.
+        """The API token of a request."""
+        given = _bearer_token(headers)
+        # Other tokens may be meant for a proxy.
         login = self._access.logins.find(given) if given.startswith(PREFIX) else None
         return login if login is not None and login.kind == "token" else None
 
     def _login(self, headers: Headers, host: Host, *, here: bool) -> Login | None:
-        """The login of a cookie; one that was got by the link holds on this machine alone."""
+        """The login of a cookie; one by the link is valid on this machine only."""
         kinds = ("user", "local") if here else ("user",)
         found = map(self._access.logins.find, cookie.tokens(headers, host))
         return next((login for login in found if login is not None and login.kind in kinds), None)
 
-    def _login_first(self, admission: Admission) -> ProblemError:
-        if admission.by_link:
+    def _login_first(self, visit: Visit) -> ProblemError:
+        if visit.by_link:
             fix = _LINK_FIX
         else:
             fix = _LOGIN_FIX if self._access.users.exist() else f"{_FIRST_USER}. {_SCRIPT_FIX}"
-        headers = {"WWW-Authenticate": 'Cookie realm="AgentTrace", Bearer realm="AgentTrace"'}
-        return ProblemError(401, f"Log in first. {fix}", headers=headers)
+        return UnauthorizedError('Cookie realm="AgentTrace", Bearer realm="AgentTrace"', f"Log in first. {fix}")
 
     async def _logged_in(self, login: Login, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; a stream of events ends with the login that it was opened with."""
+        """Pass the request on; a stream of events ends when its login does."""
         if self._access.logins.is_stale(login):
             await self._note(login)
         streaming = False
@@ -203,7 +218,8 @@ class Gate:
         async def while_open(message: Message) -> None:
             nonlocal streaming
             if message["type"] == "http.response.start":
-                streaming = _is_event_stream(message)
+                types = [value for name, value in message.get("headers", ()) if name.lower() == b"content-type"]
+                streaming = any(value.startswith(b"text/event-stream") for value in types)
             elif streaming and message.get("more_body") and not self._access.logins.is_open(login):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 raise _LoginOverError
@@ -218,27 +234,32 @@ class Gate:
         try:
             await asyncio.to_thread(self._access.logins.seen, login)
         except sqlite3.Error as error:
-            # A full disk is no reason not to let anybody look.
+            # A full disk does not lock users out.
             logger.warning("when a login was last used could not be written: %s", error)
 
 
 class _LoginOverError(Exception):
-    """Ends whatever is still sending."""
+    """Ends a stream whose login has ended."""
 
 
 def came_by_proxy(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody else may be behind the connection. Of a browser that is here, none of this can be seen."""
-    # HTTP/1.0 is what nginx speaks to a server behind it, and it may be all that gives it away.
+    """Whether the connection may be that of a proxy. A browser of this machine shows none of this."""
+    # nginx speaks HTTP/1.0 to a server behind it, which may be its only trace.
     return scope.get("http_version") == "1.0" or any(
         name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIX) for name in headers
     )
 
 
-def bearer_token(headers: Headers) -> str:
-    """What a request brings as ``Authorization: Bearer …``; empty without, or where there are several."""
+def authorization(headers: Headers) -> tuple[str, str]:
+    """Scheme and credentials of the header Authorization; empty without, or where there are several."""
     given = headers.getlist("authorization")
-    scheme, _, token = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    scheme, _, credentials = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
+    return scheme.lower(), credentials.strip()
+
+
+def _bearer_token(headers: Headers) -> str:
+    scheme, token = authorization(headers)
+    return token if scheme == "bearer" else ""
 
 
 def _link_token(scope: Scope) -> str | None:
@@ -259,14 +280,29 @@ def _is_secure(scope: Scope, headers: Headers) -> bool:
 
 
 def address_of(scope: Scope) -> str:
-    """Where a request came from, as far as proxies that we trust tell."""
+    """The address of the client, as far as trusted proxies tell it."""
     client = scope.get("client")
     address = str(client[0]) if client else ""
     return address if 0 < len(address) <= _LONGEST_ADDRESS and address.isprintable() else "unknown"
 
 
-def _is_event_stream(start: Message) -> bool:
-    return any(
-        name.lower() == b"content-type" and value.startswith(b"text/event-stream")
-        for name, value in start.get("headers", ())
-    )
+class SecurityHeaders:
+    """ASGI middleware, the outermost: adds headers to every answer of the console, errors included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] != "http" or not is_console(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+
+        async def protected(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = list(message.get("headers", ()))
+                own = {name.lower() for name, _ in given}
+                message = {**message, "headers": given + [each for each in _RAW if each[0] not in own]}
+            await send(message)
+
+        await self._app(scope, receive, protected)

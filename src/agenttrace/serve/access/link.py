@@ -1,14 +1,12 @@
-"""The link that lets a browser of this machine in: a token made at every start, in a file for its owner alone."""
+"""The link that logs a browser of this machine in: a token made at every start, in a file that only its owner reads."""
 
 from __future__ import annotations
 
-import contextlib
 import hmac
-import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,7 +19,7 @@ from agenttrace.serve.access.logins import new_token
 PARAMETER = "token"
 
 _DIRECTORY = "consoles"
-#: A file is there an instant before its lock is.
+#: A file exists an instant before its lock.
 _YOUNG_SECONDS = 60.0
 
 
@@ -36,7 +34,7 @@ class StartToken:
         return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self._token.encode())
 
     def link(self, url: str, path: str = "/") -> str:
-        """The address that lets a browser in."""
+        """The address that logs a browser in."""
         return f"{url}{path}?{PARAMETER}={self._token}"
 
 
@@ -44,7 +42,7 @@ class Console(msgspec.Struct, frozen=True, kw_only=True):
     """A console that runs for a data directory."""
 
     url: str
-    #: With the token, where a link lets in.
+    #: With the token, where a link logs in.
     link: str | None
     started_at: float
 
@@ -62,7 +60,7 @@ def cleaned(path: str, query: str) -> str:
 
 @contextmanager
 def published(home: Path, url: str, link: str | None) -> Iterator[None]:
-    """Let ``agenttrace open`` find this console until the block is left, or the process dies."""
+    """Let ``agenttrace open`` find this console while the block runs and the process lives."""
     directory = home / _DIRECTORY
     directory.mkdir(mode=0o700, exist_ok=True)
     running_consoles(home)
@@ -72,24 +70,20 @@ def published(home: Path, url: str, link: str | None) -> Iterator[None]:
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            with suppress(OSError):
+                path.unlink()
 
 
 def running_consoles(home: Path) -> list[Console]:
-    """The consoles that run for a data directory, the newest first; what dead ones left behind is removed."""
+    """The consoles that run for a data directory, the newest first; files of dead ones are removed."""
     found = []
     for path in sorted((home / _DIRECTORY).glob("*.json")):
         text = held_text(path)
-        if text is None:
-            _remove(path)
+        if text is not None:
+            with suppress(msgspec.MsgspecError):
+                found.append(msgspec.json.decode(text, type=Console))
             continue
-        with contextlib.suppress(msgspec.MsgspecError):
-            found.append(msgspec.json.decode(text, type=Console))
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _YOUNG_SECONDS:
+                path.unlink()
     return sorted(found, key=lambda console: -console.started_at)
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        if time.time() - path.stat().st_mtime > _YOUNG_SECONDS:
-            path.unlink()

@@ -1,27 +1,30 @@
-"""Logins: a random token in a browser's cookie or a script's header, and its hash in the file with who it is."""
+"""Logins: a random token in a browser's cookie or a script's header, and its hash in the file with its user.
+
+An API token is what a script sends as ``Authorization: Bearer …``, with a name, a role and an expiry time if wanted.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from agenttrace.serve.access.database import AccessDatabase
-from agenttrace.serve.access.users import LOCAL
+from agenttrace.serve.access.database import MICROS, AccessTable
+from agenttrace.serve.access.users import LOCAL, UserError, checked_name, name_of
 from agenttrace.serve.api.shapes import Role
 
 #: A user with a password, a browser that came by the link, a script with an API token.
 Kind = Literal["user", "local", "token"]
 
-#: Open logins of one user, or by the link; the oldest make room.
+#: What every API token begins with, so that it is recognised where it does not belong.
+PREFIX = "agt_"
+#: Open logins of one user, or by the link; the oldest end first.
 MOST = 50
-#: A login is noted as seen this often, not with every request.
-SEEN_MICROS = 60_000_000
+#: The time of last use is written this often, not with every request.
+SEEN_MICROS = 60 * MICROS
 
-_MICROS = 1_000_000
 _TOKEN_BYTES = 32
 _INSERT_USER = """
 INSERT INTO logins (digest, csrf, created_at, seen_at, expires_at, kind, user, role)
@@ -35,7 +38,7 @@ VALUES (?, ?, ?, ?, ?, 'local', ?, 'admin')
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Login:
-    """Somebody who is logged in."""
+    """A login that is open."""
 
     digest: bytes
     kind: Kind
@@ -45,14 +48,11 @@ class Login:
     seen_at: int | None
 
 
-class Logins:
+class Logins(AccessTable):
     """The logins of an access store."""
 
-    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
-        self._database, self._now = database, now
-
     def begin(self, user: str, password_hash: str, seconds: int) -> tuple[str, Login] | None:
-        """A new token for a user whose password had this hash; None if it is another one by now."""
+        """A new token for a user whose password had this hash; None if it has changed."""
         return self._begin(user, seconds, _INSERT_USER, (user, password_hash))
 
     def begin_local(self, seconds: int) -> tuple[str, Login]:
@@ -65,19 +65,19 @@ class Logins:
         token, csrf, now = new_token(), new_token(), self._now()
         with self._database.writing() as connection:
             connection.execute("DELETE FROM logins WHERE kind != 'token' AND expires_at <= ?", (now,))
-            given = (digest_of(token), csrf, now, now, now + seconds * _MICROS, *values)
+            given = (digest_of(token), csrf, now, now, now + seconds * MICROS, *values)
             if connection.execute(statement, given).rowcount == 0:
                 return None
-            _make_room(connection, user)
+            _end_oldest(connection, user)
         login = self.find(token)
         return None if login is None else (token, login)
 
     def find(self, token: str) -> Login | None:
-        """Who has this token; None for a token that is unknown or has expired."""
+        """The login of this token; None for a token that is unknown or has expired."""
         return self._open(digest_of(token))
 
     def is_open(self, login: Login) -> bool:
-        """Whether a login still holds."""
+        """Whether a login is still open."""
         return self._open(login.digest) is not None
 
     def _open(self, digest: bytes) -> Login | None:
@@ -98,18 +98,80 @@ class Logins:
         return Login(digest=digest, kind=kind, user=name, role=role, csrf=csrf, seen_at=seen_at)
 
     def is_stale(self, login: Login) -> bool:
-        """Whether it is time to note that it is in use."""
+        """Whether it is time to write the time of last use."""
         return login.seen_at is None or self._now() - login.seen_at >= SEEN_MICROS
 
     def seen(self, login: Login) -> None:
-        """Note that it is in use."""
+        """Write the time of last use."""
         with self._database.writing() as connection:
             connection.execute("UPDATE logins SET seen_at = ? WHERE digest = ?", (self._now(), login.digest))
 
     def end(self, login: Login) -> None:
-        """Its token opens nothing any more."""
+        """End a login; its token is invalid from now on."""
         with self._database.writing() as connection:
             connection.execute("DELETE FROM logins WHERE digest = ?", (login.digest,))
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    """A token, without the token itself; times are microseconds since the epoch."""
+
+    name: str
+    role: Role
+    created_at: int
+    #: None: never used.
+    seen_at: int | None
+    #: None: until it is revoked.
+    expires_at: int | None
+    expired: bool
+
+
+class NoSuchTokenError(UserError):
+    """There is no API token of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no API token named {name!r}")
+        self.name = name
+
+
+class ApiTokens(AccessTable):
+    """The API tokens of an access store."""
+
+    def create(self, text: str, role: Role, seconds: int | None) -> tuple[str, ApiToken]:
+        """A new token, which is shown only now, and its row."""
+        name = checked_name(text)
+        token, now = PREFIX + new_token(), self._now()
+        expires = None if seconds is None else now + seconds * MICROS
+        try:
+            with self._database.writing() as connection:
+                connection.execute(
+                    "INSERT INTO logins VALUES (?, 'token', ?, ?, ?, ?, NULL, ?)",
+                    (digest_of(token), name, role, new_token(), now, expires),
+                )
+        except sqlite3.IntegrityError:
+            raise UserError(f"there is an API token named {name!r} already; revoke it first") from None
+        return token, next(each for each in self.all() if each.name == name)
+
+    def all(self) -> list[ApiToken]:
+        """All tokens by name, expired ones too."""
+        now = self._now()
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT user, role, created_at, seen_at, expires_at FROM logins WHERE kind = 'token' ORDER BY user"
+            ).fetchall()
+        return [
+            ApiToken(name, role, created, seen, expires, expires is not None and expires <= now)
+            for name, role, created, seen, expires in rows
+        ]
+
+    def revoke(self, text: str) -> str:
+        """Revoke a token; returns its name as it is stored."""
+        name = name_of(text)
+        with self._database.writing() as connection:
+            done = connection.execute("DELETE FROM logins WHERE kind = 'token' AND user = ?", (name,))
+        if name is None or done.rowcount == 0:
+            raise NoSuchTokenError(text)
+        return name
 
 
 def new_token() -> str:
@@ -118,11 +180,11 @@ def new_token() -> str:
 
 
 def digest_of(token: str) -> bytes:
-    """What is kept of a token: looking it up takes the same time for every wrong one."""
+    """What is stored of a token: looking it up takes the same time for every wrong one."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-def _make_room(connection: sqlite3.Connection, user: str) -> None:
+def _end_oldest(connection: sqlite3.Connection, user: str) -> None:
     connection.execute(
         """
         DELETE FROM logins WHERE digest IN (

@@ -1,4 +1,4 @@
-"""Passwords, kept as argon2id hashes with the parameters of RFC 9106 for machines with little memory to spare."""
+"""Passwords, stored as argon2id hashes with the parameters of RFC 9106 for machines with little memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 LEAST, MOST = 12, 1024
 
 _HASHER = PasswordHasher()
-#: Fits no password. Checked where there is no user of a name, so that this takes as long as a wrong password.
+#: Matches no password. Checked for an unknown name, so that the answer takes as long as for a wrong password.
 NOBODYS = (
     f"$argon2id$v=19$m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
     "$bm9ib2R5bm9ib2R5bm9ibw$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -18,11 +18,11 @@ NOBODYS = (
 
 
 class WeakPasswordError(ValueError):
-    """A password that is not taken, and why."""
+    """A password that is not accepted, and why."""
 
 
 def check_strength(password: str) -> None:
-    """Raise where a password is too short to hold, or longer than a login form sends."""
+    """Raise for a password that is too short, or longer than a login form sends."""
     if len(password) < LEAST:
         raise WeakPasswordError(f"a password has at least {LEAST} characters, this one {len(password)}")
     if len(password) > MOST:
@@ -32,12 +32,12 @@ def check_strength(password: str) -> None:
 
 
 def hashed(password: str) -> str:
-    """The hash that is kept; takes a noticeable moment on purpose, so call it in a thread."""
+    """The hash that is stored; slow on purpose, so call it in a thread."""
     return _HASHER.hash(_octets(password))
 
 
 def matches(kept: str, password: str) -> bool:
-    """Whether this is the password of a hash; takes the same moment."""
+    """Whether this is the password of a hash; as slow."""
     try:
         return _HASHER.verify(kept, _octets(password))
     except (VerificationError, InvalidHashError):

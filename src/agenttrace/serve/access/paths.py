@@ -1,24 +1,30 @@
-"""Which paths are the console's: all but those of programs, which bring tokens of their own."""
+"""Paths by who may use them: the console's are all but those of programs, which bring tokens of another kind."""
 
 from __future__ import annotations
 
-from agenttrace.serve.intake.routes import INTAKE
+#: Programs send telemetry to these.
+TRACES = "/v1/traces"
+METRICS = "/v1/metrics"
+LOGS = "/v1/logs"
+#: The SDK of Langfuse sends its spans there, whatever host it is configured with.
+LANGFUSE = "/api/public/otel/v1/traces"
+INTAKE = frozenset({TRACES, METRICS, LOGS, LANGFUSE})
 
 API = "/api/"
 LOGIN = "/api/v1/login"
 LOGOUT = "/api/v1/logout"
 
-#: What a page needs before anybody is logged in.
+#: What a page needs before a user is logged in.
 _WITHOUT_LOGIN = ("/api/v1/me", LOGIN)
 _PROGRAMS = ("/api/internal/", "/api/xcx/")
 _OPERATION = ("/healthz", "/readyz", "/metrics", "/openapi.json")
 
 
 def is_console(path: str) -> bool:
-    """Whether the gate stands before a path; what nobody thought of is behind it."""
+    """Whether the gate checks a path; every path that is not listed here is checked."""
     return path not in _OPERATION and path not in INTAKE and not path.startswith(_PROGRAMS)
 
 
 def is_open(path: str) -> bool:
-    """Whether a path of the console is answered before anybody is logged in: the page and its files are no secret."""
+    """Whether a path of the console needs no login: the page and its files are no secret."""
     return path in _WITHOUT_LOGIN or not path.startswith(API)

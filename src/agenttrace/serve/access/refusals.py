@@ -1,38 +1,37 @@
 """Wrong tokens: answered later and later, and written into the audit log a few lines at a time.
 
-The right token is never kept waiting: everybody on this machine has one address, so a pause for all would be a way to
-lock the owner out. Tokens are too long to be guessed; the delay makes trying not worth it, and the log shows it.
+The right token never waits: all users of this machine have one address, so a pause for all would lock the owner out.
+Tokens are too long to be guessed; the delay makes guessing not worth it, and the log shows it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import sqlite3
 import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agenttrace.serve.access.attempts import network_of
-from agenttrace.serve.access.audit_log import REFUSED, AuditLog, Beginning
+from agenttrace.serve.access.audit import REFUSED, AuditLog, Beginning
+from agenttrace.serve.access.failed_logins import network_of
 from agenttrace.serve.access.users import NOBODY
-from agenttrace.serve.problems import ProblemError
+from agenttrace.serve.problems import SlowDownError
 
 logger = logging.getLogger(__name__)
 
 #: So many wrong tokens of an address are answered at once.
 FREE = 5
-#: Of all addresses together: an address can be made up behind a proxy.
+#: Of all addresses together: behind a proxy a client can invent an address.
 FREE_IN_ALL = 50
 FIRST_SECONDS, LONGEST_SECONDS = 0.1, 2.0
-#: Silence after which an address begins anew.
+#: Silence after which the count of an address is reset.
 FORGET_SECONDS = 600.0
-#: Addresses that are remembered, and answers that are held back at the same time.
+#: Addresses in memory, and answers that are delayed at the same time.
 MOST_ADDRESSES, MOST_WAITING, MOST_WAITING_OF_ONE = 10_000, 100, 10
-#: The audit log gets what was refused in portions: this often, and so many lines each time.
+#: Refusals are written to the audit log in portions: this often, and so many lines each time.
 PORTION_SECONDS, MOST_LINES = 10.0, 20
 
 
@@ -43,19 +42,12 @@ class _Failures:
     waiting: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    user: str
-    address: str
-    action: str
-    target: str
-
-
-_REST = _Refused(NOBODY, "many addresses", "refused", "")
+#: In place of refusals beyond the limit.
+_REST = Beginning(user=NOBODY, address="many addresses", action="refused", target="", outcome=REFUSED)
 
 
 class Refusals:
-    """What was refused, by whom, of one server process."""
+    """The refusals of one server process."""
 
     def __init__(
         self,
@@ -67,12 +59,12 @@ class Refusals:
         self._audit, self._clock, self.sleep = audit, clock, sleep
         self._addresses: OrderedDict[str, _Failures] = OrderedDict()
         self._all = _Failures()
-        self._pending: Counter[_Refused] = Counter()
+        self._pending: Counter[Beginning] = Counter()
         self._noting, self._flushing = threading.Lock(), threading.Lock()
         self._writing: asyncio.Task[None] | None = None
 
     async def wrong(self, address: str, target: str, *, action: str = "token") -> None:
-        """A wrong token was brought: note it and hold the answer back; raises 429 where too many are held already."""
+        """Record a wrong token and delay the answer; raises 429 where too many are delayed already."""
         self.note(NOBODY, address, action, target)
         key = network_of(address)
         failures = self._failures_of(key)
@@ -80,7 +72,7 @@ class Refusals:
         if seconds <= 0:
             return
         if self._all.waiting >= MOST_WAITING or failures.waiting >= MOST_WAITING_OF_ONE:
-            raise _slow_down(seconds)
+            raise SlowDownError("wrong tokens", seconds, Connection="close")
         failures.waiting += 1
         self._all.waiting += 1
         try:
@@ -90,18 +82,18 @@ class Refusals:
             self._all.waiting -= 1
 
     def note(self, user: str, address: str, action: str, target: str) -> None:
-        """Have it in the audit log soon, together with others of its kind."""
-        refused = _Refused(user, address, action, target)
+        """Write it to the audit log soon, together with others of its kind."""
+        refused = Beginning(user=user, address=address, action=action, target=target, outcome=REFUSED)
         with self._noting:
             if refused not in self._pending and len(self._pending) >= MOST_LINES:
-                # Made-up addresses and paths fill one line, not the disk.
+                # Invented addresses and paths share one line.
                 refused = _REST
             self._pending[refused] += 1
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write pending refusals."""
         if self._writing is not None and not self._writing.done():
             self._writing.cancel()
         self._flush()
@@ -124,13 +116,13 @@ class Refusals:
 
     async def _write(self) -> None:
         while self._pending:
-            # Those of the same moment go together.
+            # Refusals of the same moment share a portion.
             await asyncio.sleep(0)
             await asyncio.to_thread(self._flush)
             await asyncio.sleep(PORTION_SECONDS)
 
     def _flush(self) -> None:
-        """Write what is there; who closes the file waits for another thread that is at it."""
+        """Write pending refusals; ``close`` waits for another thread that does."""
         with self._flushing:
             with self._noting:
                 pending, self._pending = self._pending, Counter()
@@ -139,17 +131,10 @@ class Refusals:
             try:
                 self._audit.write([_entry(refused, count) for refused, count in pending.items()])
             except sqlite3.Error as error:
-                # A full disk is no reason to answer otherwise.
+                # A full disk does not change the answer.
                 logger.warning("%d refusals could not be written into the audit log: %s", pending.total(), error)
 
 
-def _entry(refused: _Refused, count: int) -> Beginning:
+def _entry(refused: Beginning, count: int) -> Beginning:
     times = "" if count == 1 else f"{count} times"
-    target = ", ".join(filter(None, (refused.target, times)))
-    return Beginning(user=refused.user, address=refused.address, action=refused.action, target=target, outcome=REFUSED)
-
-
-def _slow_down(seconds: float) -> ProblemError:
-    wait = max(1, math.ceil(seconds))
-    headers = {"Retry-After": str(wait), "Connection": "close"}
-    return ProblemError(429, f"Too many wrong tokens; try again in {wait} seconds.", headers=headers, retry_after=wait)
+    return replace(refused, target=", ".join(filter(None, (refused.target, times))))

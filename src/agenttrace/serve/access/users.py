@@ -1,26 +1,25 @@
-"""Users of the console: viewers look, admins may also change things."""
+"""Users of the console: viewers read, admins may also change things."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from agenttrace.serve.access.database import AccessDatabase
+from agenttrace.serve.access.database import AccessTable
 from agenttrace.serve.api.shapes import Role
 
-#: Who looks from the machine itself, by the link or where no login is asked for.
+#: The user on the machine itself, by the link or where no login is required.
 LOCAL = "local"
-#: Who tried to log in and could not.
+#: In the audit log: a request without a login.
 NOBODY = "nobody"
 
 _NAME = re.compile(r"\w[\w.@+-]{0,63}")
 
 
 class UserError(Exception):
-    """Something that cannot be done with a user, and why."""
+    """A change of users that is not possible, and why."""
 
 
 class NoSuchUserError(UserError):
@@ -31,7 +30,7 @@ class NoSuchUserError(UserError):
         self.name = name
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class User:
     """A user, without the password; times are microseconds since the epoch."""
 
@@ -46,25 +45,27 @@ class User:
 
 
 def name_of(text: str) -> str | None:
-    """A user's name as it is kept, whatever case it was typed in; None for what cannot be one."""
+    """A name as it is stored, whatever case it was typed in; None for what cannot be one."""
     name = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return name if _NAME.fullmatch(name) and name not in (LOCAL, NOBODY) else None
 
 
-class Users:
-    """The users of an access store."""
+def checked_name(text: str) -> str:
+    """A name as it is stored; raises for what cannot be one."""
+    name = name_of(text)
+    if name is None:
+        raise UserError(
+            f"{text!r} cannot be a name: 1 to 64 letters, digits and . _ @ + -, and neither {LOCAL} nor {NOBODY}"
+        )
+    return name
 
-    def __init__(self, database: AccessDatabase, now: Callable[[], int]) -> None:
-        self._database, self._now = database, now
+
+class Users(AccessTable):
+    """The users of an access store."""
 
     def add(self, text: str, role: Role, password_hash: str) -> User:
         """A new user."""
-        name = name_of(text)
-        if name is None:
-            raise UserError(
-                f"{text!r} cannot be a name: 1 to 64 letters, digits and . _ @ + -, and neither {LOCAL} nor {NOBODY}"
-            )
-        now = self._now()
+        name, now = checked_name(text), self._now()
         try:
             with self._database.writing() as connection:
                 connection.execute("INSERT INTO users VALUES (?, ?, ?, ?, ?)", (name, role, password_hash, now, now))
@@ -83,8 +84,7 @@ class Users:
                 """,
                 (self._now(),),
             ).fetchall()
-        fields = ("name", "role", "created_at", "changed_at", "logins", "seen_at")
-        return [User(**dict(zip(fields, row, strict=True))) for row in rows]
+        return [User(*row) for row in rows]
 
     def get(self, name: str) -> User:
         """One user."""
@@ -95,7 +95,7 @@ class Users:
         raise NoSuchUserError(name)
 
     def exist(self) -> bool:
-        """Whether anybody can log in at all."""
+        """Whether there is a user at all."""
         with self._database.reading() as connection:
             return connection.execute("SELECT 1 FROM users LIMIT 1").fetchone() is not None
 
@@ -106,15 +106,15 @@ class Users:
         return None if row is None else str(row[0])
 
     def set_password(self, name: str, password_hash: str) -> int:
-        """Another password; the number of logins that this ended."""
+        """Change the password; returns the number of logins that this ended."""
         return self._change(name, "UPDATE users SET password = ?, changed_at = ? WHERE name = ?", password_hash)
 
     def set_role(self, name: str, role: Role) -> int:
-        """Another role; the number of logins that this ended."""
+        """Change the role; returns the number of logins that this ended."""
         return self._change(name, "UPDATE users SET role = ?, changed_at = ? WHERE name = ?", role)
 
     def remove(self, name: str) -> int:
-        """No such user any more; the number of logins that this ended."""
+        """Remove a user; returns the number of logins that this ended."""
         known = name_of(name)
         with self._database.writing() as connection:
             ended = _end_logins(connection, known)

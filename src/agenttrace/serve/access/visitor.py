@@ -1,4 +1,4 @@
-"""Who is looking, as the gate found out; for the endpoints that want to know."""
+"""The visitor of a request, as the gate found out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from fastapi import Request
 
 from agenttrace.serve.access.hosts import Host
 from agenttrace.serve.access.logins import Login
-from agenttrace.serve.access.users import LOCAL
 from agenttrace.serve.api.shapes import Role
 from agenttrace.serve.problems import ProblemError
 
 
 class NotAdminError(ProblemError):
-    """A viewer wanted to change something."""
+    """403 for a viewer who asks for a change."""
 
     def __init__(self, name: str) -> None:
         super().__init__(403, f"Only an admin may do this, and {name} is a viewer.", reason="role")
@@ -23,45 +22,45 @@ class NotAdminError(ProblemError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Visitor:
-    """Somebody who may look."""
+    """A user, script or browser that may read."""
 
     name: str
     role: Role
-    #: Where the request came from, as far as proxies that we trust tell.
+    #: The address of the client, as far as trusted proxies tell it.
     address: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Admission:
-    """What the gate found out about a request."""
+class Visit:
+    """The result of the gate for a request."""
 
-    #: None while somebody has to log in first.
+    #: None before the login.
     visitor: Visitor | None
     address: str
     login: Login | None
     login_required: bool
-    #: The link of ``agenttrace open`` lets in from here.
+    #: The link of ``agenttrace open`` is a login here.
     by_link: bool
-    #: What the console was called by.
+    #: The name of the console in this request.
     host: Host
-    #: What has to come as ``X-CSRF-Token`` with every change.
+    #: The ``X-CSRF-Token`` that every change needs.
     csrf: str
-    #: The same for somebody who is not logged in (any more).
+    #: The same for a visitor without a login.
     strangers_csrf: str
     #: The browser came by HTTPS.
     secure: bool
 
 
-def admission(request: Request) -> Admission:
-    """What the gate found out; nobody comes in where no gate stands."""
-    found = request.scope.get("state", {}).get("admission")
-    if not isinstance(found, Admission):
+def visit(request: Request) -> Visit:
+    """The result of the gate; 401 without a gate."""
+    found = request.scope.get("state", {}).get("visit")
+    if not isinstance(found, Visit):
         raise ProblemError(401, "Log in first.")
     return found
 
 
 def visitor(request: Request) -> Visitor:
-    """Who is looking; 401 for nobody."""
+    """The visitor; 401 before the login."""
     found: Visitor | None = request.scope.get("state", {}).get("visitor")
     if found is None:
         raise ProblemError(401, "Log in first.")
@@ -69,13 +68,8 @@ def visitor(request: Request) -> Visitor:
 
 
 async def admin(request: Request) -> Visitor:
-    """A dependency of everything that only admins may: 403 for viewers."""
+    """A dependency of endpoints for admins: 403 for viewers."""
     found = visitor(request)
     if found.role != "admin":
         raise NotAdminError(found.name)
     return found
-
-
-def local_visitor(address: str) -> Visitor:
-    """Whoever looks from the machine itself; the files are theirs anyway."""
-    return Visitor(name=LOCAL, role="admin", address=address)

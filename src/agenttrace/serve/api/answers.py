@@ -1,24 +1,25 @@
-"""Answers of ``/api/v1``: JSON with an entity tag, pages with a cursor, and all of it in the OpenAPI document."""
+"""Answers of ``/api/v1``: JSON with an entity tag, cached where it is slow, and its part of the OpenAPI document."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from typing import Annotated, Any, TypeVar
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 import msgspec
-from fastapi import Query, Request, Response
+from fastapi import Depends, Request, Response
 
+from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.api.shapes import Shape
-from agenttrace.serve.problems import ProblemError
-from agenttrace.views import cursors
-from agenttrace.views.cursors import BIGGEST as BIGGEST
-from agenttrace.views.cursors import Natural as Natural
-from agenttrace.views.cursors import to_cursor as to_cursor
+from agenttrace.serve.problems import documented
 
+S = TypeVar("S", bound=Shape)
 T = TypeVar("T")
 
-Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
-Cursor = Annotated[str | None, Query(description="`next` of the page before.")]
+#: A slow answer is cached for longer: building it takes at most one part in this many of the time.
+_SHARE = 10
 
 _encoder = msgspec.json.Encoder()
 _SHAPES: dict[str, type[Shape]] = {}
@@ -28,7 +29,12 @@ _REFERENCES = "#/components/schemas/{name}"
 def answer(request: Request, data: object, *, tag: str | None = None) -> Response:
     """The data as JSON, or 304 where the caller has just this; ``tag`` names its version where that is known."""
     body = _encoder.encode(data)
-    return tagged(request, body, tag or hashlib.blake2b(body, digest_size=9).hexdigest(), "application/json")
+    return tagged(request, body, tag or tag_of(body), "application/json")
+
+
+def tag_of(content: bytes) -> str:
+    """The entity tag of some content."""
+    return hashlib.blake2b(content, digest_size=9).hexdigest()
 
 
 def tagged(request: Request, body: bytes, tag: str, media_type: str) -> Response:
@@ -40,25 +46,23 @@ def tagged(request: Request, body: bytes, tag: str, media_type: str) -> Response
 
 
 def unchanged(request: Request, tag: str) -> Response | None:
-    """304, where the caller has the version of this tag already; asked before the work that an answer takes."""
+    """304, where the caller has the version of this tag already; checked before the answer is built."""
     given = request.headers.get("if-none-match", "")
     tags = {part.strip().removeprefix("W/") for part in given.split(",")}
     return Response(status_code=304, headers=_headers(tag)) if f'"{tag}"' in tags else None
 
 
 def _headers(tag: str) -> dict[str, str]:
-    # The page asks each time and mostly hears 304; what was recorded must not lie in a cache on disk.
+    # The page asks each time and mostly gets 304; recorded texts must not be in a cache on disk.
     return {"ETag": f'W/"{tag}"', "Cache-Control": "private, no-cache"}
 
 
-def from_cursor(cursor: str | None, kind: type[T]) -> T | None:
-    """The place that a cursor names, as a tuple of this type; 400 for what is none of this list."""
-    if cursor is None:
-        return None
-    try:
-        return cursors.from_cursor(cursor, kind)
-    except cursors.NotACursorError:
-        raise ProblemError(400, "The cursor is not one of this list; begin without one.") from None
+# -- shapes -------------------------------------------------------------------------------------------------------
+
+
+def shape_of(kind: type[S], fields: Mapping[str, Any]) -> S:
+    """The shape, made of those fields that it has."""
+    return kind(**{name: fields[name] for name in kind.__struct_fields__})
 
 
 def shaped(shape: type[Shape], description: str = "") -> dict[int | str, dict[str, Any]]:
@@ -69,7 +73,43 @@ def shaped(shape: type[Shape], description: str = "") -> dict[int | str, dict[st
     return {200: {"description": text, "content": content}, 304: {"description": "Nothing has changed."}}
 
 
+def endpoint(summary: str, shape: type[Shape], *errors: int, for_admins: bool = False) -> dict[str, Any]:
+    """The arguments of an endpoint: its summary, what it answers with, and its errors."""
+    refused = (403,) if for_admins else ()
+    responses = shaped(shape) | documented(*sorted((*errors, *refused)))
+    return {"summary": summary, "responses": responses, "dependencies": [Depends(admin)] if for_admins else []}
+
+
 def schemas() -> dict[str, Any]:
     """All shapes that endpoints answer with, and those inside them, for the OpenAPI document."""
     _, components = msgspec.json.schema_components(_SHAPES.values(), ref_template=_REFERENCES)
     return dict(components)
+
+
+# -- caching ------------------------------------------------------------------------------------------------------
+
+
+class Cached(Generic[T]):
+    """A value that is built again when it is asked for and older than so many seconds: once for all pages that ask."""
+
+    def __init__(self, make: Callable[[], Awaitable[T]], seconds: float) -> None:
+        self._make = make
+        self._seconds = seconds
+        self._lock = asyncio.Lock()
+        self._made: T | None = None
+        self._expires = 0.0
+
+    async def get(self) -> T:
+        """The latest value; callers that come while it is built wait for it, and build no second one."""
+        async with self._lock:
+            began = time.monotonic()
+            if self._made is None or began >= self._expires:
+                self._made = await self._make()
+                ended = time.monotonic()
+                self._expires = ended + max(self._seconds, (ended - began) * _SHARE)
+            return self._made
+
+    async def invalidate(self) -> None:
+        """Build it again for the next caller."""
+        async with self._lock:
+            self._expires = 0.0

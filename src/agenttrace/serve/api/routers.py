@@ -7,24 +7,23 @@ from collections.abc import Callable
 from fastapi import APIRouter, Response
 
 from agenttrace.run.availability import is_installed
-from agenttrace.serve.api.downloads import downloads_router
-from agenttrace.serve.api.events import events_router
-from agenttrace.serve.api.exports import exports_router
-from agenttrace.serve.api.files import files_router
-from agenttrace.serve.api.live import live_router
-from agenttrace.serve.api.overview import overview_router
-from agenttrace.serve.api.running import engine_of
-from agenttrace.serve.api.search import search_router
-from agenttrace.serve.api.session import session_router
-from agenttrace.serve.api.sessions import sessions_router
-from agenttrace.serve.api.settings import settings_router
-from agenttrace.serve.api.spans import spans_router
-from agenttrace.serve.api.texts import texts_router
-from agenttrace.serve.api.timeline import timeline_router
-from agenttrace.serve.api.usage import usage_router
-from agenttrace.serve.context import Context
+from agenttrace.serve.api.live.hub import live_router
+from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.runs.run_state import engine_of
+from agenttrace.serve.api.sessions.downloads import downloads_router
+from agenttrace.serve.api.sessions.events import events_router
+from agenttrace.serve.api.sessions.search import search_router
+from agenttrace.serve.api.sessions.session_detail import session_router
+from agenttrace.serve.api.sessions.session_list import sessions_router
+from agenttrace.serve.api.sessions.spans import spans_router, texts_router
+from agenttrace.serve.api.sessions.timeline import timeline_router
+from agenttrace.serve.api.sessions.usage import usage_router
+from agenttrace.serve.api.settings.exports import exports_router
+from agenttrace.serve.api.settings.files import files_router
+from agenttrace.serve.api.settings.settings import settings_router
+from agenttrace.serve.context import ServerContext
 
-Router = Callable[[Context], APIRouter]
+Router = Callable[[ServerContext], APIRouter]
 
 #: In the order of the OpenAPI document; fixed paths come before those with a name in them.
 _RECORDED: tuple[Router, ...] = (
@@ -45,26 +44,25 @@ _SETTINGS: tuple[Router, ...] = (exports_router, settings_router)
 _RUN_PATHS = ("jobs", "runs", "guards", "cache", "catalog", "chat")
 
 
-def api_routers(context: Context) -> list[APIRouter]:
-    """The routers, each with what it works with."""
+def api_routers(context: ServerContext) -> list[APIRouter]:
+    """All routers."""
     return [router(context) for router in (*_RECORDED, *_run_routers(), *_SETTINGS)]
 
 
 def _run_routers() -> tuple[Router, ...]:
     if not is_installed():
         return (_not_installed,)
-    from agenttrace.serve.api.cache import cache_router
-    from agenttrace.serve.api.catalog import catalog_router
-    from agenttrace.serve.api.chat_trial import chat_router
-    from agenttrace.serve.api.guards import guards_router
-    from agenttrace.serve.api.jobs import jobs_router
-    from agenttrace.serve.api.runs import runs_router
+    from agenttrace.serve.api.runs.applications import catalog_router, guards_router
+    from agenttrace.serve.api.runs.cache import cache_router
+    from agenttrace.serve.api.runs.jobs import jobs_router
+    from agenttrace.serve.api.runs.runs import runs_router
+    from agenttrace.serve.chat import chat_trial_router
 
-    return (jobs_router, runs_router, guards_router, cache_router, catalog_router, chat_router)
+    return (jobs_router, runs_router, guards_router, cache_router, catalog_router, chat_trial_router)
 
 
-def _not_installed(context: Context) -> APIRouter:
-    """In place of the endpoints that need ``agenttrace[run]``: 503 with what to install."""
+def _not_installed(context: ServerContext) -> APIRouter:
+    """The endpoints that need ``agenttrace[run]``, without it: 503 with what to install."""
     router = APIRouter(prefix="/api/v1", include_in_schema=False)
 
     async def away() -> Response:

@@ -1,7 +1,7 @@
-"""The shapes of ``/api/v1``, one struct each: the OpenAPI document and the console's TypeScript types are made of them.
+"""The shapes of ``/api/v1``, one struct each: the source of the OpenAPI document and the console's TypeScript types.
 
-Times are ISO 8601 in UTC, but for the timeline, which counts microseconds. Ids of sessions are their ``key``: sixteen
-hexadecimal digits that are the same after every rebuild.
+Times are ISO 8601 in UTC; only the timeline has microseconds. The id of a session is its ``key``: sixteen hexadecimal
+digits that are the same after every rebuild.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Bill(Shape):
     #: ``USD``, ``CNY``, … or ``mixed``; null where nothing has a price.
     currency: str | None
     costs: dict[str, float]
-    #: Tokens of models without a known price: their cost is unknown, not nothing.
+    #: Tokens of models without a known price: their cost is unknown, not zero.
     unpriced_tokens: int
     unpriced_models: list[str]
-    #: Responses whose log holds only a placeholder of what they used.
+    #: Responses whose log has only a placeholder for their usage.
     estimated_requests: int
-    #: Further mentions of responses that were counted once.
+    #: Copies of responses, which are counted once.
     folded_copies: int
 
 
@@ -93,11 +93,11 @@ class SessionList(Shape):
 
     items: list[SessionRow]
     next: str | None
-    #: How many fit, on all pages together.
+    #: How many match, on all pages together.
     total: int
-    #: Up to which event this is; live updates go on from here.
+    #: The last event of this answer; live updates continue from here.
     cursor: int
-    #: The moments that ``since`` and ``until`` mean: days begin where ``usage.timezone`` says, not where the page is.
+    #: The moments of ``since`` and ``until``: days begin in ``usage.timezone``, not in the time zone of the page.
     since: str | None
     until: str | None
 
@@ -138,14 +138,14 @@ class CheckReason(Shape):
 class UsageCheck(Shape):
     """Our count of a session against its agent's own totals."""
 
-    #: ``nothing``: the agent tells no total, or not yet.
+    #: ``nothing``: the agent has written no total yet.
     status: Literal["agree", "differ", "nothing"]
     #: Requests that a total of the agent covers.
     checked: int
     #: What the agent says of them, and what we counted, by kind of token.
     claimed: dict[str, int]
     counted: dict[str, int]
-    #: The part of ``counted`` that only the agent's total tells: calls that no line of the log has.
+    #: The part of ``counted`` that only the agent's total has: calls without a line in the log.
     unlogged: dict[str, int]
     #: By how much the agent's figures are above ours.
     difference: dict[str, int]
@@ -153,7 +153,7 @@ class UsageCheck(Shape):
 
 
 class SessionDetail(SessionRow):
-    """A session with what a page about it needs beside its timeline."""
+    """A session with its bills, parent, forks and files."""
 
     by_model: list[NamedBill]
     check: UsageCheck
@@ -167,21 +167,21 @@ class SessionDetail(SessionRow):
 
 # ── spans ──
 
-#: ``span`` is other work of a program that tells all it does.
+#: ``span`` is other work of a program that sends all its spans.
 Kind = Literal["turn", "step", "tool", "span"]
 SpanStatus = Literal["open", "ok", "error", "cancelled", "unclosed"]
 
 
 class Timeline(Shape):
-    """All spans of a session, or those that changed since a cursor, column by column: 30,000 rows stay small so."""
+    """All spans of a session, or those that changed since a cursor, by column, which keeps 30,000 rows small."""
 
     session: str
     cursor: int
     #: True where these are all spans; false where they are changes to be merged by ``span_id``.
     complete: bool
-    #: The next page, for sessions of more spans than one answer holds.
+    #: The next page, for sessions with more spans than one answer has.
     next: str | None
-    #: The names of the streams that ``stream`` counts: the main one is the empty text, the others are subagents.
+    #: The names of the streams, by the numbers of ``stream``: empty for the main one, the others are subagents.
     streams: list[str]
     span_id: list[str]
     parent_id: list[str | None]
@@ -217,7 +217,7 @@ class TextPiece(Shape):
     text: str
     #: How long the whole text is, in characters.
     chars: int
-    #: Its place among the texts of the span: what ``…/texts/{index}`` is asked with.
+    #: Its place among the texts of the span, for ``…/texts/{index}``.
     index: int
     call: str | None
 
@@ -237,7 +237,7 @@ class TextPart(Shape):
 
 
 class LineRef(Shape):
-    """A recorded line, and where it stood."""
+    """A recorded line, its file and its offset."""
 
     event_no: int
     type: str
@@ -248,7 +248,7 @@ class LineRef(Shape):
 
 
 class PriceInfo(Shape):
-    """What a model costs for a million tokens, as applied to this call, and who says so."""
+    """The price of a million tokens of a model, as applied to this call, and its source."""
 
     model: str
     currency: str
@@ -259,14 +259,14 @@ class PriceInfo(Shape):
     cache_write_1h: float | None
     #: A thousand searches that the provider ran.
     web_search: float | None
-    #: The day from which it holds; empty: always.
+    #: The first day of this price; empty: always.
     since: str
     #: What made it differ from the usual price: ``fast``, ``peak``, a place such as ``us``.
     terms: list[str]
-    #: The prompt was longer than so many tokens, which has a price of its own.
+    #: The prompt was longer than this many tokens, which has another price.
     above: int | None
     source: str
-    #: The day on which the source was looked at.
+    #: The day on which the source was checked.
     checked: str
 
 
@@ -351,7 +351,7 @@ class SearchList(Shape):
 
     items: list[SearchHit]
     next: str | None
-    #: Events that are recorded but cannot be found yet.
+    #: Events that are recorded but not indexed yet.
     backlog: int
 
 
@@ -403,11 +403,11 @@ class DedupTier(Shape):
 
 
 class RecordingState(Shape):
-    """Whether recording is well."""
+    """The state of recording."""
 
     running: bool
     pid: int | None
-    #: Why recording fails now, and how often it was begun again since; null while it is well.
+    #: Why recording fails now, and how often it was restarted since; null while it works.
     problem: str | None
     restarts: int
     file_count: int
@@ -466,7 +466,7 @@ class QuarantineRow(Shape):
     salvaged: int
     found_at: str
     resolved_at: str | None
-    #: When somebody asked for another try, and what came of it; null while it is under way.
+    #: When a retry was requested, and its result; null while it is pending.
     retry_asked_at: str | None
     retry_result: str | None
 
@@ -482,7 +482,7 @@ class QuarantineList(Shape):
 
 
 class QuarantineDetail(QuarantineRow):
-    """One of them with its line; null where it was too long to be kept."""
+    """One of them with its line; null where it was too long to be stored."""
 
     line: str | None
     cut: bool
@@ -505,7 +505,7 @@ class BudgetPeriod(Shape):
     used: int
     failed: int
     reserved: int
-    #: What the calls under way may take at most.
+    #: The most that the calls under way may take.
     ceiling: int
     left: int
 
@@ -654,9 +654,9 @@ class ChainStep(Shape):
     name: str
     app: str
     title: str
-    #: The steps that have to be over before it begins.
+    #: The steps that end before it begins.
     after: list[str]
-    #: The status of its last call; ``waiting`` while there is none, ``skipped`` where there will be none.
+    #: The status of its last call; ``waiting`` before the first one, ``skipped`` where there will be none.
     status: StepStatus
     calls: list[StepCall]
 
@@ -669,7 +669,7 @@ class JobDetail(JobRow):
 
 
 class JobAccepted(Shape):
-    """The job that came of it."""
+    """The job that was started."""
 
     job_id: int
     status: JobStatus
@@ -705,7 +705,7 @@ class CacheDetail(CacheRow):
 
 
 class Invalidated(Shape):
-    """How many results are out of use now."""
+    """How many results were invalidated."""
 
     invalidated: int
 
@@ -731,22 +731,22 @@ class EventInfo(Shape):
 
 
 class Catalog(Shape):
-    """What can be called."""
+    """Applications and events."""
 
     apps: list[AppInfo]
     events: list[EventInfo]
     #: Variables without which some application, or all of them, cannot be called.
     missing: list[str]
-    #: The application that users chat with, and the variables that it lacks.
+    #: The application that users chat with, and its variables that are not set.
     chat_app: str | None
     chat_missing: list[str]
 
 
 class RunState(Shape):
-    """Whether the run half works, and its guards at a glance."""
+    """Whether the run half works, and the state of its guards and jobs."""
 
     available: bool
-    #: Why not, and what to do.
+    #: Why it does not work, and what to do.
     reason: str | None
     missing: list[str]
     budget: Budget | None
@@ -764,7 +764,7 @@ ExportState = Literal["queued", "sending", "acknowledged", "refused", "unknown",
 
 
 class Destination(Shape):
-    """Where spans are sent, and how far that is."""
+    """A destination of spans, and its progress."""
 
     name: str
     kind: str
@@ -775,7 +775,7 @@ class Destination(Shape):
     #: When a destination that waits is tried again.
     retry_at: str | None
     paused: bool
-    #: Spans by what became of them.
+    #: Spans by state.
     queued: int
     sending: int
     acknowledged: int
@@ -784,7 +784,7 @@ class Destination(Shape):
     dropped: int
     #: Spans that changed after they were sent.
     late: int
-    #: Spans that were refused without a word on which.
+    #: Spans that were refused by number only.
     rejected: int
     oldest_queued_at: str | None
     last_success_at: str | None
@@ -798,21 +798,21 @@ class Destination(Shape):
 
 
 class ExporterState(Shape):
-    """Whether anybody sends."""
+    """Whether an exporter runs."""
 
     running: bool
     pid: int | None
 
 
 class Exports(Shape):
-    """Who sends, and all destinations."""
+    """The exporter and all destinations."""
 
     exporter: ExporterState
     destinations: list[Destination]
 
 
 class ExportSpan(Shape):
-    """A span on its way to a destination; of one that was removed from the store, only where it was is known."""
+    """A span for a destination; of a span that was removed from the store, only its place is known."""
 
     #: The key of its session.
     session: str
@@ -825,9 +825,9 @@ class ExportSpan(Shape):
     started_at: str | None
     state: ExportState
     attempts: int
-    #: When it came into its state.
+    #: When its state changed.
     at: str
-    #: What the destination said.
+    #: The answer of the destination.
     answer: str | None
     late: bool
 
@@ -846,7 +846,7 @@ class ExportChange(Shape):
 
 
 class Backfill(Shape):
-    """What is looked at for a destination."""
+    """The traces that a backfill has added to a destination."""
 
     traces: int
     #: Null: everything that was recorded.
@@ -928,23 +928,23 @@ Role = Literal["viewer", "admin"]
 
 
 class Me(Shape):
-    """Who is looking, and what they may do."""
+    """The current user and role."""
 
-    #: Null while somebody has to log in first.
+    #: Null before the login.
     name: str | None
     role: Role | None
     login_required: bool
-    #: The link of ``agenttrace open`` lets in from here, without a user.
+    #: The link of ``agenttrace open`` is a login here, without a user.
     by_link: bool
-    #: False where nobody can log in because there is no user yet.
+    #: False where a login is not possible, because there is no user yet.
     users_exist: bool
-    #: To be sent as ``X-CSRF-Token`` with every change.
+    #: The header ``X-CSRF-Token`` of every change.
     csrf: str | None
     version: str
 
 
 class AuditRow(Shape):
-    """What somebody changed."""
+    """A change, and who made it."""
 
     id: int
     at: str
@@ -980,7 +980,7 @@ class LiveSessions(Shape):
 
 
 class LiveTexts(Shape):
-    """What is said in spans of the watched session that have just changed, each text cut after ``chars``."""
+    """The texts of changed spans of the watched session, each cut after ``chars``."""
 
     cursor: int
     session: str
@@ -989,6 +989,6 @@ class LiveTexts(Shape):
 
 
 class LiveReset(Shape):
-    """Too much has happened to be told: load everything again."""
+    """Too much has changed: load everything again."""
 
     cursor: int

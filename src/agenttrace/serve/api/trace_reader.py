@@ -1,4 +1,4 @@
-"""The trace store as the server reads it: a few threads, each with a store of its own that can only be read.
+"""The trace store as the server reads it: a few threads, each with its own read-only store.
 
 A question blocks its thread; the loop that answers every request must not wait for it. A server may run before
 anything was recorded, and its store may be rebuilt while it runs; both are an empty store for a moment, never an error.
@@ -7,20 +7,29 @@ anything was recorded, and its store may be rebuilt while it runs; both are an e
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from agenttrace.serve.threads import shut_down
+from agenttrace.config import Settings
+from agenttrace.record.texts.session_texts import SessionTexts
+from agenttrace.serve.problems import ProblemError
+from agenttrace.store import open_store, store_path
 from agenttrace.store.current import CurrentStore
+from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.session_state import STALE_MINUTES
 from agenttrace.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 THREADS = 4
+#: How long a thread may work on when the server closes.
+_CLOSE_SECONDS = 2.0
 #: The cache of each thread: a session of 30,000 spans has twice as many rows to look up.
 _CACHE_KIB = 16_384
 
@@ -30,13 +39,15 @@ class TraceReader:
 
     def __init__(self, path: Path, *, stale_minutes: float = STALE_MINUTES) -> None:
         self.path = path
+        #: Texts of sessions, read lately.
+        self.texts = SessionTexts()
         self._stale_minutes = stale_minutes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="store reader")
         self._local = threading.local()
         self._stores: list[CurrentStore] = []
 
     async def query(self, question: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
-        """What the question finds; ``empty()`` where there is no store yet."""
+        """The result of the question; ``empty()`` where there is no store yet."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question, empty)
 
     def _answer(self, question: Callable[[SqliteStore], T], empty: Callable[[], T]) -> T:
@@ -55,9 +66,34 @@ class TraceReader:
         return known
 
     def close(self) -> None:
-        """Interrupt questions that are being answered, let the threads end and close their stores."""
+        """Interrupt running questions, end the threads and close their stores."""
         for store in self._stores:
             store.interrupt()
         if shut_down(self._threads):
             for store in self._stores:
                 store.close()
+
+
+async def change_store(settings: Settings, change: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
+    """The result of a change; ``empty()`` where there is no store yet, 503 where it cannot be written."""
+
+    def run() -> T:
+        if not store_path(settings.home).exists():
+            return empty()
+        try:
+            with open_store(settings, read_only=False) as store:
+                return change(store)
+        except STORE_FAILURES as error:
+            raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error
+
+    return await asyncio.to_thread(run)
+
+
+def shut_down(threads: ThreadPoolExecutor) -> bool:
+    """Start nothing more and wait for running work; False where it takes too long."""
+    closer = threading.Thread(target=threads.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+    closer.start()
+    closer.join(_CLOSE_SECONDS)
+    if closer.is_alive():
+        logger.warning("a thread still works after %g s, and is not waited for", _CLOSE_SECONDS)
+    return not closer.is_alive()

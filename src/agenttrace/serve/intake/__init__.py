@@ -1,1 +1,1 @@
-"""OTLP in: spans that programs send over HTTP, kept in a log that the recorder reads like any agent's."""
+"""OTLP in: spans that programs send over HTTP, written to a log that the recorder reads like any agent's."""

@@ -1,4 +1,4 @@
-"""The body of a request: its kind, and its bytes as they were before they were compressed, within a limit."""
+"""The body of a request: its content type, and its bytes without compression, within a limit."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from agenttrace.serve.intake.json_request import read_json
 from agenttrace.serve.intake.lines import Taken
 from agenttrace.serve.intake.protobuf import read_protobuf
-from agenttrace.serve.intake.rejections import MalformedError, TooLargeError, UnsupportedError
+from agenttrace.serve.intake.rejections import IntakeError, TooLargeError, UnsupportedError
 
-#: Of a body, as it came and unpacked.
+#: Bytes of a body, as it came and unpacked.
 MOST_BYTES = 16 << 20
-#: Of gzip members in one body. Senders write one; tools that compress in blocks write one for each 64 KiB.
+#: gzip members in one body. Senders write one; tools that compress in blocks write one for each 64 KiB.
 MOST_MEMBERS = 1_000
-#: How much is unpacked in one go.
+#: Bytes that are unpacked at once.
 _PIECE = 64 << 10
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -26,7 +26,7 @@ _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 def media_type(content_type: str) -> str:
-    """Which of the two kinds a body is."""
+    """The content type of a body: one of the two that are supported."""
     found = content_type.partition(";")[0].strip().lower()
     if found in READERS:
         return found
@@ -48,35 +48,35 @@ def coding(content_encoding: str) -> str:
 
 
 def too_large() -> TooLargeError:
-    """What a sender hears whose request is too large."""
+    """The error for a request that is too large."""
     limit = f"{MOST_BYTES >> 20} MiB"
     return TooLargeError(f"The body is larger than {limit}. Send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE).")
 
 
 def unpacked(body: bytes, how: str) -> bytes:
-    """The body without its compression; never more than the limits is unpacked, and in time linear in the body."""
+    """The body without its compression; unpacks no more than the limits, in time linear in the body."""
     if not how:
         return body
     parts: list[bytes] = []
     left, members = MOST_BYTES, 0
     unpacker = None
     for start in range(0, len(body), _PIECE):
-        # In pieces, because what follows a member's end is copied: a piece each time, and not all of the rest.
+        # In pieces, because zlib copies what follows the end of a member.
         piece = body[start : start + _PIECE]
         while piece:
             if unpacker is None:
                 members += 1
                 if members > MOST_MEMBERS:
-                    raise MalformedError(f"The body has more than {MOST_MEMBERS} {how} members. Compress it as one.")
+                    raise IntakeError(f"The body has more than {MOST_MEMBERS} {how} members. Compress it as one.")
                 unpacker = zlib.decompressobj(_WINDOWS[how])
             try:
                 parts.append(unpacker.decompress(piece, left + 1))
             except zlib.error as error:
-                raise MalformedError(f"The body is not {how}: {error}.") from None
+                raise IntakeError(f"The body is not {how}: {error}.") from None
             left -= len(parts[-1])
             if left < 0:
                 raise too_large()
             piece, unpacker = (unpacker.unused_data, None) if unpacker.eof else (b"", unpacker)
     if unpacker is not None:
-        raise MalformedError(f"The body is not {how}: it ends in the middle.")
+        raise IntakeError(f"The body is not {how}: it ends in the middle.")
     return b"".join(parts)

@@ -1,7 +1,7 @@
 """A request in JSON as lines of the log.
 
 OTLP's JSON is not protobuf's: ids are hex instead of base64, enumerations are numbers. Whole numbers may be texts.
-Names of enumerations are taken, too, as several senders write them; fields nobody knows are left out.
+Names of enumerations are accepted as well, as several senders write them; unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -13,33 +13,17 @@ from typing import Any
 import msgspec
 
 from agenttrace.record.formats.lenient import DECODING_ERRORS, mended
-from agenttrace.serve.intake.lines import (
-    MOST_ELEMENTS,
-    SPAN_KINDS,
-    STATUSES,
-    EventLine,
-    LinkLine,
-    RefusedSpanError,
-    SpanLine,
-    Taken,
-    checked_ids,
-    checked_times,
-    deeper,
-    dropped,
-    named,
-    part,
-    plain_double,
-    too_many,
-)
-from agenttrace.serve.intake.rejections import MalformedError
+from agenttrace.serve.intake import lines
+from agenttrace.serve.intake.lines import RefusedSpanError, SpanLine, Taken
+from agenttrace.serve.intake.rejections import IntakeError
 
 #: 64-bit numbers are written as texts by the rules, and as numbers by many.
 _Whole = int | str | float | None
-_KIND_NAMES = {f"SPAN_KIND_{word.upper()}": number for number, word in enumerate(SPAN_KINDS) if word}
-_STATUS_NAMES = {f"STATUS_CODE_{word.upper()}": number for number, word in enumerate(STATUSES) if word}
+_KIND_NAMES = {f"SPAN_KIND_{word.upper()}": number for number, word in enumerate(lines.SPAN_KINDS) if word}
+_STATUS_NAMES = {f"STATUS_CODE_{word.upper()}": number for number, word in enumerate(lines.STATUSES) if word}
 
 
-class _Value(msgspec.Struct, rename="camel"):
+class _AnyValue(msgspec.Struct, rename="camel"):
     string_value: str | None = None
     bool_value: bool | None = None
     int_value: _Whole = None
@@ -51,11 +35,11 @@ class _Value(msgspec.Struct, rename="camel"):
 
 class _Pair(msgspec.Struct):
     key: str = ""
-    value: _Value | None = None
+    value: _AnyValue | None = None
 
 
 class _Array(msgspec.Struct):
-    values: list[_Value] | None = None
+    values: list[_AnyValue] | None = None
 
 
 class _Pairs(msgspec.Struct):
@@ -79,7 +63,7 @@ class _Status(msgspec.Struct):
     message: str | None = None
 
 
-class _Span(msgspec.Struct, rename="camel"):
+class _SpanJson(msgspec.Struct, rename="camel"):
     trace_id: str | None = None
     span_id: str | None = None
     parent_span_id: str | None = None
@@ -106,7 +90,7 @@ class _Scope(msgspec.Struct):
 
 class _ScopeSpans(msgspec.Struct):
     scope: _Scope | None = None
-    spans: list[_Span] | None = None
+    spans: list[_SpanJson] | None = None
 
 
 class _Resource(msgspec.Struct):
@@ -118,53 +102,55 @@ class _ResourceSpans(msgspec.Struct, rename="camel"):
     scope_spans: list[_ScopeSpans] | None = None
 
 
-class _Request(msgspec.Struct, rename="camel"):
+class _TraceRequest(msgspec.Struct, rename="camel"):
     resource_spans: list[_ResourceSpans] | None = None
 
 
-_decode = msgspec.json.Decoder(_Request).decode
+_decode = msgspec.json.Decoder(_TraceRequest).decode
 
 
 def read_json(body: bytes) -> Taken:
     """All spans of an ``ExportTraceServiceRequest``."""
     taken = Taken(len(body))
-    # An object takes three bytes as text and some hundred in memory. A value is an object of its own.
-    if body.count(b"{") > 2 * MOST_ELEMENTS:
-        raise too_many()
+    # An object takes three bytes as text and some hundred in memory. A value is another object.
+    if body.count(b"{") > 2 * lines.MOST_ELEMENTS:
+        raise lines.too_many()
     for group in _request(body).resource_spans or ():
         _take_group(group, taken)
     return taken
 
 
 def _take_group(group: _ResourceSpans, taken: Taken) -> None:
-    resource = part("resource", lambda: _attributes(None if group.resource is None else group.resource.attributes))
+    resource = lines.part(
+        "resource", lambda: _attributes(None if group.resource is None else group.resource.attributes)
+    )
     for each in group.scope_spans or ():
-        scope = part("scope", partial(_scope, each.scope))
+        scope = lines.part("scope", partial(_scope, each.scope))
         for span in each.spans or ():
             taken.add(_line, span, resource, scope)
 
 
-def _request(body: bytes) -> _Request:
+def _request(body: bytes) -> _TraceRequest:
     try:
         return _decode(body)
     except msgspec.ValidationError as error:
-        raise MalformedError(f"The body is no ExportTraceServiceRequest: {error}.") from None
+        raise IntakeError(f"The body is no ExportTraceServiceRequest: {error}.") from None
     except DECODING_ERRORS as error:
-        # Half a surrogate pair, where a text was cut, is no reason to lose everything beside it.
+        # Half a surrogate pair, where a text was cut, does not cost the rest of the request.
         better = mended(body)
         if better is None:
-            raise MalformedError(f"The body is not JSON: {error}.") from None
+            raise IntakeError(f"The body is not JSON: {error}.") from None
     try:
         return _decode(better)
     except DECODING_ERRORS as error:
-        raise MalformedError(f"The body is no ExportTraceServiceRequest: {error}.") from None
+        raise IntakeError(f"The body is no ExportTraceServiceRequest: {error}.") from None
 
 
-def _line(span: _Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
-    trace, own, parent = checked_ids(
+def _line(span: _SpanJson, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
+    trace, own, parent = lines.checked_ids(
         _id(span.trace_id, "traceId", 32), _id(span.span_id, "spanId", 16), _id(span.parent_span_id, "parentSpanId", 16)
     )
-    start, end = checked_times(_whole(span.start_time_unix_nano), _whole(span.end_time_unix_nano))
+    start, end = lines.checked_times(_whole(span.start_time_unix_nano), _whole(span.end_time_unix_nano))
     status = span.status or _Status()
     return SpanLine(
         otlp=1,
@@ -172,24 +158,25 @@ def _line(span: _Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
         span=own,
         parent=parent,
         name=span.name or "",
-        kind=_word(SPAN_KINDS, _KIND_NAMES, span.kind),
+        kind=_word(lines.SPAN_KINDS, _KIND_NAMES, span.kind),
         start=start,
         end=end,
-        status=_word(STATUSES, _STATUS_NAMES, status.code),
+        status=_word(lines.STATUSES, _STATUS_NAMES, status.code),
         message=status.message or "",
         attributes=_attributes(span.attributes),
         events=[
-            EventLine(each.name or "", _whole(each.time_unix_nano), _attributes(each.attributes))
+            lines.LoggedEvent(each.name or "", _whole(each.time_unix_nano), _attributes(each.attributes))
             for each in span.events or ()
         ],
         links=[
-            LinkLine(each.trace_id or "", each.span_id or "", _attributes(each.attributes)) for each in span.links or ()
+            lines.LoggedLink(each.trace_id or "", each.span_id or "", _attributes(each.attributes))
+            for each in span.links or ()
         ],
         resource=resource,
         scope=scope,
         flags=_whole(span.flags),
         state=span.trace_state or "",
-        dropped=dropped(
+        dropped=lines.dropped(
             _whole(span.dropped_attributes_count), _whole(span.dropped_events_count), _whole(span.dropped_links_count)
         ),
     )
@@ -206,7 +193,7 @@ def _attributes(pairs: Iterable[_Pair] | None, depth: int = 0) -> dict[str, Any]
     return {pair.key: _plain(pair.value, depth) for pair in pairs or ()}
 
 
-def _plain(value: _Value | None, depth: int) -> Any:  # noqa: ANN401 - that is what it is
+def _plain(value: _AnyValue | None, depth: int) -> Any:  # noqa: ANN401 - that is what it is
     if value is None:
         return None
     if value.int_value is not None:
@@ -214,23 +201,23 @@ def _plain(value: _Value | None, depth: int) -> Any:  # noqa: ANN401 - that is w
     if value.double_value is not None:
         return _double(value.double_value)
     if value.array_value is not None:
-        depth = deeper(depth)
+        depth = lines.deeper(depth)
         return [_plain(each, depth) for each in value.array_value.values or ()]
     if value.kvlist_value is not None:
-        return _attributes(value.kvlist_value.values, deeper(depth))
+        return _attributes(value.kvlist_value.values, lines.deeper(depth))
     found = (value.string_value, value.bool_value, value.bytes_value)
     return next((each for each in found if each is not None), None)
 
 
 def _double(value: float | str) -> float | str:
     try:
-        return plain_double(float(value))
+        return lines.plain_double(float(value))
     except ValueError:
         return str(value)
 
 
 def _whole(value: _Whole) -> int:
-    """A whole number however it is written; 0 for what is none, and for what no 64 bits hold."""
+    """A whole number in any notation; 0 for other values, and for those beyond 64 bits."""
     try:
         found = int(value or 0)
     except (ValueError, OverflowError):
@@ -239,11 +226,13 @@ def _whole(value: _Whole) -> int:
 
 
 def _word(words: tuple[str, ...], names: dict[str, int], value: _Whole) -> str:
-    return named(words, names.get(value, 0) if isinstance(value, str) and not value.isdecimal() else _whole(value))
+    return lines.named(
+        words, names.get(value, 0) if isinstance(value, str) and not value.isdecimal() else _whole(value)
+    )
 
 
 def _id(text: str | None, name: str, digits: int) -> bytes:
-    """An id in hex. One in base64, as protobuf's own JSON has it, must not be taken for another id."""
+    """An id in hex. One in base64, as protobuf's JSON has it, must not become another id."""
     if not text:
         return b""
     try:

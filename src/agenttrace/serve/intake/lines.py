@@ -1,9 +1,8 @@
 """Spans as lines of the intake's log: one JSON object each, attributes as a plain object, ids in hex.
 
-What a request says once for many spans (resource, scope) is in each of their lines where it is short. Where it is long,
-it is a line of its own, once for each trace of the request, under the digest of its content; the lines of the spans
-have the digest, and the few words of it that recording needs. What ``record/formats/otlp_lines.py`` reads is what is
-written here.
+A resource or scope, which many spans share, is in each of their lines where it is short. Where it is long, it is a
+separate line, once for each trace of the request, with the digest of its content; the lines of the spans have the
+digest, and the few words of it that recording needs. ``record/formats/otlp_lines.py`` reads these lines.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from agenttrace.serve.intake.rejections import MalformedError, TooLargeError
+from agenttrace.serve.intake.rejections import IntakeError, TooLargeError
 
-#: A longer line would be set aside by the recorder.
+#: The recorder would quarantine a longer line.
 LONGEST_LINE = 16 << 20
-#: Of all lines of a request together; and a small request may not become a large one.
+#: Bytes of all lines of a request together; and a small request may not become a large one.
 MOST_WRITTEN = 64 << 20
 _MOST_TIMES, _ALWAYS = 16, 4 << 20
-#: Of spans, attributes and other repeated parts in a request.
+#: Spans, attributes and other repeated parts of a request.
 MOST_ELEMENTS = 500_000
 #: How deep lists and objects may be nested in an attribute.
 MOST_DEPTH = 32
-#: A resource or scope up to this size stands in the line of each span.
+#: A resource or scope up to this size is in the line of each span.
 _INLINE_BYTES = 512
 #: What recording needs of a longer one, and how much of each.
 _BRIEF = ("service.name", "service.version", "name", "version")
@@ -44,8 +43,8 @@ S = TypeVar("S")
 encode = msgspec.json.Encoder().encode
 
 
-class EventLine(msgspec.Struct, omit_defaults=True):
-    """Something that happened inside a span."""
+class LoggedEvent(msgspec.Struct, omit_defaults=True):
+    """An event of a span."""
 
     name: str = ""
     #: Nanoseconds since the epoch, as all times in a line.
@@ -53,8 +52,8 @@ class EventLine(msgspec.Struct, omit_defaults=True):
     attributes: dict[str, Any] = {}
 
 
-class LinkLine(msgspec.Struct, omit_defaults=True):
-    """Another span that a span has to do with."""
+class LoggedLink(msgspec.Struct, omit_defaults=True):
+    """A link to another span."""
 
     trace: str = ""
     span: str = ""
@@ -64,7 +63,7 @@ class LinkLine(msgspec.Struct, omit_defaults=True):
 class SpanLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A span as it is written."""
 
-    #: The version of this format. Without a default, so that every line says it.
+    #: The version of this format. Without a default, so that every line has it.
     otlp: int
     trace: str
     span: str
@@ -75,14 +74,14 @@ class SpanLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     start: int
     end: int
     status: str = ""
-    #: What the status says beyond that.
+    #: The text of the status.
     message: str = ""
     attributes: dict[str, Any] = {}
-    events: list[EventLine] = []
-    links: list[LinkLine] = []
+    events: list[LoggedEvent] = []
+    links: list[LoggedLink] = []
     resource: msgspec.Raw = _NOTHING
     scope: msgspec.Raw = _NOTHING
-    #: The digests under which lines of the same trace have the whole resource and the whole scope.
+    #: The digests of the lines of the same trace with the whole resource and the whole scope.
     shared: dict[str, str] = {}
     #: As W3C has them; bit 9 says that the parent is in another process.
     flags: int = 0
@@ -103,45 +102,45 @@ class SharedLine(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class RefusedSpanError(Exception):
-    """A span that cannot be kept, and why."""
+    """A span that cannot be stored, and why."""
 
 
-class Part(NamedTuple):
+class SharedPart(NamedTuple):
     """A resource or a scope, encoded once for all spans that it belongs to."""
 
     #: ``resource`` or ``scope``.
     kind: str
     whole: msgspec.Raw
-    #: What stands in the line of a span: all of it, or the few words that recording needs.
+    #: What is in the line of a span: all of it, or the few words that recording needs.
     brief: msgspec.Raw
     #: Empty where each line has all of it.
     digest: str
 
 
-def part(kind: str, read: Callable[[], dict[str, Any]]) -> Part:
-    """What ``read`` finds, encoded; the request is refused where that cannot be kept."""
+def part(kind: str, read: Callable[[], dict[str, Any]]) -> SharedPart:
+    """The value that ``read`` returns, encoded; the request is refused where it cannot be stored."""
     try:
         value = read()
     except RefusedSpanError as error:
-        raise MalformedError(f"A {kind} {error}.") from None
+        raise IntakeError(f"A {kind} {error}.") from None
     whole = msgspec.Raw(encode(value)) if value else _NOTHING
     if len(whole) <= _INLINE_BYTES:
-        return Part(kind, whole, whole, "")
+        return SharedPart(kind, whole, whole, "")
     if len(whole) > LONGEST_LINE:
         raise TooLargeError(f"A {kind} is larger than {LONGEST_LINE >> 20} MiB.")
     words = {name: value[name][:_BRIEF_CHARS] for name in _BRIEF if isinstance(value.get(name), str)}
-    return Part(kind, whole, msgspec.Raw(encode(words)), hashlib.sha256(whole).hexdigest()[:32])
+    return SharedPart(kind, whole, msgspec.Raw(encode(words)), hashlib.sha256(whole).hexdigest()[:32])
 
 
 class Taken:
-    """What a request brought: lines to be written, and what was refused."""
+    """The result of a request: lines to write, and what was refused."""
 
     __slots__ = ("_most", "_shared", "_size", "lines", "reasons", "refused")
 
     def __init__(self, received: int) -> None:
         """``received``: the size of the request, unpacked."""
         self._most = min(MOST_WRITTEN, received * _MOST_TIMES + _ALWAYS)
-        #: A line for each span that was taken.
+        #: A line for each accepted span.
         self.lines: list[bytes] = []
         #: What they share, by trace and digest.
         self._shared: dict[tuple[str, str], bytes] = {}
@@ -152,7 +151,7 @@ class Taken:
 
     @property
     def written(self) -> list[bytes]:
-        """All lines. What spans share comes after them: a torn end leaves no session without spans."""
+        """All lines. Shared lines come last: a torn end leaves no session without spans."""
         return [*self.lines, *self._shared.values()]
 
     @property
@@ -161,9 +160,9 @@ class Taken:
         return self._size
 
     def add(
-        self, make: Callable[[S, msgspec.Raw, msgspec.Raw], SpanLine], span: S, resource: Part, scope: Part
+        self, make: Callable[[S, msgspec.Raw, msgspec.Raw], SpanLine], span: S, resource: SharedPart, scope: SharedPart
     ) -> None:
-        """Take a span, or note why not: one bad span is no reason to refuse the others."""
+        """Add a span, or the reason why it is refused; the others are accepted all the same."""
         try:
             made = make(span, resource.brief, scope.brief)
             shared = [each for each in (resource, scope) if each.digest]
@@ -182,7 +181,7 @@ class Taken:
         for each in shared:
             self._share(made.trace, each)
 
-    def _share(self, trace: str, shared: Part) -> None:
+    def _share(self, trace: str, shared: SharedPart) -> None:
         if (trace, shared.digest) in self._shared:
             return
         line = SharedLine(otlp=1, trace=trace, digest=shared.digest)
@@ -201,12 +200,12 @@ class Taken:
 
     @property
     def reason(self) -> str:
-        """What was refused in one sentence; empty where nothing was."""
+        """The reasons in one sentence; empty where nothing was refused."""
         return "; ".join(f"{count} refused: {reason}" for reason, count in self.reasons.items())
 
 
 def checked_ids(trace: bytes, span: bytes, parent: bytes) -> tuple[str, str, str]:
-    """The ids in hex; a span whose ids name nothing is refused."""
+    """The ids in hex; a span with invalid ids is refused."""
     if len(trace) != 16 or trace == _NO_TRACE:
         raise RefusedSpanError("trace_id is not 16 bytes, or all of them are 0")
     if len(span) != 8 or span == _NO_SPAN:
@@ -217,18 +216,18 @@ def checked_ids(trace: bytes, span: bytes, parent: bytes) -> tuple[str, str, str
 
 
 def checked_times(start: int, end: int) -> tuple[int, int]:
-    """Beginning and end; what a sender left out is filled in: a span is somewhere in time."""
+    """Start and end; missing ones are filled in."""
     start = max(start, 0) or max(end, 0) or time.time_ns()
     return start, max(start, end)
 
 
 def plain_double(value: float) -> float | str:
-    """A number as JSON can have it."""
+    """A number that JSON can represent; others as text."""
     return value if math.isfinite(value) else str(value)
 
 
 def named(words: tuple[str, ...], number: int) -> str:
-    """The word for a number of an enumeration; nothing for one that is not known."""
+    """The name of a number of an enumeration; empty for an unknown one."""
     return words[number] if 0 <= number < len(words) else ""
 
 
@@ -239,7 +238,7 @@ def dropped(attributes: int, events: int, links: int) -> dict[str, int]:
 
 
 def too_many() -> TooLargeError:
-    """What a sender hears whose request has too many parts."""
+    """The error for a request with too many parts."""
     return TooLargeError(
         f"The request has more than {MOST_ELEMENTS:,} spans, attributes and values. "
         "Send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)."

@@ -1,50 +1,41 @@
-"""A request in protobuf as lines of the log."""
+"""A request in protobuf as lines of the log.
+
+Spans, attributes and other repeated parts are counted before the message is parsed: a part that takes two bytes on the
+wire takes a hundred in memory, so that 16 MiB of them would take more than 1 GiB, and most of a minute.
+"""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import msgspec
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
-from agenttrace.serve.intake.elements import has_more_elements
-from agenttrace.serve.intake.lines import (
-    MOST_ELEMENTS,
-    SPAN_KINDS,
-    STATUSES,
-    EventLine,
-    LinkLine,
-    SpanLine,
-    Taken,
-    checked_ids,
-    checked_times,
-    deeper,
-    dropped,
-    named,
-    part,
-    plain_double,
-    too_many,
-)
-from agenttrace.serve.intake.rejections import MalformedError
+from agenttrace.serve.intake import lines
+from agenttrace.serve.intake.lines import SpanLine, Taken
+from agenttrace.serve.intake.rejections import IntakeError
 
 #: A body up to this size has too few parts to count them.
-_SMALL = MOST_ELEMENTS * 2
+_SMALL = lines.MOST_ELEMENTS * 2
+#: Wire types.
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def read_protobuf(body: bytes) -> Taken:
     """All spans of an ``ExportTraceServiceRequest``."""
-    if len(body) > _SMALL and has_more_elements(body, ExportTraceServiceRequest.DESCRIPTOR, MOST_ELEMENTS):
-        raise too_many()
+    if len(body) > _SMALL and has_more_elements(body, ExportTraceServiceRequest.DESCRIPTOR, lines.MOST_ELEMENTS):
+        raise lines.too_many()
     try:
         request = ExportTraceServiceRequest.FromString(body)
     except DecodeError as error:
-        raise MalformedError(f"The body is no ExportTraceServiceRequest: {error}.") from None
+        raise IntakeError(f"The body is no ExportTraceServiceRequest: {error}.") from None
     taken = Taken(len(body))
     for group in request.resource_spans:
         _take_group(group, taken)
@@ -52,23 +43,23 @@ def read_protobuf(body: bytes) -> Taken:
 
 
 def _take_group(group: ResourceSpans, taken: Taken) -> None:
-    resource = part("resource", partial(_attributes, group.resource.attributes))
+    resource = lines.part("resource", partial(_attributes, group.resource.attributes))
     for each in group.scope_spans:
-        scope = part("scope", partial(_scope, each.scope))
+        scope = lines.part("scope", partial(_scope, each.scope))
         for span in each.spans:
             taken.add(_line, span, resource, scope)
 
 
 def _line(span: Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
-    trace, own, parent = checked_ids(span.trace_id, span.span_id, span.parent_span_id)
-    start, end = checked_times(span.start_time_unix_nano, span.end_time_unix_nano)
+    trace, own, parent = lines.checked_ids(span.trace_id, span.span_id, span.parent_span_id)
+    start, end = lines.checked_times(span.start_time_unix_nano, span.end_time_unix_nano)
     line = SpanLine(
         otlp=1,
         trace=trace,
         span=own,
         parent=parent,
         name=span.name,
-        kind=named(SPAN_KINDS, span.kind),
+        kind=lines.named(lines.SPAN_KINDS, span.kind),
         start=start,
         end=end,
         attributes=_attributes(span.attributes),
@@ -78,15 +69,18 @@ def _line(span: Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
         state=span.trace_state,
     )
     if span.HasField("status"):
-        line.status, line.message = named(STATUSES, span.status.code), span.status.message
+        line.status, line.message = lines.named(lines.STATUSES, span.status.code), span.status.message
     if span.events:
-        line.events = [EventLine(each.name, each.time_unix_nano, _attributes(each.attributes)) for each in span.events]
+        line.events = [
+            lines.LoggedEvent(each.name, each.time_unix_nano, _attributes(each.attributes)) for each in span.events
+        ]
     if span.links:
         line.links = [
-            LinkLine(each.trace_id.hex(), each.span_id.hex(), _attributes(each.attributes)) for each in span.links
+            lines.LoggedLink(each.trace_id.hex(), each.span_id.hex(), _attributes(each.attributes))
+            for each in span.links
         ]
     if span.dropped_attributes_count or span.dropped_events_count or span.dropped_links_count:
-        line.dropped = dropped(span.dropped_attributes_count, span.dropped_events_count, span.dropped_links_count)
+        line.dropped = lines.dropped(span.dropped_attributes_count, span.dropped_events_count, span.dropped_links_count)
     return line
 
 
@@ -109,12 +103,78 @@ def _value(value: AnyValue, depth: int) -> Any:  # noqa: ANN401 - that is what i
         case "bool_value":
             return value.bool_value
         case "double_value":
-            return plain_double(value.double_value)
+            return lines.plain_double(value.double_value)
         case "array_value":
-            depth = deeper(depth)
+            depth = lines.deeper(depth)
             return [_value(each, depth) for each in value.array_value.values]
         case "kvlist_value":
-            return _attributes(value.kvlist_value.values, deeper(depth))
+            return _attributes(value.kvlist_value.values, lines.deeper(depth))
         case "bytes_value":
             return base64.b64encode(value.bytes_value).decode()
     return None
+
+
+# -- counting -----------------------------------------------------------------------------------------------------
+
+
+class _Field(NamedTuple):
+    repeated: bool
+    #: The type of its message; None for a text, bytes or packed numbers.
+    message: Descriptor | None
+
+
+@cache
+def _fields(message: Descriptor) -> dict[int, _Field]:
+    """The fields of a message, by number."""
+    return {field.number: _Field(field.is_repeated, field.message_type) for field in message.fields}
+
+
+def has_more_elements(body: bytes, message: Descriptor, most: int) -> bool:
+    """Whether the body, read as this message, has more than ``most`` repeated parts in all.
+
+    For bytes that are no such message the result does not matter: the parser refuses them.
+    """
+    found = 0
+    pending = [(0, len(body), message)]
+    while pending:
+        at, end, kind = pending.pop()
+        fields = _fields(kind)
+        while at < end:
+            try:
+                tag, at = _varint(body, at)
+                wire = tag & 7
+                if wire == _BYTES:
+                    length, at = _varint(body, at)
+                    field = fields.get(tag >> 3)
+                    if field is not None:
+                        found += field.repeated
+                        if found > most:
+                            return True
+                        if field.message is not None and length:
+                            pending.append((at, min(at + length, end), field.message))
+                    at += length
+                elif wire == _VARINT:
+                    _, at = _varint(body, at)
+                else:
+                    # The beginning and the end of a group have no bytes.
+                    at += {_FIXED64: 8, _FIXED32: 4}.get(wire, 0)
+            except IndexError:
+                break
+    return False
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    """The number at an offset, and where it ends."""
+    byte = body[at]
+    if byte < 0x80:
+        return byte, at + 1
+    number, shift = byte & 0x7F, 7
+    while True:
+        at += 1
+        byte = body[at]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at + 1
+        shift += 7
+        if shift > 63:
+            raise IndexError

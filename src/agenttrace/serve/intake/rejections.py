@@ -2,79 +2,52 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
 
 
-class RefusedError(Exception):
-    """Nothing of the request was kept."""
+class IntakeError(Exception):
+    """Nothing of the request was stored; by default because the body is malformed."""
 
     #: The HTTP status, and the code of ``google.rpc`` that means the same.
-    status = 400
-    code = 3
-    headers: ClassVar[dict[str, str]] = {}
+    status, code = 400, 3
+    headers: Mapping[str, str] = {}
 
-    def __init__(self, message: str) -> None:
+    def __init__(
+        self, message: str, status: int | None = None, code: int | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
+        self.status, self.code = status or self.status, code or self.code
+        self.headers = headers or self.headers
 
 
-class MalformedError(RefusedError):
-    """The body is not what it says it is."""
-
-
-class TooLargeError(RefusedError):
+class TooLargeError(IntakeError):
     """The body is larger than the limit, as it came or unpacked."""
 
-    status = 413
-    code = 8
-    #: What was not read yet would be taken for the next request.
-    headers: ClassVar[dict[str, str]] = {"Connection": "close"}
+    status, code = 413, 8
+    #: The server would take the rest of the body for the next request.
+    headers: Mapping[str, str] = {"Connection": "close"}
 
 
-class UnsupportedError(RefusedError):
-    """A content type or an encoding that is not understood here."""
+class UnsupportedError(IntakeError):
+    """A content type or an encoding that is not supported."""
 
     status = 415
 
 
-class StrangerError(RefusedError):
-    """The sender has to bring the token, and did not."""
+class NoTokenError(IntakeError):
+    """The sender needs a token, and has none."""
 
-    status = 401
-    code = 16
-    headers: ClassVar[dict[str, str]] = {"WWW-Authenticate": "Bearer"}
-
-
-class WrongTokenError(StrangerError):
-    """The sender brought another token: the answer is held back, and the audit log has it."""
+    status, code = 401, 16
+    headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
 
 
-class TooManyError(RefusedError):
-    """Too many wrong tokens are being answered already."""
-
-    status = 429
-    code = 8
-    headers: ClassVar[dict[str, str]] = {"Retry-After": "2", "Connection": "close"}
+class WrongSenderTokenError(NoTokenError):
+    """The sender has another token: the answer is delayed, and the audit log has it."""
 
 
-class OnlyPostError(RefusedError):
-    """Somebody wants to look where things are sent."""
+class BusyError(IntakeError):
+    """Not now; senders retry."""
 
-    status = 405
-    code = 12
-    headers: ClassVar[dict[str, str]] = {"Allow": "POST"}
-
-
-class NotHereError(RefusedError):
-    """Something that AgentTrace does not take."""
-
-    status = 501
-    code = 12
-
-
-class BusyError(RefusedError):
-    """Not now; senders try again by themselves."""
-
-    status = 503
-    code = 14
-    headers: ClassVar[dict[str, str]] = {"Retry-After": "5"}
+    status, code = 503, 14
+    headers: Mapping[str, str] = {"Retry-After": "5"}

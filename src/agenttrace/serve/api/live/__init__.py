@@ -1,0 +1,1 @@
+"""What changes, as it changes: the stream of events, and the overview."""

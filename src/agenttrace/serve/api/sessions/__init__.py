@@ -1,0 +1,1 @@
+"""Recorded sessions: lists, details, spans, texts, search, usage and downloads."""

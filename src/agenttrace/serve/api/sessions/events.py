@@ -1,0 +1,85 @@
+"""``/api/v1/events/{event_no}``: a recorded line as it was written, its file and its offset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+from fastapi import APIRouter, Path, Request, Response
+
+from agenttrace.model import Session
+from agenttrace.record.texts.contents import Interpreter
+from agenttrace.redaction import redacted_line
+from agenttrace.serve.api.answers import answer, endpoint
+from agenttrace.serve.api.sessions.downloads import Full, attachment, downloading
+from agenttrace.serve.api.sessions.lookup import ref_of
+from agenttrace.serve.api.shapes import EventDetail
+from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.store.questions import EventLine
+from agenttrace.views.times import iso
+
+if TYPE_CHECKING:
+    from agenttrace.serve.context import ServerContext
+    from agenttrace.store.sqlite.store import SqliteStore
+
+#: Characters of a line that are shown.
+_MOST_CHARS = 1_000_000
+
+EventNo = Annotated[int, Path(ge=1, lt=2**63, description="The event's number.")]
+_LINE: dict[int | str, dict[str, Any]] = {200: {"description": "The line.", "content": {"text/plain": {}}}}
+
+
+def events_router(context: ServerContext) -> APIRouter:
+    """The endpoints."""
+    router = APIRouter(prefix="/api/v1", tags=["events"])
+
+    @router.get("/events/{event_no}", **endpoint("A recorded line", EventDetail, 404, 422))
+    async def one(request: Request, event_no: EventNo) -> Response:
+        def question(store: SqliteStore) -> Response:
+            return answer(request, _detail(store, *_event(store, event_no)))
+
+        return await context.reader.query(question, empty=_none)
+
+    @router.get(
+        "/events/{event_no}/raw",
+        summary="A recorded line as a file",
+        description="Byte for byte, but for secrets, which are masked. The audit log says who took it.",
+        response_class=Response,
+        responses=_LINE | documented(403, 404, 422),
+    )
+    async def raw(request: Request, event_no: EventNo, full: Full = False) -> Response:
+        async with downloading(request, context.settings, f"line {event_no}", full=full) as mask:
+            _, line = await context.reader.query(lambda store: _event(store, event_no), empty=_none)
+            body = line.raw if mask is None else redacted_line(line.raw, mask)
+        return Response(body, headers=attachment(f"event-{event_no}.txt"), media_type="text/plain")
+
+    return router
+
+
+def _none() -> NoReturn:
+    raise ProblemError(404, "There is no such event, or its text was pruned.")
+
+
+def _event(store: SqliteStore, event_no: int) -> tuple[Session, EventLine]:
+    line = next(store.lines_by_number([event_no]), None)
+    sessions = [] if line is None else store.sessions_by_number([line.session])
+    return (sessions[0], line) if line is not None and sessions else _none()
+
+
+def _detail(store: SqliteStore, session: Session, line: EventLine) -> EventDetail:
+    said = Interpreter(store).said(line)
+    text = line.raw.decode("utf-8", "replace")
+    return EventDetail(
+        event_no=line.event_no,
+        at=None if said is None else iso(said.event.at),
+        session=ref_of(session),
+        type=line.event_type,
+        turn_index=line.turn_index,
+        step_n=line.step_n,
+        span_id=None if line.span_id is None else line.span_id.hex(),
+        span=store.span_name(session.id, line.span_id),
+        file=store.file_source(line.file_id).path,
+        offset=line.offset,
+        length=len(line.raw),
+        raw=text[:_MOST_CHARS],
+        cut=len(text) > _MOST_CHARS,
+    )

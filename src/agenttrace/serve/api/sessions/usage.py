@@ -1,0 +1,176 @@
+"""``/api/v1/usage``: tokens and cost by day, month, model, agent, project or session, as JSON and as a table.
+
+The table is CSV (RFC 4180) for spreadsheets, in which no text can become a formula.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from agenttrace import costing
+from agenttrace.ids import session_key
+from agenttrace.redaction import redacted
+from agenttrace.serve.api.answers import answer, shaped, tag_of, tagged
+from agenttrace.serve.api.sessions.downloads import Full, downloading
+from agenttrace.serve.api.sessions.lookup import TITLE_CHARS, bill_of, cut
+from agenttrace.serve.api.shapes import Bill, NamedBill, UsageAnswer, UsageGroup
+from agenttrace.serve.context import ServerContext
+from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.store.questions import UsageQuery
+from agenttrace.views.usage import Report, day_after, empty_report, first_day, ranked, usage_report
+
+_PERIOD = "`7d`, `24h`, `2026-11-01` or an ISO time; whole days count."
+_ERRORS = documented(400, 401, 422)
+_TABLE: dict[int | str, dict[str, Any]] = {200: {"description": "The table.", "content": {"text/csv": {}}}}
+#: A spreadsheet takes a text that begins with one of these for a formula; it ignores tab and return before them.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: The whole numbers of a bill, each a column.
+_NUMBERS = tuple(field.name for field in msgspec.structs.fields(Bill) if field.type is int)
+
+
+class UsageFilters(BaseModel):
+    """What is asked for."""
+
+    by: Literal["day", "month", "model", "agent", "project", "session"] = Field("day", description="How to group.")
+    split: Literal["model", "agent", "project"] | None = Field(None, description="What the groups are divided by.")
+    since: str | None = Field(None, max_length=100, description=f"From that day on: {_PERIOD}")
+    until: str | None = Field(None, max_length=100, description=f"Before that: {_PERIOD}")
+    agent: list[str] = Field([], max_length=500, description="Only of these agents.")
+    project: list[str] = Field([], max_length=500, description="Only in these directories; empty: in none.")
+    model: list[str] = Field([], max_length=500, description="Only of these models.")
+
+    def query(self, timezone: str) -> UsageQuery:
+        """The question for the store; 400 for a time that is none."""
+        try:
+            return UsageQuery(
+                by=self.by,
+                split=self.split or "total",
+                since_day=None if self.since is None else first_day(self.since, timezone),
+                before_day=None if self.until is None else day_after(self.until, timezone),
+                agents=frozenset(self.agent),
+                projects=frozenset(self.project),
+                models=frozenset(self.model),
+            )
+        except ValueError as error:
+            raise ProblemError(400, str(error)) from None
+
+
+class UsageDownload(UsageFilters):
+    """The same as a file."""
+
+    full: Full = False
+
+
+def usage_router(context: ServerContext) -> APIRouter:
+    """The endpoints."""
+    router = APIRouter(prefix="/api/v1", tags=["usage"])
+
+    async def found(filters: UsageFilters) -> UsageAnswer:
+        timezone, prices = context.settings.usage.timezone, context.index.prices
+        query = filters.query(timezone)
+        report = await context.reader.query(
+            lambda store: usage_report(store, prices, query), empty=lambda: empty_report(prices, query)
+        )
+        return _answer(filters, timezone, report)
+
+    @router.get(
+        "/usage",
+        summary="Tokens and cost by group",
+        description="Days and months in their order, all else with the most expensive first.",
+        responses=shaped(UsageAnswer) | _ERRORS,
+    )
+    async def show_usage(request: Request, filters: Annotated[UsageFilters, Query()]) -> Response:
+        return answer(request, await found(filters))
+
+    @router.get(
+        "/usage.csv",
+        summary="The same as a table",
+        description="A row for each group, or for each part of one where groups are split. Secrets are masked.",
+        response_class=Response,
+        responses=_TABLE | _ERRORS | documented(403),
+    )
+    async def download_usage(request: Request, filters: Annotated[UsageDownload, Query()]) -> Response:
+        async with downloading(request, context.settings, f"usage by {filters.by}", full=filters.full) as mask:
+            usage = await found(filters)
+        body, tag = usage_table(usage if mask is None else redacted(usage, mask.text))
+        response = tagged(request, body, tag, "text/csv; charset=utf-8; header=present")
+        response.headers["Content-Disposition"] = f'attachment; filename="agenttrace-usage-by-{filters.by}.csv"'
+        return response
+
+    return router
+
+
+def _answer(filters: UsageFilters, timezone: str, report: Report) -> UsageAnswer:
+    return UsageAnswer(
+        by=filters.by,
+        split=filters.split,
+        timezone=timezone,
+        total=bill_of(report.total),
+        rows=[
+            UsageGroup(
+                group=each.name or None,
+                title=cut(each.title, TITLE_CHARS) or None,
+                key=session_key(int(each.group)) if filters.by == "session" else None,
+                bill=bill_of(each.bill),
+                parts=named_bills(report.total, each.parts),
+            )
+            for each in report.ranked()
+        ],
+    )
+
+
+def named_bills(total: costing.Bill, bills: dict[str, costing.Bill]) -> list[NamedBill]:
+    """Bills by name, the most expensive first."""
+    return [NamedBill(name, bill_of(bill)) for name, bill in ranked(total, bills.items(), lambda entry: entry[1])]
+
+
+# -- the table ----------------------------------------------------------------------------------------------------
+
+
+def usage_table(usage: UsageAnswer) -> tuple[bytes, str]:
+    """The table, and its entity tag."""
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    # A column for each currency: amounts in different currencies cannot be added.
+    currencies = sorted(usage.total.costs)
+    writer.writerow(
+        [*_names(usage), *_NUMBERS, *(f"cost_{currency.lower()}" for currency in currencies), "unpriced_models"]
+    )
+    for labels, bill in _rows(usage):
+        writer.writerow([*map(_defused, labels), *_cells(bill, currencies)])
+    body = stream.getvalue().encode()
+    return body, tag_of(body)
+
+
+def _defused(text: str) -> str:
+    """The text, with a mark before it where a spreadsheet would take it for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _names(usage: UsageAnswer) -> list[str]:
+    title = ["title"] if usage.by == "session" else []
+    # Where groups are split by what they are grouped by, two columns need two names.
+    split = [] if usage.split is None else [usage.split if usage.split != usage.by else f"{usage.split}_part"]
+    return [usage.by, *title, *split]
+
+
+def _rows(usage: UsageAnswer) -> Iterator[tuple[list[str], Bill]]:
+    for row in usage.rows:
+        labels = [row.group or "", *([row.title or ""] if usage.by == "session" else [])]
+        if usage.split is None:
+            yield labels, row.bill
+        else:
+            yield from (([*labels, part.name], part.bill) for part in row.parts)
+
+
+def _cells(bill: Bill, currencies: list[str]) -> list[object]:
+    # Without a price the cell is empty; never an exponent, which not every program that reads tables knows.
+    amounts = ["" if (cost := bill.costs.get(currency)) is None else f"{cost:.6f}" for currency in currencies]
+    return [*(getattr(bill, name) for name in _NUMBERS), *amounts, _defused(" ".join(bill.unpriced_models))]
