@@ -432,3 +432,14 @@ def test_a_long_session_stays_small() -> None:
     remembered = {span.span_id for span in (*result.state.calls.values(), *result.state.steps.values())}
     assert [span for span in result.spans("tool") if span.status == "open" and span.span_id not in remembered] == []
     assert [span for span in result.spans("step") if span.status == "open" and span.span_id not in remembered] == []
+
+
+def test_spans_have_previews_only() -> None:
+    """A long prompt or error is cut on its span; the raw line has the whole."""
+    long = "x" * 10_000
+    begun: list[a.Act] = [a.TurnBegin(long), a.StepBegin("s"), a.ToolBegin("c", "tool")]
+    ended: list[a.Act] = [a.ToolEnd("c", "error", long), a.StepEnd("s", "error", long), a.TurnEnd("error", long)]
+    folded = Folded().feed([(1, begun), (2, ended)])
+    turn, step, tool = (folded.only(kind).attributes for kind in ("turn", "step", "tool"))
+    assert turn["prompt"] == long[: fold.PROMPT_PREVIEW]
+    assert turn["error"] == step["error"] == tool["error"] == long[: fold.ERROR_PREVIEW]

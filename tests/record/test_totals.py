@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.ids import session_number
-from agenttrace.record.formats.codex_lines import Tokens
-from agenttrace.record.formats.codex_totals import running
-from agenttrace.record.ingest.acts import Totals
+from agenttrace.record.formats.codex_lines import CodexTokens
+from agenttrace.record.formats.codex_usage import running_total
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.questions import Agreement, Reason
 from agenttrace.store.sqlite.agreement import check
@@ -295,11 +294,9 @@ def test_codex_runs_add_up(calls: list[tuple[int, bool, bool]]) -> None:
         # A process that begins anew counts from nothing; equal counts at once would be a repetition.
         total = used if resumed and used != total else total + used
         for _ in range(1 + repeated):
-            for act in running(
-                Tokens(output_tokens=total), Tokens(output_tokens=used), memory, stream="main", counted=True
-            ):
-                assert isinstance(act, Totals)
-                told[act.segment] = act.usage[""].output_tokens
+            tokens = CodexTokens(output_tokens=total), CodexTokens(output_tokens=used)
+            act = running_total(*tokens, memory, stream="main", counted=True)
+            told[act.segment] = act.usage[""].output_tokens
     assert sum(told.values()) == sum(used for used, _, _ in calls)
 
 

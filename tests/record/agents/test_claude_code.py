@@ -440,7 +440,6 @@ def test_a_prompt_begins_a_turn() -> None:
     assert played(said([text("<ide_opened_file>f</ide_opened_file>"), text("do it")])) == [
         TurnBegin("do it", "user", "u1")
     ]
-    assert played(said("x" * 1000)) == [TurnBegin("x" * 300, "user", "u1")]
 
 
 @pytest.mark.parametrize(
@@ -731,7 +730,6 @@ def test_parallel_calls_belong_to_one_step() -> None:
         (result(), ToolEnd("toolu_1")),
         (result(content="Exit code 3", is_error=True), ToolEnd("toolu_1", "error", "Exit code 3")),
         (result(content=[text("a"), text("b")], is_error=True), ToolEnd("toolu_1", "error", "a\nb")),
-        (result(content="e" * 999, is_error=True), ToolEnd("toolu_1", "error", "e" * 300)),
         (
             result(content="The user doesn't want to proceed with this tool use.", is_error=True),
             ToolEnd("toolu_1", "cancelled", "The user doesn't want to proceed with this tool use."),
@@ -740,7 +738,7 @@ def test_parallel_calls_belong_to_one_step() -> None:
     ],
 )
 def test_results_end_their_tools(line: dict[str, Any], end: ToolEnd) -> None:
-    """A result tells how the call went, with the beginning of the error."""
+    """A result tells how the call went, and the error."""
     assert played(line) == [end]
 
 
@@ -776,7 +774,7 @@ def test_retries_compactions_and_steering_are_noted() -> None:
         {**system, "subtype": "compact_boundary", "compactMetadata": {"trigger": "auto", "preTokens": 5}},
         {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "also this"}},
         {"type": "attachment", "attachment": {"type": "skill_listing", "content": "- x"}},
-    ) == [Note("retry", "overloaded"), Note("compaction", "auto"), Note("steer", "also this")]
+    ) == [Note("retry"), Note("compaction"), Note("steer")]
 
 
 def test_facts_are_told_when_they_change() -> None:

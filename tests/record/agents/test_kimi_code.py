@@ -402,7 +402,7 @@ def test_a_retried_step_is_two_steps() -> None:
     """A failed attempt is a step of its own, ended as an error, with a note of the retry."""
     found = acted(decoded(MAIN), recognised(MAIN))
     acts = [act for _, acts in found for act in acts]
-    place = acts.index(Note("retry", "APIConnectionError: terminated"))
+    place = acts.index(Note("retry"))
     failed = acts[place - 1]
     assert isinstance(failed, StepEnd)
     assert failed.status == "error"
@@ -501,8 +501,8 @@ def test_the_wait_goes_on_until_the_answer() -> None:
         (line("full_compaction.cancel", 1), Note("compaction cancelled")),
         (line("context.clear", 1), Note("clear")),
         (line("context.undo", 1, count=1), Note("undo")),
-        (line("turn.steer", 1, input=[{"type": "text", "text": "left"}]), Note("steer", "left")),
-        (line("permission.record_approval_result", 1, result={"decision": "rejected"}), Note("approval", "rejected")),
+        (line("turn.steer", 1, input=[{"type": "text", "text": "left"}]), Note("steer")),
+        (line("permission.record_approval_result", 1, result={"decision": "rejected"}), Note("approval")),
     ],
 )
 def test_notes(raw: bytes, note: Note) -> None:

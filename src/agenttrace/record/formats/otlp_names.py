@@ -14,7 +14,7 @@ import msgspec
 
 from agenttrace.model import Usage
 from agenttrace.record.formats.lenient import DECODING_ERRORS, count
-from agenttrace.record.formats.otlp_lines import NAMELESS, Attributes, Line
+from agenttrace.record.formats.otlp_lines import NAMELESS, Attributes, SpanLine
 
 #: Where spans say what they are, and which of our kinds that is. Other words are other work: ``span``.
 _KINDS: tuple[tuple[str, Mapping[str, str]], ...] = (
@@ -159,7 +159,7 @@ def first_text(attributes: Attributes, names: Iterable[str]) -> str | None:
     return None
 
 
-def kind_of(line: Line) -> str:
+def kind_of(line: SpanLine) -> str:
     """``turn``, ``step``, ``tool`` or ``span``."""
     attributes = line.attributes
     found = _said_kind(attributes)
@@ -204,7 +204,7 @@ def provider_of(attributes: Attributes) -> str | None:
     return first_text(attributes, _PROVIDERS)
 
 
-def agent_of(line: Line) -> str | None:
+def agent_of(line: SpanLine) -> str | None:
     """The agent at work; without one the program is it."""
     return first_text(line.attributes, _AGENTS) or line.resource.program
 
@@ -228,7 +228,7 @@ def finish_of(attributes: Attributes) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def name_of(line: Line, kind: str) -> str:
+def name_of(line: SpanLine, kind: str) -> str:
     """What a span is called: as the recorded agents call theirs, where that is known."""
     attributes = line.attributes
     if kind == "step":
@@ -244,7 +244,7 @@ def tool_in(name: str) -> str:
     return name.removeprefix("execute_tool ") or NAMELESS
 
 
-def error_of(line: Line) -> str | None:
+def error_of(line: SpanLine) -> str | None:
     """What failed, in short."""
     for event in line.events:
         if event.name == "exception":
@@ -260,7 +260,7 @@ def exception_in(attributes: Attributes) -> str:
     return ": ".join(str(part) for part in parts if part)
 
 
-def status_of(line: Line) -> str:
+def status_of(line: SpanLine) -> str:
     """``ok`` or ``error``: unset is fine, by OpenTelemetry's own rule."""
     failed = line.status == "error" or line.attributes.get("langfuse.observation.level") == "ERROR"
     return "error" if failed else "ok"
@@ -323,7 +323,7 @@ def _count(attributes: Attributes, names: Iterable[str]) -> int | None:
     return None
 
 
-def response_of(line: Line) -> str:
+def response_of(line: SpanLine) -> str:
     """Names the model response: the provider's id, which two instrumentations of one call share; else the span."""
     found = first_text(line.attributes, _RESPONSES)
     if found is None:

@@ -180,7 +180,6 @@ class Note(Act, frozen=True):
     """Worth showing, no span of its own: compaction, retry, notification. Counted on the open span."""
 
     kind: str
-    text: str | None = None
 
 
 class Waiting(Act, frozen=True):

@@ -25,7 +25,7 @@ from agenttrace.record.formats.contract import Agent, RepeatsUsage, Source, Unus
 from agenttrace.record.ingest import acts
 from agenttrace.record.ingest.bad_lines import BadLineError, blame, is_a_lines_fault
 from agenttrace.record.ingest.dedup import SessionIds, Tiers
-from agenttrace.record.ingest.fold import Folder, StreamState
+from agenttrace.record.ingest.fold import PROMPT_PREVIEW, Folder, StreamState
 from agenttrace.record.ingest.quarantine_rows import (
     COMPRESSION_LEVEL,
     LIMITS,
@@ -378,7 +378,7 @@ def summarise(session: Session, folder: Folder) -> None:
             session.branch = info.branch or session.branch
             session.version = info.version or session.version
         if folder.stream == "main":
-            session.title = info.title or session.title
+            session.title = (info.title or "")[:PROMPT_PREVIEW] or session.title
             session.model = info.model or session.model
     if folder.stream == "main":
         # What was asked of the agent; what it asks of its subagents shows as their tool calls.
