@@ -36,7 +36,7 @@ from agenttrace.record.files.recognition import may_become_known, openings, reco
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.files.watchlist import Watchlist
 from agenttrace.record.formats import AGENTS, BROKEN_FORMATS, is_side_file
-from agenttrace.record.formats.contract import Agent, NamesSessions, Source
+from agenttrace.record.formats.contract import Agent, Source
 from agenttrace.record.formats.lenient import DECODING_ERRORS
 from agenttrace.record.ingest.bad_lines import BadLineError, BatchLimit, blame, is_a_lines_fault
 from agenttrace.record.ingest.pipeline import Pipeline
@@ -420,8 +420,7 @@ class Recorder:
                 return None
         if home is not None:
             # In an agent's own directory a damaged beginning does not make the rest somebody else's.
-            name = home.session_name(path) if isinstance(home, NamesSessions) else path.stem
-            return Source(agent=home.name, session_id=name, directory=str(path.parent))
+            return Source(agent=home.name, session_id=home.session_name(path), directory=str(path.parent))
         return None
 
     def _leave_to_others(self, file: TrackedFile) -> None:

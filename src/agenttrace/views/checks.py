@@ -255,14 +255,12 @@ def _number(path: Path) -> int | None:
 def deletions(settings: Settings, listing: Listing) -> Iterator[Check]:
     """Some agents delete their logs after a while; what is not recorded by then is gone."""
     from agenttrace.record.formats import AGENTS
-    from agenttrace.record.formats.contract import DeletesLogs
 
     for agent in AGENTS:
         logs = [found for found in listing.files if found.agent is not None and found.agent.name == agent.name]
-        if logs and isinstance(agent, DeletesLogs):
-            for cleanup in agent.cleanups([Path(found.path) for found in logs]):
-                mine = [found for found in logs if found.path.startswith(str(cleanup.directory) + os.sep)]
-                yield _deletion(settings, agent.title, mine, cleanup)
+        for cleanup in agent.cleanups([Path(found.path) for found in logs]):
+            mine = [found for found in logs if found.path.startswith(str(cleanup.directory) + os.sep)]
+            yield _deletion(settings, agent.title, mine, cleanup)
 
 
 def _deletion(settings: Settings, title: str, logs: list[Found], cleanup: LogCleanup) -> Check:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.claude_code import ClaudeCode
-from agenttrace.record.formats.contract import DeletesLogs, Source, Unusable
+from agenttrace.record.formats.contract import Source, Unusable
 from agenttrace.record.ingest.acts import (
     Act,
     Error,
@@ -1058,4 +1058,3 @@ def test_when_transcripts_are_deleted(tmp_path: Path) -> None:
         broken: default,
         nested: (7.5, f"cleanupPeriodDays in {nested / 'settings.local.json'}"),
     }
-    assert isinstance(agent, DeletesLogs)

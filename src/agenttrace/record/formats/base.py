@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.formats.contract import Source, Traits, Unusable
+from agenttrace.record.formats.contract import Agent, Source, Unusable
 from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField, count, whole_objects
 
 L = TypeVar("L", bound=msgspec.Struct)
@@ -62,13 +62,9 @@ class LineDecoder(Generic[L]):
         return Unusable("not a JSON object", harmless=False, salvaged=salvaged)
 
 
-class Format(Generic[L]):
+class Format(Agent, Generic[L]):
     """A format whose lines are JSON objects, each read into the same struct."""
 
-    name: str
-    title: str
-    traits = Traits()
-    #: Reads a line.
     decoder: LineDecoder[L]
 
     def decode(self, raw: bytes, source: Source) -> Event | Unusable:

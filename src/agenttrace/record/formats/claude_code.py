@@ -89,6 +89,7 @@ class ClaudeCode(Format[ClaudeLine]):
         integration="claude-code",
         variables=("CLAUDE_CONFIG_DIR",),
         side_files=re.compile("|".join(map(re.escape, sorted(_NOT_LOGS)))),
+        repeats_usage=True,
     )
     decoder = LINES
 

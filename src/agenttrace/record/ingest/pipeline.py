@@ -21,7 +21,7 @@ from agenttrace.ids import line_key, session_number, trace_event_id
 from agenttrace.model import Event, Session
 from agenttrace.record.files.reader import BOM, Chunk
 from agenttrace.record.files.tracked import TrackedFile
-from agenttrace.record.formats.contract import Agent, RepeatsUsage, Source, Unusable
+from agenttrace.record.formats.contract import Agent, Source, Unusable
 from agenttrace.record.ingest import acts
 from agenttrace.record.ingest.bad_lines import BadLineError, blame, is_a_lines_fault
 from agenttrace.record.ingest.dedup import SessionIds, Tiers
@@ -400,7 +400,7 @@ class _Intake:
         self.source = source
         self.chunk = chunk
         self.agent = pipeline.agents[source.agent]
-        self.repeats = self.agent if isinstance(self.agent, RepeatsUsage) else None
+        self.repeats_usage = self.agent.traits.repeats_usage
         self.live = pipeline.live_session(source.agent, source.session_id)
         self.kept: list[bytes] = []
         self.kept_offsets: list[int] = []
@@ -565,10 +565,10 @@ class _Intake:
 
     def _repeat(self, event: Event, live: LiveSession) -> None:
         """A copy of a recorded line says nothing new, but it may hold the final usage of its response."""
-        if self.repeats is not None:
+        if self.repeats_usage:
             stream = event.stream or self.source.stream
             folder = live.folders.get(stream) or self.pipeline.folder(live, stream, self.source)
-            usage = self.repeats.repeated_usage(event, self.source, folder.state.memory)
+            usage = self.agent.repeated_usage(event, self.source, folder.state.memory)
             # What is remembered must be stored; a stream of which nothing is new has nothing to remember as a rule.
             folder.fed = folder.fed or bool(folder.state.memory)
             if usage is not None:

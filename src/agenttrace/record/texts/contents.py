@@ -15,7 +15,7 @@ import msgspec
 from agenttrace import ids
 from agenttrace.model import Event, Session
 from agenttrace.record.formats import AGENTS
-from agenttrace.record.formats.contract import Agent, Content, Source, TellsAttributes
+from agenttrace.record.formats.contract import Agent, Content, Source
 from agenttrace.record.ingest.bad_lines import is_a_lines_fault
 from agenttrace.store.questions import EventLine, SpanView
 
@@ -73,7 +73,7 @@ def attributes_of(store: SqliteStore, session: Session, said: InterpretedLine) -
         return store.line_of_event(session.id, ids.trace_event_id(trace, event_type, key))
 
     agent = next((each for each in AGENTS if each.name == said.source.agent), None)
-    return agent.attributes(said.line.raw, find) if isinstance(agent, TellsAttributes) else {}
+    return {} if agent is None else agent.attributes(said.line.raw, find)
 
 
 def _decoded(source: bytes | None) -> Source | None:
