@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agenttrace import FileFingerprint
 from agenttrace.record.files import fingerprint as fp
-from agenttrace.record.files.fingerprint import Mark, identity, same_head
+from agenttrace.record.files.fingerprint import ReadMark, identity, same_head
 
 #: Content in pieces, as it may be read: shorter and longer than what a mark keeps.
 pieces = st.lists(
@@ -34,7 +34,7 @@ def opened(directory: Path, data: bytes) -> Iterator[int]:
         os.close(descriptor)
 
 
-def mark_of(parts: list[bytes]) -> Mark:
+def mark_of(parts: list[bytes]) -> ReadMark:
     """The mark as reading builds it, piece by piece, each piece one line."""
     mark = fp.NOTHING_READ
     for part in parts:

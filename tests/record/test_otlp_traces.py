@@ -31,7 +31,7 @@ from otlp_rig import (
 
 from agenttrace.record.files import reader
 from agenttrace.record.files.stored_paths import still_there
-from agenttrace.record.own_logs import remove_recorded
+from agenttrace.record.maintenance import remove_recorded_logs
 from agenttrace.record.recovery import recover
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite import pruning
@@ -305,11 +305,11 @@ def test_logs_go_with_retention(tmp_path: Path) -> None:
     store = Store(tmp_path).recorded(line(1))
     later = store.log.stat().st_mtime + 10
     with SqliteStore.open(store.settings.home / "agenttrace.db") as stored:
-        assert remove_recorded(stored.files, store.settings.home, later - 20) == 0
+        assert remove_recorded_logs(stored.files, store.settings.home, later - 20) == 0
         store.append(line(2))
-        assert remove_recorded(stored.files, store.settings.home, later) == 0
+        assert remove_recorded_logs(stored.files, store.settings.home, later) == 0
         store.record()
-        assert remove_recorded(stored.files, store.settings.home, later) == 1
+        assert remove_recorded_logs(stored.files, store.settings.home, later) == 1
     assert not store.log.exists()
     store.record()
     assert store.session(trace_id(1))["events"] == 2
@@ -326,7 +326,7 @@ def test_notes_of_traces_go_last(tmp_path: Path) -> None:
         stored.retention.prune(later)
         list(stored.retention.expire_ids(later, still_there))
         assert store.rows(notes) == [(1,)]
-        assert remove_recorded(stored.files, store.settings.home, later) == 1
+        assert remove_recorded_logs(stored.files, store.settings.home, later) == 1
         list(stored.retention.expire_ids(later, still_there))
     assert store.rows(notes) == [(0,)]
     assert store.used() == {"talk": (1, 11)}

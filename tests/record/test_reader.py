@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.record.files import reader
-from agenttrace.record.files.positioned import seek_and_read
+from agenttrace.record.files.fingerprint import seek_and_read
 from agenttrace.record.files.reader import (
     Chunk,
     LineReader,

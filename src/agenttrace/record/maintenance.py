@@ -6,13 +6,15 @@ run loses nothing: each piece is a transaction of its own, and the next run find
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from agenttrace.config import Settings
-from agenttrace.record import own_logs
 from agenttrace.record.files.stored_paths import still_there
+from agenttrace.store.sqlite.files import Files
 from agenttrace.store.sqlite.retention import Report
 from agenttrace.store.sqlite.store import SqliteStore
 
@@ -86,7 +88,7 @@ def _retention(store: SqliteStore, settings: Settings, cutoff: float, now: float
         yield True
     retention.forget_quarantined(cutoff)
     yield False
-    report.log_files += own_logs.remove_recorded(store.files, settings.home, cutoff)
+    report.log_files += remove_recorded_logs(store.files, settings.home, cutoff)
     yield False
     for size in retention.sweep():
         report.bytes += size
@@ -118,3 +120,25 @@ def _search_index(store: SqliteStore, now: float, after: float) -> Iterator[bool
     if since is not None and since <= now - after:
         index.reset()
         yield False
+
+
+# -- logs of received spans: AgentTrace wrote them, and retention removes them with what was recorded of them ---------
+
+
+def recorded_logs(files: Files, home: Path, cutoff: float) -> list[Path]:
+    """Logs without a change since ``cutoff`` (seconds since the epoch), of which every byte was read."""
+    found = []
+    for path in sorted((home / "logs" / "otlp").glob("spans-*.jsonl")):
+        now = path.stat()
+        read = files.read_up_to(os.path.realpath(path))
+        if now.st_mtime < cutoff and read is not None and read >= now.st_size:
+            found.append(path)
+    return found
+
+
+def remove_recorded_logs(files: Files, home: Path, cutoff: float) -> int:
+    """Remove these logs; how many."""
+    found = recorded_logs(files, home, cutoff)
+    for path in found:
+        path.unlink(missing_ok=True)
+    return len(found)

@@ -20,7 +20,7 @@ from agenttrace.prices import shape as price_shape
 from agenttrace.record.calendar import day_finder, zone_name
 from agenttrace.record.files.discover import (
     Bounds,
-    Found,
+    FoundFile,
     Listing,
     Root,
     agent_roots,
@@ -167,9 +167,9 @@ class Recorder:
                 self.dirty[self.files[path].row.file_id] = self.files[path]
             return
         if stat.S_ISREG(found.st_mode):
-            self.see(Found(path, agent, found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino))
+            self.see(FoundFile(path, agent, found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino))
 
-    def see(self, found: Found) -> None:
+    def see(self, found: FoundFile) -> None:
         """Take note of a file as it is now."""
         known = len(self.files)
         file = self._watchlist.see(found)

@@ -24,6 +24,7 @@ from agenttrace.record.calendar import day_finder
 from agenttrace.record.files.reader import stored_path
 from agenttrace.record.files.stored_paths import path_on_disk
 from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.record.formats.contract import stored_source
 from agenttrace.record.ingest import replay
 from agenttrace.store.batch import BLOCK_BITS, FileRow
 from agenttrace.store.sqlite import rebuilding
@@ -132,7 +133,7 @@ class _Salvage:
     def _sessions_in(self, blocks: set[int]) -> set[int]:
         """Whose lines these blocks held: by the events, and by what is known of the files."""
         rows = (self.rows[number] for number in {block >> BLOCK_BITS for block in blocks} & self.rows.keys())
-        sources = (TrackedFile(row.filepath, row, 0).source for row in rows)
+        sources = (stored_source(row.source) for row in rows)
         named = {session_number(source.agent, source.session_id) for source in sources if source is not None}
         return named | self.stores.sessions_in(blocks)
 

@@ -17,7 +17,7 @@ from agenttrace.views.trouble import REBUILD
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.record.files.discover import Found, Listing
+    from agenttrace.record.files.discover import FoundFile, Listing
     from agenttrace.record.formats.contract import LogCleanup
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -263,7 +263,7 @@ def deletions(settings: Settings, listing: Listing) -> Iterator[Check]:
             yield _deletion(settings, agent.title, mine, cleanup)
 
 
-def _deletion(settings: Settings, title: str, logs: list[Found], cleanup: LogCleanup) -> Check:
+def _deletion(settings: Settings, title: str, logs: list[FoundFile], cleanup: LogCleanup) -> Check:
     due = time.time() - max(0.0, cleanup.days - _NEAR) * 86_400
     near = [found for found in logs if found.mtime_ns / 1e9 < due]
     offsets = recorded_offsets(settings)

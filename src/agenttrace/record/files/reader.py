@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import zstandard
 
-from agenttrace.record.files.positioned import pread
+from agenttrace.record.files.fingerprint import pread
 from agenttrace.record.formats.contract import Source
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Set
 import msgspec
 
 from agenttrace.ids import file_number
-from agenttrace.record.files.discover import Found
+from agenttrace.record.files.discover import FoundFile
 from agenttrace.record.files.reader import stored_path
 from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats.contract import Agent
@@ -75,7 +75,7 @@ class Watchlist:
 
     # -- who stands where -------------------------------------------------------------------------------------
 
-    def see(self, found: Found) -> TrackedFile:
+    def see(self, found: FoundFile) -> TrackedFile:
         """The tracked file that was found: the one known at the path, one that moved there, or a new one."""
         place = (found.device, found.inode)
         file = self.files.get(found.path)
@@ -84,7 +84,7 @@ class Watchlist:
         file.notice(found.size, found.mtime_ns)
         return file
 
-    def _settle(self, found: Found, place: Place, current: TrackedFile | None) -> TrackedFile:
+    def _settle(self, found: FoundFile, place: Place, current: TrackedFile | None) -> TrackedFile:
         owner = self._owner(place, found.path)
         if current is not None and (owner is not None or not current.fits(found.path)):
             self._displace(current)
@@ -122,7 +122,7 @@ class Watchlist:
         if place is not None:
             self._by_place[place] = file
 
-    def _move(self, file: TrackedFile, found: Found) -> None:
+    def _move(self, file: TrackedFile, found: FoundFile) -> None:
         """A file is found under a new name."""
         self._rename_row(file.row, stored_path(found.path))
         self._unlist(file)
@@ -157,7 +157,7 @@ class Watchlist:
 
     # -- rows -------------------------------------------------------------------------------------------------
 
-    def _adopt(self, found: Found) -> TrackedFile:
+    def _adopt(self, found: FoundFile) -> TrackedFile:
         """Start tracking a path: a file known from an earlier time, or a new one."""
         key = stored_path(found.path)
         row = self._known_row(key, found)
@@ -178,7 +178,7 @@ class Watchlist:
         limit = self._max_unpacked_bytes
         return TrackedFile(path, row, self._max_line_bytes, home, max_unpacked_bytes=limit)
 
-    def _known_row(self, key: str, found: Found) -> FileRow | None:
+    def _known_row(self, key: str, found: FoundFile) -> FileRow | None:
         """The row of this path or of this inode, whichever the content fits."""
         place = (found.device, found.inode)
         here, there = self._rows.get(key), self._rows_by_place.get(place)

@@ -41,6 +41,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     directory: str = ""
 
 
+def stored_source(data: bytes | None) -> Source | None:
+    """A source as the store has it; ``None`` where it cannot be read."""
+    try:
+        return None if data is None else msgspec.json.decode(data, type=Source)
+    except msgspec.MsgspecError:
+        return None
+
+
 class Unusable(msgspec.Struct, frozen=True):
     """A line that is not an event."""
 

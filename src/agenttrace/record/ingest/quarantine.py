@@ -17,7 +17,7 @@ from typing import NamedTuple
 from agenttrace.config import Settings
 from agenttrace.model import Event
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.files.positioned import pread
+from agenttrace.record.files.fingerprint import pread
 from agenttrace.record.files.reader import BOM, UNPACKED_LIMIT, Chunk
 from agenttrace.record.files.recognition import openings, recognised
 from agenttrace.record.files.stored_paths import path_on_disk

@@ -11,9 +11,10 @@ import msgspec
 import zstandard
 
 from agenttrace.record.files.reader import Chunk
-from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.record.files.recognition import recognised
+from agenttrace.record.files.tracked import HEAD_BYTES, TrackedFile
 from agenttrace.record.formats import AGENTS
-from agenttrace.record.formats.contract import Source
+from agenttrace.record.formats.contract import Source, stored_source
 from agenttrace.record.ingest.pipeline import Pipeline
 from agenttrace.store.batch import FileRow
 from agenttrace.store.sqlite.rebuilding import Place, Rebuilding, StoredLines
@@ -67,11 +68,8 @@ class _Replay:
         return self._files[file_id]
 
     def _source(self, row: FileRow, chunk: Chunk) -> Source | None:
-        found = TrackedFile(row.filepath, row, 0).source
-        if found is None:
-            head = b"\n".join(chunk.lines)[:65_536] + b"\n"
-            guesses = (agent.recognise(Path(row.filepath), head) for agent in AGENTS)
-            found = next((guess for guess in guesses if guess is not None), None)
+        head = b"\n".join(chunk.lines)[:HEAD_BYTES] + b"\n"
+        found = stored_source(row.source) or recognised(AGENTS, Path(row.filepath), head)
         return found if found is not None and found.agent in self.agents else None
 
 

@@ -10,12 +10,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from agenttrace import ids
 from agenttrace.model import Event, Session
 from agenttrace.record.formats import AGENTS
-from agenttrace.record.formats.contract import Agent, Content, Source
+from agenttrace.record.formats.contract import Agent, Content, Source, stored_source
 from agenttrace.record.ingest.bad_lines import is_a_lines_fault
 from agenttrace.store.questions import EventLine, SpanView
 
@@ -62,7 +60,7 @@ class Interpreter:
     def _source(self, file_id: int) -> tuple[str, Source | None]:
         if file_id not in self._sources:
             path, source = self._store.file_source(file_id)
-            self._sources[file_id] = (path, _decoded(source))
+            self._sources[file_id] = (path, stored_source(source))
         return self._sources[file_id]
 
 
@@ -74,15 +72,6 @@ def attributes_of(store: SqliteStore, session: Session, said: InterpretedLine) -
 
     agent = next((each for each in AGENTS if each.name == said.source.agent), None)
     return {} if agent is None else agent.attributes(said.line.raw, find)
-
-
-def _decoded(source: bytes | None) -> Source | None:
-    if source is None:
-        return None
-    try:
-        return msgspec.json.decode(source, type=Source)
-    except msgspec.MsgspecError:
-        return None
 
 
 def session_lines(store: SqliteStore, session: Session) -> Iterator[InterpretedLine]:

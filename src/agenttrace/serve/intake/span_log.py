@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agenttrace.record.files.positioned import pread
+from agenttrace.record.files.fingerprint import pread
 
 #: A larger file is left for another one of the same day: what may have to be read again should have an end.
 MOST_FILE_BYTES = 256 << 20
