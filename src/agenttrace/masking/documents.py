@@ -23,7 +23,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=Fields, parse_int=float)
 _COUNTED = 32
 
 
-class Document(NamedTuple):
+class JsonDocument(NamedTuple):
     """A document, and where it is."""
 
     start: int
@@ -36,7 +36,7 @@ def may_hold(text: str) -> bool:
     return text[:1] in _OPENING or "\n{" in text or "\n[" in text or text[:64].lstrip()[:1] in _OPENING
 
 
-def documents(text: str) -> Iterator[Document]:
+def documents(text: str) -> Iterator[JsonDocument]:
     """All of them; a line is read as often as twice, whatever stands there."""
     at, counted = 0, 0
     while beginning := _BEGINNING.search(text, at):
@@ -45,7 +45,7 @@ def documents(text: str) -> Iterator[Document]:
         if found is None and counted <= _COUNTED * len(text):
             try:
                 value, end = _DECODER.raw_decode(text, start)
-                found = Document(start, end, value)
+                found = JsonDocument(start, end, value)
             except json.JSONDecodeError as error:
                 at = max(error.pos, start + 1)
                 counted += at
@@ -57,13 +57,13 @@ def documents(text: str) -> Iterator[Document]:
             yield found
 
 
-def _on_one_line(text: str, start: int) -> Document | None:
+def _on_one_line(text: str, start: int) -> JsonDocument | None:
     line = _LINE.match(text, start)
     told = line.group().rstrip() if line else ""
     if not told.endswith(("}", "]")):
         return None
     try:
-        return Document(start, start + len(told), _DECODER.decode(told))
+        return JsonDocument(start, start + len(told), _DECODER.decode(told))
     except (ValueError, RecursionError):
         return None
 

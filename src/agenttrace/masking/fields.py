@@ -14,7 +14,7 @@ from agenttrace.masking import names
 from agenttrace.masking.finding import secrets
 from agenttrace.masking.names import Meaning
 from agenttrace.masking.rule import MARKER, marker
-from agenttrace.masking.values import Doubt, Place, is_secret, is_whole_secret
+from agenttrace.masking.values import Doubt, Notation, is_secret, is_whole_secret
 
 #: Masks a text.
 Leaf: TypeAlias = Callable[[str], str]
@@ -142,7 +142,7 @@ def _told_by_neighbours(items: Sequence[object]) -> Iterator[tuple[int, Meaning]
         meaning = names.of_field(name.lstrip("-"))
         if meaning is None or meaning.doubt in (Doubt.UNSURE, Doubt.KEY):
             continue
-        if option or is_secret(value, Doubt.TOKEN, Place(quoted=True)):
+        if option or is_secret(value, Doubt.TOKEN, Notation(quoted=True)):
             yield number, meaning
 
 

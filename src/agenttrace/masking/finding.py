@@ -23,7 +23,7 @@ from ahocorasick_rs import AhoCorasick, Implementation
 
 from agenttrace.masking import addresses, assignments, commands, forms, headers, vendors
 from agenttrace.masking.colours import COLOURS, without_colours
-from agenttrace.masking.rule import MARKER, Found, Rule
+from agenttrace.masking.rule import MARKER, Rule, Secret
 
 #: Where two rules find the same secret, the first names it.
 RULES: tuple[Rule, ...] = (
@@ -88,7 +88,7 @@ def hits_of(text: str) -> Hits:
     return _hits_of_part(text) if len(text) <= _PART_CHARS else _hits_of_parts(text)
 
 
-def secrets(text: str, hits: Hits | None = None) -> list[Found]:
+def secrets(text: str, hits: Hits | None = None) -> list[Secret]:
     """What the rules find; of secrets that begin at the same place the longest, then the best known, comes first."""
     hits = hits_of(text) if hits is None else hits
     if not hits:
@@ -101,13 +101,13 @@ def secrets(text: str, hits: Hits | None = None) -> list[Found]:
     # What begins behind a colour may be in the middle of a word without it, so both are looked at.
     plain = without_colours(text)
     more = _looked_at(plain.text, hits_of(plain.text), Markers(plain.text))
-    uncoloured = [Found(*plain.origin(start, end), kind) for start, end, kind in more]
+    uncoloured = [Secret(*plain.origin(start, end), kind) for start, end, kind in more]
     return sorted([*found, *uncoloured], key=lambda each: (each.start, -each.end))
 
 
-def _looked_at(text: str, hits: Hits, markers: Markers) -> list[Found]:
-    found: list[tuple[int, int, int, Found]] = []
-    last: dict[int, Found] = {}
+def _looked_at(text: str, hits: Hits, markers: Markers) -> list[Secret]:
+    found: list[tuple[int, int, int, Secret]] = []
+    last: dict[int, Secret] = {}
     for anchor, start, end in hits:
         number = _RULE_OF[anchor]
         before = last.get(number)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from agenttrace.masking import documents, fields
 from agenttrace.masking.finding import Hits, Markers, hits_of, secrets
-from agenttrace.masking.rule import MARKER, Found, marker
+from agenttrace.masking.rule import MARKER, Secret, marker
 
 #: The kind of what the user's own patterns match, and the group that says which part of it is the secret.
 OWN = "own"
@@ -57,7 +57,7 @@ class Mask:
         # What reaches from one string of a document into the next would break it.
         return text if holds and documents.count(text) != documents.count(told) else told
 
-    def _found(self, text: str, hits: Hits) -> list[Found]:
+    def _found(self, text: str, hits: Hits) -> list[Secret]:
         found = secrets(text, hits)
         if self._patterns:
             markers = Markers(text)
@@ -66,16 +66,16 @@ class Mask:
         return found
 
 
-def _own(pattern: re.Pattern[str], text: str, markers: Markers) -> Iterator[Found]:
+def _own(pattern: re.Pattern[str], text: str, markers: Markers) -> Iterator[Secret]:
     """What a pattern of the user's matches; a match that would tear a marker apart is none."""
     group = _PART if _PART in pattern.groupindex else 0
     for match in pattern.finditer(text):
         start, end = match.span(group)
         if start < end and not markers.cut(start, end) and not MARKER.fullmatch(text, start, end):
-            yield Found(start, end, OWN)
+            yield Secret(start, end, OWN)
 
 
-def _replaced(text: str, found: Iterable[Found]) -> str:
+def _replaced(text: str, found: Iterable[Secret]) -> str:
     """Secrets that overlap become one, which the first of them names."""
     pieces: list[str] = []
     done, masked = 0, 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-class Found(NamedTuple):
+class Secret(NamedTuple):
     """A secret: where it begins, where it ends, and what it is."""
 
     start: int
@@ -17,7 +17,7 @@ class Found(NamedTuple):
 
 #: Given a text and where an anchor begins and ends in it. Its cost must not depend on how long the text is; where it
 #: has to read on, then only over what no other hit of the same rule reads again, so that all of them are linear.
-Look = Callable[[str, int, int], "Found | None"]
+Look = Callable[[str, int, int], "Secret | None"]
 
 
 class Rule(NamedTuple):

@@ -11,7 +11,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from agenttrace.masking.words import is_wordlike
+from agenttrace.masking.words import PIECE, SYMBOL, is_wordlike
 
 #: Longer ones are judged by their beginning.
 _ENOUGH = 512
@@ -32,7 +32,7 @@ class Doubt(Enum):
     KEY = 5
 
 
-class Place(NamedTuple):
+class Notation(NamedTuple):
     """How a value was written, which says what else it could be."""
 
     #: In quotation marks: no piece of program.
@@ -112,16 +112,14 @@ _SPACE = re.compile(r"\s")
 #: "The password of the user who signs in." in a description.
 _SENTENCE = re.compile(r"[A-Z][a-z]*(?: [\w,;:'\"`*()/-]+){3,}\.?.*", re.DOTALL)
 _CAPITALISED = re.compile(r"[A-Z][a-z]{2,}")
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STRONG = re.compile(r"[0-9@!#$%^&*+=?~]")
-_SYMBOL = re.compile(r"[@!#$%^&*+=?~]")
 _ODD_WORD = re.compile(r"[A-Za-z][0-9@$!#*]+[A-Za-z]")
 
 _SHAPE = {**dict.fromkeys(range(ord("a"), ord("z") + 1), "a"), **dict.fromkeys(range(ord("A"), ord("Z") + 1), "A")}
 _SHAPE |= dict.fromkeys(range(ord("0"), ord("9") + 1), "0")
 
 
-def is_secret(value: str, doubt: Doubt, place: Place) -> bool:
+def is_secret(value: str, doubt: Doubt, place: Notation) -> bool:
     """Whether a value that stands beside a name is worth hiding."""
     # Nearly all that is asked about is too short, or plain words: that is looked at first.
     if len(value) < _least(doubt, place):
@@ -134,7 +132,7 @@ def is_secret(value: str, doubt: Doubt, place: Place) -> bool:
     return told and not is_placeholder(value) and (place.quoted or not _is_program(value))
 
 
-def _least(doubt: Doubt, place: Place) -> int:
+def _least(doubt: Doubt, place: Notation) -> int:
     """How long a secret is at least."""
     if doubt is Doubt.PASSWORD:
         return 3 if place.quoted else 4
@@ -151,7 +149,7 @@ def _is_number(value: str, doubt: Doubt) -> bool:
     return bool(_NUMBER.fullmatch(value) or _TECHNICAL.fullmatch(value))
 
 
-def _is_made_up(value: str, doubt: Doubt, place: Place) -> bool:
+def _is_made_up(value: str, doubt: Doubt, place: Notation) -> bool:
     """Of a key or a token: where its name says enough, whatever is no word; elsewhere only what looks random."""
     if doubt is Doubt.KEY and not place.query:
         return any(
@@ -178,7 +176,7 @@ def is_whole_secret(value: str, doubt: Doubt) -> bool:
         return not is_wordlike(value) or bool(re.search(r"[0-9]", value))
     if _SENTENCE.fullmatch(value):
         return False
-    return doubt is not Doubt.KEY or is_secret(value, doubt, Place(quoted=True))
+    return doubt is not Doubt.KEY or is_secret(value, doubt, Notation(quoted=True))
 
 
 def is_placeholder(value: str) -> bool:
@@ -203,7 +201,7 @@ def looks_random(value: str, *, strict: bool = False) -> bool:
     if any(_is_odd(chunk, strict=strict) for chunk in _CHUNK.findall(value)):
         return True
     shape = value.translate(_SHAPE)
-    if not strict and len(value) >= 16 and len(_SYMBOL.findall(value)) >= 4:
+    if not strict and len(value) >= 16 and len(SYMBOL.findall(value)) >= 4:
         return True
     return "0" in shape and _turns(shape) >= max(5, len(value) // 5)
 
@@ -213,7 +211,7 @@ def is_garbled(value: str) -> bool:
     if len(value) < 8:
         return False
     kinds = (any(map(str.islower, value)), any(map(str.isupper, value)), any(map(str.isdigit, value)))
-    return sum(kinds) + bool(_SYMBOL.search(value)) >= 3 and 7 * len(_PIECE.findall(value)) >= 2 * len(value)
+    return sum(kinds) + bool(SYMBOL.search(value)) >= 3 and 7 * len(PIECE.findall(value)) >= 2 * len(value)
 
 
 def _is_odd(chunk: str, *, strict: bool) -> bool:
@@ -236,7 +234,7 @@ def _is_odd(chunk: str, *, strict: bool) -> bool:
 
 def _is_camel(chunk: str) -> bool:
     """``Ed25519PrivateKey``: a name of something, with several words and hardly anything else."""
-    return len(_CAPITALISED.findall(chunk)) >= 2 and len(chunk) >= 3 * len(_PIECE.findall(chunk))
+    return len(_CAPITALISED.findall(chunk)) >= 2 and len(chunk) >= 3 * len(PIECE.findall(chunk))
 
 
 def _turns(shape: str) -> int:
@@ -258,15 +256,15 @@ def _is_identifier(name: str) -> bool:
     """``snake_case``, ``NAME``, ``apiKey``: words, and no capitals in the middle of them."""
     if name.islower() or name.isupper() or name.istitle():
         return len(name) < 8 or not looks_random(name, strict=True)
-    pieces = _PIECE.findall(name)
+    pieces = PIECE.findall(name)
     return (sum(map(len, pieces)) >= 3 * len(pieces) and is_wordlike(name)) or _names_a_type(name)
 
 
 def _names_a_type(name: str) -> bool:
-    return _NAMED.search(name) is not None and 2 * len(name) >= 5 * len(_PIECE.findall(name))
+    return _NAMED.search(name) is not None and 2 * len(name) >= 5 * len(PIECE.findall(name))
 
 
-def _is_password(value: str, place: Place) -> bool:
+def _is_password(value: str, place: Notation) -> bool:
     if _TECHNICAL.fullmatch(value) or _SPACE.search(value):
         return False
     if place.loose:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from agenttrace.masking.rule import LEFT, RIGHT, Found, Rule
+from agenttrace.masking.rule import LEFT, RIGHT, Rule, Secret
 from agenttrace.masking.values import looks_random
 
 _A = "[A-Za-z0-9]"
@@ -140,16 +140,16 @@ def _token(kind: str, prefixes: str, body: str) -> Rule:
     anchors = tuple(prefixes.split())
     pattern = re.compile(rf"{LEFT}(?:{'|'.join(map(re.escape, anchors))})(?P<body>{body}){RIGHT}")
 
-    def look(text: str, start: int, end: int) -> Found | None:
+    def look(text: str, start: int, end: int) -> Secret | None:
         found = pattern.match(text, start)
         if found is None or _BLANK.search(found["body"]):
             return None
-        return Found(start, found.end(), kind)
+        return Secret(start, found.end(), kind)
 
     return Rule(anchors, look)
 
 
-def _look_sk(text: str, start: int, end: int) -> Found | None:
+def _look_sk(text: str, start: int, end: int) -> Secret | None:
     """``sk-`` also begins words such as ``sk-estimator-doc-link``, so what follows has to look like a key."""
     found = _SK.match(text, start)
     if found is None or _BLANK.search(found["body"]):
@@ -157,7 +157,7 @@ def _look_sk(text: str, start: int, end: int) -> Found | None:
     if not _ONE_PIECE.match(found["body"]) and not looks_random(found["body"]):
         return None
     rest = _SK_REST.match(text, found.end())
-    return Found(start, rest.end() if rest else found.end(), "api-key")
+    return Secret(start, rest.end() if rest else found.end(), "api-key")
 
 
 RULES = (*(_token(*row) for row in TOKENS), Rule(("sk-",), _look_sk))

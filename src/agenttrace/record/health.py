@@ -15,7 +15,7 @@ import msgspec
 _NAME = "recorder.problem.json"
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class RecordingProblem(msgspec.Struct, frozen=True, kw_only=True):
     """What is in the way of recording."""
 
     reason: str
@@ -34,7 +34,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 def report(home: Path, reason: str, *, restarts: int = 0) -> None:
     """Say why recording fails; on a full disk nothing can be said."""
     known = problem(home)
-    found = Problem(reason=reason, since=time.time() if known is None else known.since, restarts=restarts)
+    found = RecordingProblem(reason=reason, since=time.time() if known is None else known.since, restarts=restarts)
     temporary = home / f".{_NAME}.{os.getpid()}"
     with suppress(OSError):
         temporary.write_bytes(msgspec.json.encode(found))
@@ -47,9 +47,9 @@ def clear(home: Path) -> None:
         (home / _NAME).unlink(missing_ok=True)
 
 
-def problem(home: Path) -> Problem | None:
+def problem(home: Path) -> RecordingProblem | None:
     """Why recording fails, as far as is known."""
     try:
-        return msgspec.json.decode((home / _NAME).read_bytes(), type=Problem)
+        return msgspec.json.decode((home / _NAME).read_bytes(), type=RecordingProblem)
     except (OSError, msgspec.MsgspecError):
         return None

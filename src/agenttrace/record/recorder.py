@@ -65,6 +65,11 @@ class Summary(msgspec.Struct, kw_only=True):
     sessions: int = 0
     seconds: float = 0.0
 
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Add up lines."""
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + counts[name])
+
 
 class Recorder:
     """Reads log files into the store. ``scan`` looks what is there, ``drain`` records it."""
@@ -294,14 +299,11 @@ class Recorder:
         """Commit what was read."""
         if self.pipeline.empty:
             return
-        counts = dict.fromkeys(COUNTS, 0)
-        for file in self.pipeline.files:
-            for name in COUNTS:
-                counts[name] += file.counts[name]
         read = self.pipeline.read_bytes
+        counts = [file.counts for file in self.pipeline.files]
         self.pipeline.commit()
-        for name, count in counts.items():
-            setattr(self.summary, name, getattr(self.summary, name) + count)
+        for each in counts:
+            self.summary.add(each)
         self.summary.bytes += read
         if self._on_progress is not None:
             self._on_progress(read)
@@ -439,7 +441,7 @@ class Recorder:
         if not lines:
             return
         file.counts["lines"] += lines
-        fresh = noted or self.pipeline.quarantine(file, 0, file.head()[:4096], UNRECOGNISED)
+        fresh = noted or self.pipeline.quarantine.add(file, 0, file.head()[:4096], UNRECOGNISED)
         file.counts["quarantined" if fresh else "duplicate"] += lines
         self.pipeline.touch_file(file)
 

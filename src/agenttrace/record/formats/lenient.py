@@ -67,13 +67,20 @@ def time_of(moment: datetime | None) -> int | None:
     return None if moment is None else time_at((moment - _EPOCH) // _MICROSECOND)
 
 
+def iso_time(text: str) -> datetime | None:
+    """A time in ISO 8601, in UTC if it names no zone; ``None`` for what is none."""
+    with suppress(ValueError, OverflowError):
+        parsed = datetime.fromisoformat(text.strip())
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    return None
+
+
 def moment(raw: msgspec.Raw) -> datetime | None:
     """A time written in any of the usual ways: ISO 8601 with or without a zone, or a number of epoch time."""
     value = value_of(raw)
+    if isinstance(value, str):
+        return iso_time(value)
     with suppress(ValueError, OverflowError, OSError):
-        if isinstance(value, str):
-            parsed = datetime.fromisoformat(value.strip())
-            return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value / 1000 if value > _MILLISECONDS_FROM else value, UTC)
     return None

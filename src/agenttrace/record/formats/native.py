@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +21,17 @@ from msgspec import Raw, Struct
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import Format, LineDecoder, agent_directory, first_lines
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
-from agenttrace.record.formats.lenient import Count, FieldByField, Number, number, raw_text, time_at, time_of, value_of
+from agenttrace.record.formats.lenient import (
+    Count,
+    FieldByField,
+    Number,
+    iso_time,
+    number,
+    raw_text,
+    time_at,
+    time_of,
+    value_of,
+)
 from agenttrace.record.ingest import acts as a
 
 #: Numbers of epoch time above these are milliseconds, microseconds.
@@ -132,7 +140,7 @@ class Native(Format[NativeLine]):
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the line means."""
         handler = _HANDLERS.get(event.type)
-        return handler(event, source, memory) if handler else ()
+        return handler(event.body, memory, event, source) if handler else ()
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The texts of the line."""
@@ -158,10 +166,7 @@ def _key(kind: str, name: str | int | None, stream: str | None) -> str | None:
 def _micros(ts: float | str | None) -> int | None:
     """Seconds, milliseconds or microseconds since the epoch, or ISO 8601 (UTC if it names no zone)."""
     if isinstance(ts, str):
-        with suppress(ValueError, OverflowError):
-            moment = datetime.fromisoformat(ts.strip())
-            return time_of(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
-        return None
+        return time_of(iso_time(ts))
     if ts is None or not 0 <= ts < math.inf:
         return None
     scale = 1_000_000 if ts < _MILLISECONDS_FROM else 1000 if ts < _MICROSECONDS_FROM else 1
@@ -215,8 +220,7 @@ def _begin_turn(line: NativeLine, memory: Memory, prompt: str | None = None) -> 
 # -- what a line means ---------------------------------------------------------------------------------------
 
 
-def _session(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _session(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     yield a.SessionInfo(
         cwd=line.cwd or line.project,
         branch=line.branch,
@@ -228,21 +232,18 @@ def _session(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
     )
 
 
-def _turn_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _turn_begin(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     yield from _begin_turn(line, memory, line.prompt)
 
 
-def _turn_end(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _turn_end(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     turn = memory.get("turn") if line.turn is None else str(line.turn)
     yield a.TurnEnd(line.outcome, line.error, turn)
     memory["step"] = None
     memory["asked"] = True
 
 
-def _step_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _step_begin(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     if line.step is not None:
         yield from _stand(line, memory)
         return
@@ -251,17 +252,15 @@ def _step_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]
     yield a.StepBegin(memory["step"], model=line.model)
 
 
-def _step_end(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _step_end(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     if line.usage is not None:
-        yield from _usage(event, source, memory)
+        yield from _usage(line, memory, event, source)
     else:
         yield from _stand(line, memory)
     yield a.StepEnd(_step_name(line, memory), line.outcome, line.error, line.finish_reason)
 
 
-def _message(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _message(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     if line.role != "user":
         yield from _stand(line, memory)
     elif line.turn is None and not memory.get("asked", True):
@@ -271,8 +270,7 @@ def _message(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
         yield from _begin_turn(line, memory, line.text or "")
 
 
-def _tool_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _tool_begin(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     yield from _stand(line, memory)
     name = line.name or "tool"
     yield a.ToolBegin(line.call, name, _step_name(line, memory), subagent=line.spawns is not None)
@@ -280,14 +278,12 @@ def _tool_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]
         yield a.Spawned(line.call, line.spawns, name)
 
 
-def _tool_end(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _tool_end(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     duration = None if line.duration is None else round(line.duration * 1_000_000)
     yield a.ToolEnd(line.call, line.outcome, line.error, duration)
 
 
-def _usage(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _usage(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     if line.usage is None:
         return
     yield from _stand(line, memory)
@@ -313,18 +309,16 @@ def _own_name(event: Event, source: Source, step: str | None, memory: Memory) ->
     return f"{place}:{event.at}:{memory['usages']}"
 
 
-def _error(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _error(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     yield from _stand(line, memory)
     yield a.Error(line.error or line.text or "error", "turn" if line.step is None else "step")
 
 
-def _note(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: NativeLine = event.body
+def _note(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     yield a.Waiting() if line.kind == "waiting" else a.Note(line.kind or "note")
 
 
-_HANDLERS: dict[str, Callable[[Event, Source, Memory], Iterator[a.Act]]] = {
+_HANDLERS: dict[str, Callable[[NativeLine, Memory, Event, Source], Iterator[a.Act]]] = {
     "session.begin": _session,
     "session.end": _session,
     "turn.begin": _turn_begin,

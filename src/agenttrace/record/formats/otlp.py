@@ -21,17 +21,18 @@ from agenttrace.record.formats.contract import Content, Find, Memory, Source, Tr
 from agenttrace.record.formats.otlp_lines import LINES, SpanLine, all_of
 from agenttrace.record.formats.otlp_messages import contents_of, prompt_of
 from agenttrace.record.formats.otlp_names import (
+    PROVIDERS,
+    TITLES,
     agent_of,
     call_of,
     error_of,
     finish_of,
+    first_text,
     kind_of,
     model_of,
     name_of,
-    provider_of,
     response_of,
     status_of,
-    title_of,
     tool_in,
     usage_of,
 )
@@ -120,7 +121,7 @@ def _session(line: SpanLine, kind: str, prompt: str | None, memory: Memory) -> I
     said: dict[str, str] = memory.setdefault("said", {})
     if prompt and kind in ("turn", "step"):
         said.setdefault("prompt", "")
-    title = title_of(line.attributes) or (line.name if not line.parent and "prompt" not in said else None)
+    title = first_text(line.attributes, TITLES) or (line.name if not line.parent and "prompt" not in said else None)
     # Several programs may have a part in a session: the one that its latest trace begins in gives it the name.
     leads = not line.parent or "cwd" not in said
     told = {
@@ -129,12 +130,10 @@ def _session(line: SpanLine, kind: str, prompt: str | None, memory: Memory) -> I
         "title": title[:_NAME_LIMIT] if title and "title" not in said else None,
         "model": model_of(line.attributes) if kind == "step" else None,
     }
-    fresh = {name: value for name, value in told.items() if value and said.get(name) != value}
+    fresh: dict[str, Any] = {name: value for name, value in told.items() if value and said.get(name) != value}
     if fresh:
         said.update(fresh)
-        yield a.SessionInfo(
-            cwd=fresh.get("cwd"), version=fresh.get("version"), title=fresh.get("title"), model=fresh.get("model")
-        )
+        yield a.SessionInfo(**fresh)
 
 
 def _finished(line: SpanLine, kind: str, prompt: str | None) -> a.Finished:
@@ -168,7 +167,7 @@ def _shown_attributes(line: SpanLine, kind: str, prompt: str | None) -> dict[str
     if kind == "tool":
         found |= {"tool": tool_in(name_of(line, kind))[:_NAME_LIMIT], "call": call_of(attributes)}
     elif kind == "step":
-        found |= {"finish_reason": finish_of(attributes), "provider": provider_of(attributes)}
+        found |= {"finish_reason": finish_of(attributes), "provider": first_text(attributes, PROVIDERS)}
     elif kind == "turn":
         found |= {"prompt": prompt and prompt[:_NAME_LIMIT], "agent": agent_of(line)}
     if status_of(line) == "error":

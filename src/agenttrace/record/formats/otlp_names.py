@@ -63,7 +63,7 @@ _MODELS = (
     "ai.model.id",
     "llm.request.model",
 )
-_PROVIDERS = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider", "llm.vendor")
+PROVIDERS = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider", "llm.vendor")
 _AGENTS = (
     "gen_ai.agent.name",
     "agent.name",
@@ -80,7 +80,7 @@ _FINISHES = (
     "ai.response.finishReason",
     "llm.response.finish_reason",
 )
-_TITLES = ("langfuse.trace.name", "gen_ai.conversation.name", "ai.telemetry.functionId", "traceloop.workflow.name")
+TITLES = ("langfuse.trace.name", "gen_ai.conversation.name", "ai.telemetry.functionId", "traceloop.workflow.name")
 _ERRORS = ("langfuse.observation.status_message", "error.message", "exception.message", "error.type")
 
 _INPUT = (
@@ -199,19 +199,9 @@ def model_of(attributes: Attributes) -> str | None:
     return first_text(attributes, _MODELS)
 
 
-def provider_of(attributes: Attributes) -> str | None:
-    """Who serves the model."""
-    return first_text(attributes, _PROVIDERS)
-
-
 def agent_of(line: SpanLine) -> str | None:
     """The agent at work; without one the program is it."""
     return first_text(line.attributes, _AGENTS) or line.resource.program
-
-
-def title_of(attributes: Attributes) -> str | None:
-    """What the trace is called by whoever sent it."""
-    return first_text(attributes, _TITLES)
 
 
 def call_of(attributes: Attributes) -> str | None:

@@ -93,7 +93,7 @@ class Pipeline:
         #: Agent and id of every session of which something was taken.
         self.sessions: set[tuple[str, str]] = set()
         self._files: dict[int, TrackedFile] = {}
-        self._quarantine = QuarantineRows(store.quarantine, limits)
+        self.quarantine = QuarantineRows(store.quarantine, limits)
         #: Lines of which is known that they cannot be recorded: digest and reason by file and place.
         self._bad: dict[int, dict[int, tuple[bytes, str]]] = {}
         #: The line that the batch begins with.
@@ -166,26 +166,6 @@ class Pipeline:
         known = bad.get(offset)
         bad[offset] = (digest_of(raw), reason)
         return known is None or known[0] != bad[offset][0]
-
-    def quarantine(self, file: TrackedFile, offset: int, raw: bytes, reason: str, salvaged: int = 0) -> bool:
-        """Set a line aside; False if that very line was set aside before."""
-        return self.quarantine_unread(file, offset, len(raw), digest_of(raw), reason, raw, salvaged)
-
-    def quarantine_unread(
-        self,
-        file: TrackedFile,
-        offset: int,
-        length: int,
-        digest: bytes,
-        reason: str,
-        raw: bytes | None = None,
-        salvaged: int = 0,
-    ) -> bool:
-        """Set a line aside that was not loaded."""
-        fresh, row = self._quarantine.add(file, offset, length, digest, reason, raw, salvaged)
-        if row is not None:
-            self._batch.quarantine.append(row)
-        return fresh
 
     def resolve(self, file: TrackedFile, reason: str) -> None:
         """Have what was set aside of a file for this reason marked as read, with the batch."""
@@ -262,6 +242,7 @@ class Pipeline:
                 self._collect(live, batch)
         for place, data in self._blocks:
             batch.blocks.append((*place, data if isinstance(data, bytes) else data.result()))
+        batch.quarantine = self.quarantine.rows
         batch.counters = self._counter_changes()
         batch.files = [file.next_row() for file in self._files.values()]
         self.store.commit(batch, day_of=self._day_of)
@@ -316,7 +297,7 @@ class Pipeline:
         self._batch = Batch()
         self._blocks = []
         self._files = {}
-        self._quarantine.forget()
+        self.quarantine.forget()
         self.first = None
         self.lines = self.bytes = self.read_bytes = 0
         self._began = 0.0
@@ -486,7 +467,7 @@ class _Intake:
         if what.harmless or not raw.strip():
             counts["ignored"] += 1
             return
-        fresh = self.pipeline.quarantine(self.file, offset, raw, what.reason, len(what.salvaged))
+        fresh = self.pipeline.quarantine.add(self.file, offset, raw, what.reason, len(what.salvaged))
         counts["quarantined" if fresh else "duplicate"] += 1
         for piece in what.salvaged:
             try:
@@ -501,7 +482,7 @@ class _Intake:
         self._set_aside_unread(offset, length, digest, f"line too long ({length:,} bytes)")
 
     def _set_aside_unread(self, offset: int, length: int, digest: bytes, reason: str) -> None:
-        fresh = self.pipeline.quarantine_unread(self.file, offset, length, digest, reason)
+        fresh = self.pipeline.quarantine.add_unread(self.file, offset, length, digest, reason)
         self.file.counts["quarantined" if fresh else "duplicate"] += 1
 
     def _known(self, events: list[_Entry]) -> set[bytes]:
