@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agenttrace.masking import Mask, vendors
-from agenttrace.masking.finding import RULES
+from agenttrace.masking.scanner import RULES
 from masking_examples import HEX, Token, discord, jwt, private_key, tokens
 
 MASK = Mask()

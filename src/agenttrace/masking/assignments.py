@@ -1,6 +1,6 @@
-"""``NAME=secret``, ``name: secret``, ``"name": "secret"`` and whatever else programs and people write.
+"""``NAME=secret``, ``name: secret``, ``"name": "secret"`` and other notations of programs and people.
 
-A name is looked at backwards and forwards from the word it ends in; the value behind it is then judged by
+A name is read backwards and forwards from the word it ends in; the value after it is then judged by
 :mod:`agenttrace.masking.values`. Only the value is masked.
 """
 
@@ -19,7 +19,7 @@ from agenttrace.masking.values import Doubt, Notation, is_garbled, is_regular, i
 #: A value is judged by as much of it.
 _JUDGED_CHARS = 256
 
-#: What may stand between a name and its value. Escaped quotation marks are those of JSON inside a text of JSON.
+#: What may be between a name and its value. Escaped quotation marks are those of JSON inside a string of JSON.
 _BETWEEN = re.compile(
     r"""
     (?:_BASE|_base|[_-]?[0-9]{1,2})?+ (?![A-Za-z0-9_-])
@@ -41,7 +41,7 @@ _BETWEEN = re.compile(
     """,
     re.VERBOSE,
 )
-#: Most of what stands behind a name is too short to be a secret: a password, or anything else.
+#: Most texts after a name are too short for a secret: for a password, or for anything else.
 _LONG_ENOUGH = [re.compile(rf"(?:[rbuRBU]{{0,2}}\\{{0,7}}[\"'`])?(?:[^\s\"'`\\]|\\.){{{least}}}") for least in (6, 3)]
 _OPENING = re.compile(r"(?:[rbuRBU]{1,2}(?=[\"']))?(\\{0,7}+[\"'`])")
 _IN_QUOTES = {
@@ -54,7 +54,7 @@ _TO_THE_SPACE = re.compile(
     r"(?:[^\s\"'`\\<>;&,\u2000-\U0010ffff]|[;&,](?![A-Za-z_ ]{1,30}+=)|<(?!/|[a-z]{1,10}+[ />])|>(?!\s)"
     r"|\\(?![nrtu\"'\\/]))++"
 )
-#: The same on a line of its own, where nothing else can follow.
+#: The same on a separate line, where nothing else can follow.
 _TO_THE_END = re.compile(
     r"(?:[^\s\"'`\\<;&\u2000-\U0010ffff]|;(?![A-Za-z_ ]{3,30}+=)|&(?![a-z_]{3,30}+=)|<(?!/)|\\(?![nrtu\"'\\/]))++"
 )
@@ -65,7 +65,7 @@ _ALONE = re.compile(
 _FOLLOWED = re.compile(r"\S{1,256}+(?<![,;(]) [a-z_]{2,20}+=\S")
 #: The same in ``Server=h;Password=...;Database=d``.
 _TO_THE_SEMICOLON = re.compile(r"(?:[^\s\"'`\\;\u2000-\U0010ffff]|\\(?![nrtu\"'\\/]))++")
-#: What a value may go on with that looks like a piece of program.
+#: What may follow a value that is a piece of program.
 _GOING_ON = tuple(",;&()[]{}<>|#")
 _IN_XML = re.compile(r"[^<>\s]++(?=</)")
 _APART = (" ", "\t", '"', "'", "`", "]")
@@ -83,7 +83,7 @@ class _Name(NamedTuple):
 
 
 class _NamedValue(NamedTuple):
-    """What stands behind a name."""
+    """The value of a name."""
 
     start: int
     end: int
@@ -194,13 +194,13 @@ def _is_environment(text: str, name: _Name, between: re.Match[str]) -> bool:
 
 
 def _is_continued(text: str, name: _Name, between: re.Match[str]) -> bool:
-    """Whether the value stands on the next line: as in YAML, or in JSON."""
+    """Whether the value is on the next line: as in YAML, or in JSON."""
     if between["close"]:
         return between["sign"] == ":" and _OPENING.match(text, between.end()) is not None
     before = indent(text, name.start)
     if between["sign"] != ":" or before is None or between.end() - between.end("break") <= len(before):
         return False
-    # A field of its own, or a piece of program, is no value.
+    # Another field, or a piece of program, is no value.
     return bool(between["block"] or _ALONE.match(text, between.end()) or _OPENING.match(text, between.end()))
 
 
@@ -277,11 +277,11 @@ def _is_plain(value: str) -> bool:
 
 
 def _wide(text: str, name: _Name, between: re.Match[str], place: Notation) -> re.Pattern[str] | None:
-    """What reads a value to its end where no program can stand; None where one can."""
+    """The pattern that reads a value to its end where no program can follow; None where one can."""
     if name.meaning.doubt in (Doubt.UNSURE, Doubt.KEY):
         return _TO_THE_SPACE if place.environment else None
     if between["sign"] in (":", "=") and indent(text, name.start) is not None:
-        # On a line of its own, as in YAML, INI and headers.
+        # On a separate line, as in YAML, INI and headers.
         return _TO_THE_END if _ALONE.match(text, between.end()) else _TO_THE_SPACE
     before = text[name.start - 1 : name.start]
     if before in ('"', "'") and not between["close"] and between["sign"]:
@@ -297,7 +297,7 @@ def _cases(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _look_pat(text: str, start: int, end: int) -> Secret | None:
-    """``GITHUB_PAT``; what may stand behind it is part of the anchor, as paths and patterns are everywhere."""
+    """``GITHUB_PAT``; the next character is part of the anchor, because paths and patterns are everywhere."""
     return _look(text, start, end - 1)
 
 

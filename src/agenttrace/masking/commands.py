@@ -9,9 +9,9 @@ from agenttrace.masking.rule import LEFT, Rule, Secret
 from agenttrace.masking.values import is_placeholder
 from agenttrace.masking.words import is_wordlike
 
-#: What stands between two arguments: a space, or the marks and the comma of a list of arguments.
+#: Between two arguments: a space, or the quotation marks and the comma of a list of arguments.
 _NEXT = r"(?:[ \t]*+\\\r?\n[ \t]*+|[ \t]++|\\{0,7}[\"'],\s{0,40}+(?=\\{0,7}[\"']))"
-#: What may stand between a command and its option. Several commands on one line are several.
+#: What may be between a command and its option; the end of the command is not.
 _GAP = r"(?:[^\r\n|;&\\]|\\\r?\n|\\[\"']){0,200}?"
 #: An argument: with what closes it if it is in quotation marks.
 _ARGUMENT = re.compile(
@@ -23,7 +23,7 @@ _ARGUMENT = re.compile(
 )
 _REST = re.compile(r"[^\s\"'\\]*+")
 _LOGIN = re.compile(r"(?P<user>[^\s:\"'/$<{]{1,128}+):(?P<mark>\\{0,7}[\"'])?(?P<word>.{2,}+)", re.DOTALL)
-#: The programs whose ``-u`` is a login, and how far away they may stand: options are often on lines of their own.
+#: The programs whose ``-u`` is a login, and how far away they may be: options are often on separate lines.
 _CALLER = re.compile(r"\b(?:curl|wget|https?|xh)(?:\.exe)?[ \t\"',]")
 _FAR = 400
 _WORD = re.compile(LEFT)
@@ -46,7 +46,7 @@ class _Argument(NamedTuple):
     end: int
 
     def told(self, text: str) -> str:
-        """What it says."""
+        """Its text."""
         return text[self.start : self.end]
 
 
@@ -70,7 +70,7 @@ def _password(found: re.Match[str] | None) -> Secret | None:
 
 
 def _given(text: str, start: int, end: int) -> _Argument | None:
-    """What the option is given that stands here."""
+    """The argument of the option at this place."""
     if text[start - 1 : start] not in (" ", "\t", "\n", '"', "'"):
         return None
     after = _AFTER_OPTION.match(text, end)

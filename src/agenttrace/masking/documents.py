@@ -1,6 +1,6 @@
 """Documents of JSON in a text: the whole of it, one on each line, or some lines among others.
 
-They are masked by field and stay what they are: nothing but the strings that held a secret is written anew.
+They are masked by field and stay JSON: only the strings that had a secret are rewritten.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class JsonDocument(NamedTuple):
 
 
 def may_hold(text: str) -> bool:
-    """Whether it is worth looking for documents: cheap, as nearly no text has one."""
+    """Whether it is worth searching for documents: cheap, as nearly no text has one."""
     return text[:1] in _OPENING or "\n{" in text or "\n[" in text or text[:64].lstrip()[:1] in _OPENING
 
 
 def documents(text: str) -> Iterator[JsonDocument]:
-    """All of them; a line is read as often as twice, whatever stands there."""
+    """All of them; a line is read twice at most, whatever is in it."""
     at, counted = 0, 0
     while beginning := _BEGINNING.search(text, at):
         start = beginning.end()

@@ -1,4 +1,4 @@
-"""Secrets that are told by their form: JSON web tokens, private keys, tokens that begin with a number.
+"""Secrets with a known form: JSON web tokens, private keys, tokens that begin with a number.
 
 Where a form has several parts, each part is read up to its end at most as often as there are parts.
 """
@@ -12,7 +12,7 @@ import re
 from agenttrace.masking.rule import ESCAPED, LEFT, RIGHT, Rule, Secret
 
 _PART = r"[A-Za-z0-9_-]"
-#: A part begins where no character of a part stands before it, so that a long row of them is read once.
+#: A part begins where no character of a part is before it, so that a long row of them is read once.
 _JWT = re.compile(rf"(?:(?<!{_PART})|{ESCAPED})eyJ{_PART}{{8,}}+\.eyJ{_PART}{{8,}}+(?:\.{_PART}*+){{0,3}}")
 _BEGIN = "-----BEGIN"
 _PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
@@ -55,7 +55,7 @@ _TERRAFORM = re.compile(rf"{LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_-]{{60,}
 
 def _look_jwt(text: str, start: int, end: int) -> Secret | None:
     found = _JWT.match(text, start)
-    # The point of a sentence is no part of it.
+    # The full stop of a sentence is not part of it.
     return Secret(start, start + len(found.group().rstrip(".")), "jwt") if found else None
 
 
@@ -85,7 +85,7 @@ def _look_end(text: str, start: int, end: int) -> Secret | None:
         head = text[max(0, start - size) : start][::-1]
         rows = _BACKWARDS.match(head)
         read = rows.end() if rows else 0
-        # What was read belongs to this key alone, so all keys together are read a few times at most.
+        # The text that was read belongs to this key alone, so all keys together are read a few times at most.
         if read < size // 2 or size >= _KEY_CHARS or size >= start:
             break
         size *= 2

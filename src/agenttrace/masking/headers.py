@@ -1,4 +1,4 @@
-"""Headers of HTTP that let somebody in: Authorization with its schemes, cookies; and Docker's and npm's ``auth``."""
+"""HTTP headers with credentials: Authorization with its schemes, cookies; and Docker's and npm's ``auth``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _look_authorization(text: str, start: int, end: int) -> Secret | None:
     if not (secret or is_basic(value)) or is_placeholder(value):
         return None
     if text[found.end() : found.end() + 1] in ("(", "[", "{", "$", "<"):
-        return None  # put in when a program runs
+        return None  # a template
     return _value(text, found, "authorization")
 
 
@@ -79,7 +79,7 @@ def _look_cookie(text: str, start: int, end: int) -> Secret | None:
     end = further.end() if further else found.end()
     if text[max(0, start - 4) : start].lower() != "set-":
         return Secret(found.start("first"), end, "cookie")
-    # What follows says how long and where the cookie holds.
+    # The attributes of the cookie follow.
     attributes = text.find(";", found.end(), end)
     return Secret(found.start("value"), end if attributes < 0 else attributes, "cookie")
 

@@ -1,6 +1,6 @@
 """Whether the value of a name such as ``API_KEY`` is a secret, or a placeholder, a word, a piece of program.
 
-Nothing here knows names; :mod:`agenttrace.masking.names` says how much doubt a name leaves.
+Names are judged in :mod:`agenttrace.masking.names`, which says how much doubt a name leaves.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Doubt(Enum):
 
 
 class Notation(NamedTuple):
-    """How a value was written, which says what else it could be."""
+    """How a value is written, which limits what else it could be."""
 
     #: In quotation marks: no piece of program.
     quoted: bool = False
@@ -66,7 +66,7 @@ _PLACEHOLDER = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: Something that is put in when a program runs: f"{prefix}-{key}", "Bearer ${TOKEN}".
+#: A template that a program fills in: f"{prefix}-{key}", "Bearer ${TOKEN}".
 _TEMPLATE = re.compile(
     r"""
       \$\{[A-Za-z_][\w.:?/+ -]*+\} | \$\([a-z][^()]*+\) | \{\{[^{}]*+\}\}   # ${TOKEN}, $(cat file), {{ token }}
@@ -120,8 +120,8 @@ _SHAPE |= dict.fromkeys(range(ord("0"), ord("9") + 1), "0")
 
 
 def is_secret(value: str, doubt: Doubt, place: Notation) -> bool:
-    """Whether a value that stands beside a name is worth hiding."""
-    # Nearly all that is asked about is too short, or plain words: that is looked at first.
+    """Whether a value beside a name is a secret."""
+    # Nearly all values are too short, or plain words: that is checked first.
     if len(value) < _least(doubt, place):
         return False
     value = value[:_ENOUGH]
@@ -150,7 +150,7 @@ def _is_number(value: str, doubt: Doubt) -> bool:
 
 
 def _is_made_up(value: str, doubt: Doubt, place: Notation) -> bool:
-    """Of a key or a token: where its name says enough, whatever is no word; elsewhere only what looks random."""
+    """Of a key or a token: where its name is clear, anything but a word; elsewhere only what looks random."""
     if doubt is Doubt.KEY and not place.query:
         return any(
             len(chunk) >= 16 and not _HEX.fullmatch(chunk) and _is_odd(chunk, strict=True)
@@ -180,7 +180,7 @@ def is_whole_secret(value: str, doubt: Doubt) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for one, or is none: ``$TOKEN``, ``<your key>``, ``xxx``, ``None``, a path."""
+    """Whether a value is a placeholder, or no value: ``$TOKEN``, ``<your key>``, ``xxx``, ``None``, a path."""
     if value.lower().rstrip("?!") in _WORDS or _PLACEHOLDER.fullmatch(value) or "[masked:" in value:
         return True
     if _TEMPLATE.search(value):
@@ -192,12 +192,12 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_regular(value: str) -> bool:
-    """Whether it is a regular expression, which names such as ``IPV4_PAT`` and ``token`` hold as well."""
+    """Whether it is a regular expression, as names such as ``IPV4_PAT`` and ``token`` have as well."""
     return len(_REGULAR.findall(value)) > 1 or value.startswith("[")
 
 
 def looks_random(value: str, *, strict: bool = False) -> bool:
-    """Whether nobody would have made this up: digits and letters in no order, or one long row of letters."""
+    """Whether it looks random: digits and letters in no order, or one long row of letters."""
     if any(_is_odd(chunk, strict=strict) for chunk in _CHUNK.findall(value)):
         return True
     shape = value.translate(_SHAPE)
@@ -274,14 +274,14 @@ def _is_password(value: str, place: Notation) -> bool:
     if _NUMBER.fullmatch(value):
         return place.quoted
     if value.replace("_", "").isalpha():
-        # A word: chosen by somebody where it stands in quotation marks, elsewhere part of a sentence.
+        # A word: a password where it is in quotation marks, elsewhere part of a sentence.
         chosen = place.query or (place.quoted and (value.islower() or (value.isupper() and "_" not in value)))
         return value.isascii() and (chosen or not is_wordlike(value, certain=value.isupper()))
     return place.quoted or bool(_STRONG.search(value)) or not is_wordlike(value)
 
 
 def _is_phrase(value: str) -> bool:
-    """Several words, one of which nobody would write in a sentence."""
+    """Several words, one of which has digits or signs in it."""
     words = value.split()
     return len(words) <= 5 and any(_ODD_WORD.search(word) for word in words)
 

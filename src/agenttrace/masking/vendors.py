@@ -1,4 +1,4 @@
-"""Keys and tokens that begin with the mark of whoever issued them.
+"""Keys and tokens that begin with the prefix of their vendor.
 
 A row for each: what it is called in a marker, how it begins, and what follows. Lengths are those that are issued
 today, or less where they have changed before.
@@ -16,7 +16,7 @@ _W = "[A-Za-z0-9_-]"
 _H = "[0-9a-fA-F]"
 _UUID = f"{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}"
 
-#: Of several that begin alike the first is taken.
+#: Of several with the same prefix the first counts.
 TOKENS: tuple[tuple[str, str, str], ...] = (
     # Models
     ("anthropic-key", "sk-ant-", rf"{_W}{{20,}}"),
@@ -132,7 +132,7 @@ TOKENS: tuple[tuple[str, str, str], ...] = (
 _SK = re.compile(rf"{LEFT}sk-(?P<body>{_W}{{16,128}}+)")
 _SK_REST = re.compile(rf"{_W}*+")
 _ONE_PIECE = re.compile(rf"{_A}{{20}}")
-#: Nobody's token: sk-xxxxxxxxxxxx.
+#: Not a token: sk-xxxxxxxxxxxx.
 _BLANK = re.compile(r"[xX]{8}")
 
 

@@ -1,4 +1,4 @@
-"""Whether recording is well: why it fails now, told to other processes by a small file in the data directory.
+"""Why recording fails now, for other processes: a small file in the data directory.
 
 Not in the store: that may be what fails.
 """
@@ -16,12 +16,12 @@ _NAME = "recorder.problem.json"
 
 
 class RecordingProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in the way of recording."""
+    """Why recording fails."""
 
     reason: str
-    #: When it was met first, in seconds since the epoch.
+    #: When it first occurred, in seconds since the epoch.
     since: float
-    #: How often recording was begun again because of it.
+    #: How often recording was restarted because of it.
     restarts: int = 0
 
     @property
@@ -32,7 +32,7 @@ class RecordingProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report(home: Path, reason: str, *, restarts: int = 0) -> None:
-    """Say why recording fails; on a full disk nothing can be said."""
+    """Write down why recording fails; on a full disk this is not possible."""
     known = problem(home)
     found = RecordingProblem(reason=reason, since=time.time() if known is None else known.since, restarts=restarts)
     temporary = home / f".{_NAME}.{os.getpid()}"
@@ -42,7 +42,7 @@ def report(home: Path, reason: str, *, restarts: int = 0) -> None:
 
 
 def clear(home: Path) -> None:
-    """Recording is well."""
+    """Recording works."""
     with suppress(OSError):
         (home / _NAME).unlink(missing_ok=True)
 

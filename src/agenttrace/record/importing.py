@@ -27,7 +27,7 @@ _STOP_SECONDS = 30
 
 
 class ImportShare(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is told."""
+    """What a worker reads from its standard input."""
 
     index: int
     count: int
@@ -36,7 +36,7 @@ class ImportShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says: how many bytes it has read meanwhile, and at the end what it did."""
+    """What a worker writes: how many bytes it has read meanwhile, and at the end what it did."""
 
     bytes: int = 0
     summary: Summary | None = None
@@ -133,7 +133,7 @@ def _run_workers(
 
 
 def _start(settings: Settings, lock: RecorderLock, job: ImportShare) -> subprocess.Popen[bytes]:
-    """A worker holds the lock too: nobody else records while it lives, even should this process be killed."""
+    """A worker has the lock too: no other process can record while it runs, even if this process is killed."""
     worker = subprocess.Popen(
         [sys.executable, "-m", "agenttrace.record.worker"],
         stdin=subprocess.PIPE,
@@ -149,7 +149,7 @@ def _start(settings: Settings, lock: RecorderLock, job: ImportShare) -> subproce
 
 
 def _ask_to_stop(workers: Sequence[subprocess.Popen[bytes]]) -> None:
-    """The end of its input tells a worker to commit what it has and leave."""
+    """The end of its input makes a worker commit what it has and exit."""
     for worker in workers:
         if worker.stdin is not None and not worker.stdin.closed:
             worker.stdin.close()

@@ -1,4 +1,4 @@
-"""Retention and clean-up by themselves, in small pieces: the recorder does one piece when it has nothing to read.
+"""Retention and clean-up in small pieces: the recorder does one piece when it has nothing to read.
 
 A run is a generator that yields after each piece, so recording never waits for more than one of them. An interrupted
 run loses nothing: each piece is a transaction of its own, and the next run finds what is left.
@@ -22,7 +22,7 @@ HOUR = 3_600.0
 DAY = 24 * HOUR
 #: Between the beginnings of two runs.
 RUN_EVERY = HOUR
-#: After a file is gone, its event ids are kept for this long, and what is known of the file for that long.
+#: How long the event ids of a deleted file stay in the store, and how long its row does.
 IDS_KEPT = DAY
 ROWS_KEPT = 7 * DAY
 #: The search index finds nothing of a pruned session from then on. The words themselves leave it when it is rebuilt,
@@ -33,7 +33,7 @@ _FILES_IN_A_PIECE = 200
 
 @dataclass(kw_only=True)
 class Maintenance:
-    """Runs every hour; ``step`` does a piece of the run that is under way."""
+    """Runs every hour; ``step`` does a piece of the current run."""
 
     store: SqliteStore
     settings: Settings
@@ -56,7 +56,7 @@ class Maintenance:
         return removed
 
     def interrupted(self) -> None:
-        """A piece failed: begin a new run, once what made it fail is over."""
+        """A piece failed: begin a new run once the cause is gone."""
         self._run = None
         self._next_run = 0.0
 
@@ -114,7 +114,7 @@ def _vanished_files(store: SqliteStore, now: float, report: Report) -> Iterator[
 
 
 def _search_index(store: SqliteStore, now: float, after: float) -> Iterator[bool]:
-    """Empty the index once it holds words of sessions that were pruned long enough ago; it is refilled in pieces."""
+    """Empty the index once it has had words of pruned sessions for long enough; it is refilled in pieces."""
     index = store.search_index
     since = index.stale_since
     if since is not None and since <= now - after:

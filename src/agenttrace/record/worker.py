@@ -1,4 +1,4 @@
-"""One process of a parallel import: told its share on standard input, reports on standard output."""
+"""One process of a parallel import: reads its share from standard input, writes reports to standard output."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _say(report: ImportReport) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # Whoever started this is gone; what was read is still worth committing.
+        # The process that started this one is gone; what was read is still worth committing.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # stays open for the rest of the process
 
 

@@ -1,4 +1,4 @@
-"""Which files are there: every place the agents write to, and whatever paths the user adds."""
+"""Finds log files: in the directories that agents write to, and in the paths that the user adds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG_NAME = re.compile(r"\.jsonl(\.\d+)?(\.zst)?$")
 
 @dataclass(frozen=True)
 class Root:
-    """A directory to look through, a single file, or a pattern for either."""
+    """A directory to search, a single file, or a pattern for either."""
 
     path: Path
     #: The agent whose home it is; ``None`` for a path the user named, where any format may be.
@@ -43,7 +43,7 @@ class FoundFile:
 
 @dataclass
 class Listing:
-    """What one look found, and what could not be looked at."""
+    """What one search found, and what it could not read."""
 
     files: list[FoundFile] = field(default_factory=list)
     #: Directories that could not be read now; the files in them are not gone.
@@ -88,7 +88,7 @@ def _is_within(path: str, top: str) -> bool:
 
 
 def expanded(root: Root, bounds: Bounds | None = None, listing: Listing | None = None) -> list[Root]:
-    """What a pattern stands for now, because new files may match it any time; a path stands for itself."""
+    """What a pattern matches now, because new files may match it any time; a path is its own match."""
     pattern = os.fspath(root.path)
     if os.path.lexists(pattern) or not glob.has_magic(pattern):
         return [root]
@@ -134,7 +134,7 @@ def is_companion(path: str) -> bool:
 
 
 def is_excluded(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a path is one that the settings say never to read."""
+    """Whether the settings exclude a path."""
     return any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
 
 
@@ -181,7 +181,7 @@ def _entry(
         elif has_log_name(entry.path, agent) and entry.is_file():
             yield _found(path, agent, entry.stat())
     except OSError:
-        # It vanished between listing and looking; if it comes back, the next look finds it.
+        # It vanished after it was listed; if it comes back, the next search finds it.
         return
 
 
@@ -192,7 +192,7 @@ def _is_visited(stat: os.stat_result, visited: set[tuple[int, int]]) -> bool:
 
 
 def _followed(entry: os.DirEntry[str], agent: Agent | None, bounds: Bounds, listing: Listing) -> str | None:
-    """Where a link leads; ``None`` if that is none of ours."""
+    """The target of a link; ``None`` if it must not be followed."""
     target = os.path.realpath(entry.path)
     if bounds.hold(target):
         return target

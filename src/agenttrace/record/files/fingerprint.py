@@ -1,4 +1,4 @@
-"""Which file is this: by the hash of its first bytes, not by what changes with every append.
+"""The identity of a file: the hash of its first bytes, which appending does not change.
 
 A file is the same while the prefix that was hashed still hashes the same. A short file's prefix grows with it, up
 to ``HEAD_BYTES``; so the length that was hashed is part of the identity: ``"<length>:<hash>"``. Whether the part that
@@ -36,7 +36,7 @@ def identity(head: bytes) -> str:
 
 
 def identity_length(known: str) -> int | None:
-    """How many bytes an identity covers; ``None`` if this is no identity of ours."""
+    """How many bytes an identity covers; ``None`` if this is not an identity."""
     length, separator, digest = known.partition(":")
     if not separator or not length.isdigit() or len(digest) != 32:
         return None
@@ -55,7 +55,7 @@ def read_head(descriptor: int) -> bytes:
 
 
 class ReadMark(NamedTuple):
-    """What is remembered of the part of a file that was read, to notice that it is not what it was.
+    """What is stored of the part of a file that was read, to detect that it has changed.
 
     The head alone misses a log that was rewritten with the same first lines; the last bytes alone miss lines of equal
     length with equal ends, so the beginning of the last line goes with them.
@@ -71,12 +71,12 @@ class ReadMark(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """The head, as the store keeps it."""
+        """The head, as it is stored."""
         return identity(self.head)
 
     @property
     def ending(self) -> str:
-        """The last line and the tail, as the store keeps them: ``"<where the line begins>:<hash>"``."""
+        """The last line and the tail, as they are stored: ``"<where the line begins>:<hash>"``."""
         return f"{self.line}:{digest(self.opening + self.tail)}"
 
     def grown(self, data: bytes, line: int) -> ReadMark:

@@ -26,13 +26,13 @@ from agenttrace.store.batch import FileRow
 
 logger = logging.getLogger(__name__)
 
-#: A complete last line without its newline is taken once the file has been quiet for this long.
+#: A complete last line without its newline is read once the file has not changed for this long.
 QUIET_SECONDS = 1.0
 #: Clocks of file systems tick this slowly at worst: a file changed twice within a tick may look unchanged.
 TICK_SECONDS = 2.0
 #: In place of the hash of a tail: this compressed file was read to its end.
 END = "end"
-#: So much of a file tells nearly always what it is.
+#: So much of a file is nearly always enough to recognise it.
 HEAD_BYTES = 65_536
 COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
 
@@ -58,7 +58,7 @@ class TrackedFile:
     counted_end: int = field(init=False)
     size: int = field(init=False)
     mtime_ns: int | None = field(init=False)
-    #: How often each line stood before ``position``; built when a line without an id is read again.
+    #: How often each line occurs before ``position``; built when a line without an id is read again.
     seen_lines: dict[int, int] | None = field(init=False)
     #: Whether a line before ``position`` has the time at which the log began; ``None``: not known without a look.
     begun: bool | None = field(init=False)
@@ -97,7 +97,7 @@ class TrackedFile:
     def open(self) -> OpenFile:
         """The open file; opened on first use."""
         if self.handle is None:
-            # Links were followed when it was found: one that stands here now may lead anywhere.
+            # Links were followed when it was found: a link that is here now may lead anywhere.
             self.handle = OpenFile(self.path, follow=False)
             self._reader = self._new_reader()
             self._verify()
@@ -110,12 +110,12 @@ class TrackedFile:
         return LineReader(self.handle.descriptor, self.max_line_bytes)
 
     def close(self) -> None:
-        """Give the descriptor back; reading can go on later."""
+        """Close the descriptor; reading can go on later."""
         if self.handle is not None:
             self.handle.close()
             self.handle = self._reader = None
         if not self.dirty:
-            # The store knows it too; ten thousand quiet files should not weigh anything.
+            # The store has it too; ten thousand quiet files should need no memory.
             self._mark = self.seen_lines = self.begun = None
 
     def hand_over(self, rest: TrackedFile) -> None:
@@ -131,7 +131,7 @@ class TrackedFile:
         self._noticed, self._noticed_before = (0, None), (0, None)
 
     def is_reachable(self) -> bool:
-        """Whether the path leads to the open file; if not, it must not be closed while somebody may write to it."""
+        """Whether the path leads to the open file; if not, it must stay open while a program may write to it."""
         if self.handle is None or self.detached:
             return False
         try:
@@ -141,7 +141,7 @@ class TrackedFile:
         return (stat.st_dev, stat.st_ino) == (self.handle.device, self.handle.inode)
 
     def notice(self, size: int, mtime_ns: int) -> None:
-        """A look at the path found the file like this."""
+        """Size and time of the file as a search found it."""
         if (size, mtime_ns) != self._noticed:
             self._noticed_before, self._noticed = self._noticed, (size, mtime_ns)
 
@@ -156,7 +156,7 @@ class TrackedFile:
             if self._verify() and stat.st_size < self.size:
                 self._cut(stat.st_size)
             if stat.st_size <= self.size:
-                self._reader = self._new_reader()  # what was scanned may be other bytes by now
+                self._reader = self._new_reader()  # the bytes that were scanned may have changed
             self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
             self._content_end = self.size
             self._fresh = abs(time.time() - stat.st_mtime) < TICK_SECONDS
@@ -206,7 +206,7 @@ class TrackedFile:
         self.start_over()
 
     def _begins_as_before(self) -> bool:
-        """Whether lines that were only counted may stand where they did."""
+        """Whether lines that were only counted may be where they were."""
         assert self.handle is not None
         known = self._mark.identity if self._mark is not None else self.row.fingerprint
         return known is not None and fp.same_head(known, fp.read_head(self.handle.descriptor))
@@ -220,7 +220,7 @@ class TrackedFile:
         self._reader = self._new_reader()
 
     def forgive(self) -> None:
-        """Read all of a file that was refused as one that nobody knew; its lines were never read."""
+        """Read all of a file that no format had recognised; its lines were only counted."""
         self._forgiven = not self.row.recorded and not self.row.ignored
         self.start_over()
 
@@ -280,7 +280,7 @@ class TrackedFile:
         if not self._verify():
             return None
         if chunk.lines and not chunk.lines[0] and self._inside_line():
-            # The newline of a line that was taken before it came.
+            # The newline of a line that was read before it was there.
             return Chunk(chunk.lines[1:], chunk.offsets[1:], chunk.end, chunk.oversized, chunk.data)
         return chunk
 
@@ -300,14 +300,14 @@ class TrackedFile:
 
     @property
     def unread(self) -> bool:
-        """Whether there may be lines that nobody has looked for yet."""
+        """Whether there may be lines that were not looked for yet."""
         looked = (self.position, self.size, self.mtime_ns) == self._fruitless
         if self.compressed:
             return self._fresh or not self._ended
         return self._fresh or (self.size > self.position and not looked)
 
     def is_quiet(self) -> bool:
-        """Whether nobody has written for a while."""
+        """Whether the file has not changed for a while."""
         if self.mtime_ns is not None and time.time() - self.mtime_ns / 1e9 >= QUIET_SECONDS:
             return True
         return time.monotonic() - self.last_growth >= QUIET_SECONDS
@@ -326,9 +326,9 @@ class TrackedFile:
         return int(not self.compressed and self.size > self.position)
 
     def times_seen(self, raw: bytes, offset: int, *, whole: bool = True) -> int:
-        """How often this very line stood in the file before ``offset``; counts it as seen, unless it is a piece of one.
+        """How often this very line occurs before ``offset``; counts it as seen, unless it is a piece of a line.
 
-        Who counts the lines of the file anew finds no pieces either.
+        A new count of the lines of the file finds no pieces either.
         """
         if self.seen_lines is None:
             self.seen_lines = Counter(map(hash, self.lines_before(offset)))

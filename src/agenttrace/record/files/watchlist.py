@@ -1,4 +1,4 @@
-"""Which of the files under watch stands at which path now: they are renamed, replaced, deleted and come back.
+"""The files under watch, and the path of each: they are renamed, replaced, deleted and come back.
 
 A path says where to look, device and inode say which open file it is, and the content alone says whether reading can
 go on where it stopped. So a file that was rotated is followed to its new name; one that was saved anew (another inode,
@@ -40,7 +40,7 @@ class Watchlist:
         on_left: Callable[[TrackedFile], None],
     ) -> None:
         self._stored = stored
-        #: Told of files that no path leads to any more and that are to be kept open.
+        #: Called with files that no path leads to any more and that must stay open.
         self._on_left = on_left
         self._max_line_bytes, self._max_unpacked_bytes = max_line_bytes, max_unpacked_bytes
         self.files: dict[str, TrackedFile] = {}
@@ -73,7 +73,7 @@ class Watchlist:
         yield from self.files.values()
         yield from self._adrift.values()
 
-    # -- who stands where -------------------------------------------------------------------------------------
+    # -- which file is at which path --------------------------------------------------------------------------
 
     def see(self, found: FoundFile) -> TrackedFile:
         """The tracked file that was found: the one known at the path, one that moved there, or a new one."""
@@ -101,7 +101,7 @@ class Watchlist:
         return current
 
     def _owner(self, place: Place, path: str) -> TrackedFile | None:
-        """Who was last seen under this inode, unless its number was given to another file since."""
+        """The file that last had this inode, unless another file has it now."""
         owner = self._by_place.get(place)
         if owner is None:
             return None
@@ -137,7 +137,7 @@ class Watchlist:
         self._set_adrift(file)
 
     def _leave_behind(self, file: TrackedFile) -> None:
-        """The file was saved anew; somebody may still write to the old one."""
+        """The file was saved anew; a program may still write to the old one."""
         rest = self._tracked(file.path, self._new_row(_aside(file)), None)
         place = _place_of(file)
         self._bind(file, None)
@@ -193,7 +193,7 @@ class Watchlist:
         return row.offset > 0 and TrackedFile(path, row, self._max_line_bytes).fits(path)
 
     def reload(self, numbers: Set[int]) -> None:
-        """Take over from the store what somebody else has changed about these files."""
+        """Load what another process has changed in the rows of these files."""
         rows = {row.file_id: row for row in self._rows.values()}
         rows |= {file.row.file_id: file.row for file in self.tracked()}
         for number in numbers & rows.keys():
@@ -225,7 +225,7 @@ class Watchlist:
     # -- leaving ----------------------------------------------------------------------------------------------
 
     def missing(self, present: Collection[str], unreadable: Collection[str]) -> list[TrackedFile]:
-        """Files that stand nowhere any more, after a look at every path."""
+        """Files that have no path any more, after every path was checked."""
         return [file for file in self.tracked() if file.detached or not _is_there(file.path, present, unreadable)]
 
     def let_go(self, file: TrackedFile) -> None:
@@ -238,16 +238,16 @@ class Watchlist:
         if file.row.read_count:
             self._put_away(file.row)
         else:
-            # Nothing was recorded from it; its number is free again.
+            # Nothing was recorded from it, so its number can be reused.
             self._used_ids.discard(file.row.file_id)
 
 
 def _is_there(path: str, present: Collection[str], unreadable: Collection[str]) -> bool:
-    """Whether a file may still be at its path: what cannot be looked at is not gone."""
+    """Whether a file may still be at its path: a directory that cannot be read proves nothing."""
     if path in present or any(path.startswith(directory + os.sep) for directory in unreadable):
         return True
     try:
-        # What is watched is no link: one that stands there has taken its place.
+        # Files under watch are no links: a link at the path has replaced the file.
         return not stat.S_ISLNK(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False

@@ -1,8 +1,8 @@
 """What the lines of a Claude Code log mean.
 
-Nothing in the log says plainly where a turn begins or ends. A prompt begins one; a response that stops for
-good ends it, on each of its lines, and the fold takes the repeated end as the same end, later. What a stream
-has to remember for that is small: the turn, whether it is over, and the latest response.
+The log does not mark where a turn begins or ends. A prompt begins one; a response that stops for good ends it, on
+each of its lines, and the fold takes the repeated end as the same end, later. A stream remembers the turn, whether it
+is over, and the latest response.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from agenttrace.record.ingest import acts as a
 _PLACEHOLDER = 32
 #: How many linked subagents a stream remembers, so that their progress lines do not repeat the link.
 _LINKS = 16
-#: How many lines of responses without an id of their own a stream remembers, so that the lines after them find them.
+#: How many lines of responses without a unique id a stream remembers, for the lines that refer to them.
 _CHAIN = 64
 #: An id made from a clock alone, as some proxies give: another response may have the same.
 _NOT_UNIQUE = re.compile(r"[A-Za-z_.:-]{0,16}[0-9][0-9TZ:._+-]{7,}")
@@ -46,7 +46,7 @@ _SUBAGENT_TOOLS = frozenset({"Agent", "Task", "Workflow"})
 #: Tools that ask the user something; everything else that waits for the user is not logged.
 _ASKING = frozenset({"AskUserQuestion", "ExitPlanMode"})
 _ENDING = frozenset({"end_turn", "stop_sequence", "refusal"})
-#: Who may name a session, the stronger over the weaker.
+#: The kinds of titles; a higher one replaces a lower one.
 _TITLES = {"summary": 1, "ai-title": 2, "custom-title": 3}
 _REFUSED = (INTERRUPTED, "The user doesn't want to ")
 _STOP_HOOK = "Stop hook feedback"
@@ -58,7 +58,7 @@ _COMMAND = (
 
 
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The few facts about a tool's outcome that stand beside its result, or in a subagent's progress."""
+    """The few facts about a tool's outcome beside its result, or in a subagent's progress."""
 
     type: str | None = None
     agent_id: str | None = None
@@ -69,7 +69,7 @@ class _Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 _outcome = FieldByField(_Outcome)
 #: What the run of a workflow is called, in its call's outcome and as the directory of its agents.
 _RUN = re.compile(r"wf_[0-9a-f-]{4,40}")
-#: The counts of ``cost-state`` by the names of ours.
+#: The counts of ``cost-state`` by the names of our fields.
 _COSTS = {
     "input_tokens": "inputTokens",
     "output_tokens": "outputTokens",
@@ -114,7 +114,7 @@ def _user(line: ClaudeLine, memory: Memory, found: list[a.Act], main: bool) -> N
     text = prompt_text(content).lstrip()
     if line.is_meta or line.is_compact_summary or text.startswith(NOISE):
         if memory.pop("fired", None) and text:
-            # What the schedule asks for; the turn began when it fired.
+            # The prompt of a schedule; the turn began when it fired.
             found.append(a.TurnBegin(text, "system", memory.get("turn")))
         else:
             _injected(text, memory, found)
@@ -129,13 +129,13 @@ def _begin_turn(line: ClaudeLine, text: str, memory: Memory, found: list[a.Act],
     memory["turn"] = turn
     memory.pop("over", None)
     if text.startswith("<command-message>"):
-        # A command that is a prompt of its own; the prompt itself follows as an injected line.
+        # A command that expands to a prompt, which follows as an injected line.
         text = " ".join(found_part[1] for part in _COMMAND if (found_part := part.search(text)))
     found.append(a.TurnBegin(text or None, _origin(line, text) if main else "subagent", turn))
 
 
 def _turn_of(line: ClaudeLine, text: str, memory: Memory) -> str | None:
-    """What a prompt's turn is called. In a fork all prompts have one prompt id: there its place tells them apart.
+    """The name of a prompt's turn. In a fork all prompts have one prompt id; there they differ by position.
 
     What tasks report while their turn goes on belongs to that turn.
     """
@@ -155,7 +155,7 @@ def _origin(line: ClaudeLine, text: str) -> str:
 
 
 def _injected(text: str, memory: Memory, found: list[a.Act]) -> None:
-    """Not typed by anybody. After the end of a turn it may set off work that is not that turn's any more."""
+    """A text that the user did not type. After the end of a turn it may start work that is not part of that turn."""
     if text.startswith(_STOP_HOOK):
         _reopen_turn(memory, found)
         found.append(a.Note("hook"))
@@ -242,10 +242,10 @@ def _assistant(line: ClaudeLine, memory: Memory, found: list[a.Act], main: bool)
 
 
 def _response_name(line: ClaudeLine, message: ClaudeMessage, memory: Memory) -> str:
-    """What the lines of one response and their copies share, and no other response has: its message id as a rule.
+    """A name that the lines of one response and their copies share, and no other response has: usually its message id.
 
     An id that is not unique counts together with the model, and with the request id or else with the first line of the
-    response: the other lines hang on that one, on each other, or on results of calls between them.
+    response, which is an ancestor of the others.
     """
     name = message.id or line.request_id or line.uuid or str(line.timestamp)
     if message.id is None or _NOT_UNIQUE.fullmatch(name) is None:
@@ -260,13 +260,13 @@ def _response_name(line: ClaudeLine, message: ClaudeMessage, memory: Memory) -> 
 
 
 def _remember_chain(memory: Memory, uuid: str | None, response: str) -> None:
-    """The latest response stands under no uuid as well, for lines that do not say what they hang on."""
+    """The latest response is also stored under an empty uuid, for lines without a parent."""
     for key in (uuid or "", ""):
         remember(memory.setdefault("chain", {}), key, response, _CHAIN)
 
 
 def _continue_chain(line: ClaudeLine, memory: Memory) -> None:
-    """What hangs on the result of a call may still be the response that called."""
+    """A line whose parent is the result of a call may still be part of the response that called."""
     chain: dict[str, str] | None = memory.get("chain")
     if chain and line.uuid and line.parent_uuid in chain:
         _remember_chain(memory, line.uuid, chain[line.parent_uuid])
@@ -284,7 +284,7 @@ def repeated_usage(line: ClaudeLine, memory: Memory) -> a.ResponseUsage | None:
 
 
 def _speaks(content: str | list[ClaudeBlock] | None) -> bool:
-    """Whether something is said and nothing asked for."""
+    """Whether there is text and no tool call."""
     if not isinstance(content, list):
         return bool(content)
     asks = any(block.type is not None and block.type.endswith("tool_use") for block in content)
@@ -322,7 +322,7 @@ def _told(message: ClaudeMessage, tokens: ClaudeTokens, step: str, *, finished: 
 
 @lru_cache(maxsize=256)
 def _counted(tokens: ClaudeTokens, output: int) -> Usage:
-    """Every line of a response repeats its usage, so most of them are answered from memory."""
+    """Every line of a response repeats its usage, so most of them come from the cache."""
     written, one_hour = count(tokens.cache_creation_input_tokens), 0
     if tokens.cache_creation is not None:
         one_hour = count(tokens.cache_creation.ephemeral_1h_input_tokens)
@@ -348,7 +348,7 @@ def _system(line: ClaudeLine, memory: Memory, found: list[a.Act], main: bool) ->
     elif line.subtype == "api_error":
         found.append(a.Note("retry"))
     elif line.subtype == "scheduled_task_fire":
-        # What it asks for stands in the next line.
+        # Its prompt is in the next line.
         memory.update(turn=line.uuid, fired=True)
         memory.pop("over", None)
         found.append(a.TurnBegin(None, "system", line.uuid))

@@ -2,7 +2,7 @@
 
 One model response fills several lines, each with the usage of the whole; forks, compaction replays and
 parallel subagents repeat lines of other files under the same uuid. Hence a line's uuid is its key, a message
-id names the response wherever it is met, and what is said twice is left to the fold and the ledger to merge.
+id names the response in every file, and the fold and the ledger merge what is repeated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from agenttrace.record.formats.lenient import moment, read_object, text_at, time
 from agenttrace.record.ingest import acts as a
 
 _NOT_LOGS = frozenset({"history.jsonl", "journal.jsonl", "audit.jsonl"})
-#: Kinds of lines that have no envelope by which to tell them.
+#: Kinds of lines without the usual envelope.
 _BARE = NOT_SAID | frozenset(
     {
         "agent-name",
@@ -50,7 +50,7 @@ _BARE = NOT_SAID | frozenset(
 _FORK_GAP = 1_000_000
 #: After so many days transcripts are deleted, unless a setting says otherwise.
 _CLEANUP_DAYS = 30
-#: So many first lines tell what a file is; a damaged beginning is rarely longer.
+#: So many first lines are read to recognise a file; a damaged beginning is rarely longer.
 _OPENING_LINES = 16
 
 #: A first line too long for the head; Qwen Code's begin with the uuid.
@@ -59,7 +59,7 @@ _SESSION = re.compile(rb'"sessionId": ?"([^"\\]{1,200})"')
 
 
 class _Opening(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the first lines tell about a file."""
+    """The fields of first lines by which a file is recognised."""
 
     type: str | None = None
     uuid: str | None = None
@@ -199,6 +199,6 @@ def _is_ours(line: _Opening, path: Path) -> bool:
 
 
 def _goes_back(lines: list[_Opening]) -> bool:
-    """Whether the file begins with a line of its own and goes on with older ones: what it was forked from."""
+    """Whether older lines follow the first line: then the file is a fork, and they are the original's."""
     times = [at for line in lines if (at := time_of(line.timestamp)) is not None]
     return bool(times) and times[0] - min(times) > _FORK_GAP

@@ -17,7 +17,7 @@ from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField, loo
 
 ABSENT = msgspec.Raw()
 
-#: How user lines begin that nobody typed as a prompt: local commands and what they printed, reminders.
+#: How user lines begin that are no prompts: local commands and their output, reminders.
 NOISE = (
     "<local-command-",
     "<command-name>",
@@ -30,15 +30,15 @@ NOISE = (
 )
 INTERRUPTED = "[Request interrupted by user"
 
-#: What editors and the agent itself put before a prompt, in blocks of their own.
+#: Separate blocks that editors and the agent itself put before a prompt.
 _CONTEXT = ("<ide_", "<system-reminder>")
 _WITHOUT_SESSION = ("summary", "file-history-snapshot")
-#: Lines about the requests that were sent and about the agent itself: nobody said what is in them.
+#: Lines about the requests that were sent and about the agent itself: no messages.
 NOT_SAID = frozenset({"api-request", "api-request-blob", "api-request-shape", "atis-latch", "cost-state", "tools-used"})
 
 
 class CacheCreation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was written to the prompt cache, by how long it is kept."""
+    """What was written to the prompt cache, by its time to live."""
 
     ephemeral_1h_input_tokens: int | None = None
     ephemeral_5m_input_tokens: int | None = None
@@ -71,7 +71,7 @@ class ClaudeTokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ClaudeBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One block of a message. What can be long stays raw until somebody wants to read it."""
+    """One block of a message. What can be long stays raw until it is read."""
 
     type: str | None = None
     id: str | None = None
@@ -85,7 +85,7 @@ class ClaudeBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ClaudeMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was said to the model or by it."""
+    """A message to the model or from it."""
 
     id: str | None = None
     model: str | None = None
@@ -183,7 +183,7 @@ def prompt_text(content: str | list[ClaudeBlock]) -> str:
 
 
 def plain(raw: msgspec.Raw) -> str:
-    """The text of a part that was kept raw."""
+    """The text of a raw part."""
     return flat(value_of(raw))
 
 

@@ -1,7 +1,7 @@
 """OpenAI Codex CLI: rollout files of ``{"timestamp", "type", "payload"}`` lines, one thread a file.
 
-``response_item`` lines are what the model and the tools said, ``event_msg`` lines say much of it again and
-add where turns begin and end. How tokens are counted is told in ``codex_usage.py``.
+``response_item`` lines have the texts of the model and the tools; ``event_msg`` lines repeat many of them and mark
+where turns begin and end. ``codex_usage.py`` describes how tokens are counted.
 
 ``memory`` holds, for this module: ``turn``, the open turn's id, in logs that mark turns; ``step``, the open
 step, with ``spoke``, ``called`` and ``answered`` (what it has had); ``calls`` that wait for their answer, with what is
@@ -47,7 +47,7 @@ _ENVELOPES = frozenset(
         "token_usage_record",
     }
 )
-#: Calls, and the name of those that have no name of their own.
+#: Calls, and the tool's name for those that have none.
 _CALLS = {
     "function_call": "function",
     "custom_tool_call": "custom_tool",
@@ -106,7 +106,7 @@ class Codex(Format[lines.CodexHead]):
         return self.source(path, session, **facts)
 
     def _meta_in(self, line: bytes, named: bool) -> lines.SessionMeta | None:
-        """What a line says about the thread: nothing, for any line of Codex's; ``None`` if it is not Codex's."""
+        """The facts about the thread in a line of Codex (often none); ``None`` if it is not a line of Codex."""
         event = self.decode(line, Source(agent="codex", session_id=""))
         if isinstance(event, Unusable):
             return _meta_in_cut(line) if _CUT_META.match(line) else None
@@ -136,7 +136,7 @@ class Codex(Format[lines.CodexHead]):
         return handler(event, source, memory) if handler else ()
 
     def content(self, event: Event, source: Source) -> list[Content]:
-        """Texts of ``response_item`` lines; ``event_msg`` says the same again and is passed over."""
+        """Texts of ``response_item`` lines; ``event_msg`` lines repeat them and are skipped."""
         kind, _, detail = event.type.partition("/")
         if kind == "response_item":
             item = lines.read_item(event.body)
@@ -163,7 +163,7 @@ def _meta_in_cut(line: bytes) -> lines.SessionMeta:
 
 
 def _bare_event(raw: bytes, head: lines.CodexHead) -> Event:
-    """Before the envelope (2025): a header, then bare response items. They get the envelope they lack."""
+    """Before the envelope (2025): a header, then bare response items. An envelope is added to them."""
     at = lines.micros(head.timestamp)
     if head.type in _BARE_ITEMS:
         return Event(f"response_item/{head.type}", None, at, _BARE_BODY + raw + b"}")
@@ -209,7 +209,7 @@ def _task_started(event: Event, source: Source, memory: Memory) -> Iterator[a.Ac
     turn = lines.read_turn(event.body)
     turn_id = turn.turn_id if turn else None
     if memory.pop("reviewer", None):
-        return  # the reviewer's turn, which has a log of its own
+        return  # the reviewer's turn, which has a separate log
     usage.leave_review(memory)
     memory.pop("reviewed", None)
     _forget_turn(memory)
@@ -242,7 +242,7 @@ def _user_message(event: Event, source: Source, memory: Memory) -> Iterator[a.Ac
 
 
 def _prompt(text: str, memory: Memory) -> Iterator[a.Act]:
-    """Opens a turn where no ``task_started`` did; a review says its prompt twice."""
+    """Opens a turn where no ``task_started`` did; a review logs its prompt twice."""
     if not lines.is_said_by_user(text):
         return
     digest = usage.digest(text.encode("utf-8", "surrogatepass"))
@@ -277,7 +277,7 @@ def _exited_review(event: Event, source: Source, memory: Memory) -> Iterable[a.A
 
 
 def _review_item(completed: lines.CompletedItem, memory: Memory) -> Iterator[a.Act]:
-    """0.166: the turn of a review begins with an item, then the reviewer's ``task_started`` stands in this log too."""
+    """0.166: the turn of a review begins with an item, then the reviewer's ``task_started`` is in this log too."""
     item = completed.item
     assert item is not None
     if item.type == "ExitedReviewMode":
@@ -301,7 +301,7 @@ def _response_item(event: Event, source: Source, memory: Memory) -> Iterator[a.A
     if item is None:
         return
     if item.type == "message" and item.role != "assistant":
-        # Bare logs have no events that tell a user's message from Codex's own.
+        # Bare logs have no events that mark the user's messages.
         if item.role == "user" and event.body.startswith(_BARE_BODY):
             text = lines.text_of(item.content)
             yield from _prompt(text, memory)
@@ -309,7 +309,7 @@ def _response_item(event: Event, source: Source, memory: Memory) -> Iterator[a.A
                 yield a.SessionInfo(cwd=cwd)
         return
     if memory.get("reviewed") and item.type == "message":
-        return  # what the reviewer found, said once more by no model
+        return  # the result of the review, repeated; no model wrote this message
     yield from _open_step(item, memory)
     if item.type in _CALLS:
         yield from _begin_call(item, memory)
@@ -374,7 +374,7 @@ def _item_completed(event: Event, source: Source, memory: Memory) -> Iterator[a.
 
 
 def _remember_end(done: lines.ItemEnd, memory: Memory) -> None:
-    """Kept for the answer, which follows and alone ends the call."""
+    """Remember how a call ended; the answer, which follows, ends it."""
     calls = memory.get("calls", {})
     call = done.call_id or done.id
     if call in calls:

@@ -1,4 +1,4 @@
-"""What stands in Codex's lines, as far as recording reads it: fields by name, long ones left undecoded."""
+"""The lines of a Codex log: their fields as far as recording needs them, long ones left undecoded."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class SessionMeta(Struct):
 
     @property
     def counts_first(self) -> bool:
-        """Whether tokens stand before the items of their response, as versions 0.36 to 0.65 write them."""
+        """Whether tokens are logged before the items of their response, as in versions 0.36 to 0.65."""
         found = _VERSION.match(self.cli_version or "")
         return found is not None and 36 <= int(found[1]) <= 65
 
@@ -170,7 +170,7 @@ class TokenInfo(Struct):
 
 
 class TokenCount(Struct):
-    """An ``event_msg/token_count``; without ``info`` it only tells the rate limits."""
+    """An ``event_msg/token_count``; without ``info`` it has only rate limits."""
 
     info: TokenInfo | None = None
 
@@ -299,12 +299,12 @@ HEADS = LineDecoder(
 
 
 def is_said_by_user(text: str) -> bool:
-    """False for what Codex says in the user's name: surroundings, instructions, notifications."""
+    """False for messages that Codex adds in the user's name: environment, instructions, notifications."""
     return not text.lstrip().startswith(_NOT_SAID_BY_THE_USER)
 
 
 def working_directory(text: str) -> str | None:
-    """Where Codex works, as it tells the model."""
+    """The working directory, as Codex reports it to the model."""
     if not text.lstrip().startswith("<environment_context"):
         return None
     found = _DIRECTORY.search(text)
@@ -312,7 +312,7 @@ def working_directory(text: str) -> str | None:
 
 
 def text_of(raw: Raw) -> str:
-    """The text in a string, a list of parts or an object; another object as it stands."""
+    """The text in a string, a list of parts or an object; another object as it is written."""
     value = value_of(raw)
     if isinstance(value, list):
         return "\n".join(text for text in map(_part_text, value) if text)
@@ -331,7 +331,7 @@ def answer_text(item: ResponseItem) -> str:
 
 
 def answer_verdict(output: Raw) -> tuple[str, str | None, int | None]:
-    """Status, error and duration as an answer's first and last bytes tell them, without decoding it."""
+    """Status, error and duration from the first and last bytes of an answer, without decoding it."""
     view = memoryview(output)
     start, end = bytes(view[:400]), bytes(view[-200:])
     code = took = None

@@ -1,23 +1,23 @@
-"""Which of Codex's token counts are responses, and what those are called.
+"""Which of Codex's token counts are responses, and how these are named.
 
 **Which count.** ``token_count`` repeats itself and its totals start anew on resume, so its
 ``last_token_usage`` counts only when the total moved and something says that a model answered: its answer
-stands before it, or the total moved by exactly that much. The counts of a review stand inside the parent's; the
+is before it, or the total moved by exactly that much. The counts of a review are inside the parent's; the
 first one after it repeats the last one before it, and is no response. Once a file has ``token_usage_record`` lines,
 those count and ``token_count`` does not.
 
-**Where they stand.** After the items of their response; in versions 0.36 to 0.65 before them, so there a count begins
+**Where they are.** After the items of their response; in versions 0.36 to 0.65 before them, so there a count begins
 a model call.
 
 **What a response is called**, so that its copies share the name and nothing else does. A record has the
 provider's id. A ``token_count`` has none: its name is a digest of both breakdowns and of a scope that
 copies keep and strangers do not have. The scope is the turn's uuid where turns have one; in older logs what
-identifies the answer (call id, encrypted reasoning, text), or, where the count stands before the answer, what
-stands before the count; for a review the prompt, because the parent's copy has neither. Timestamps are of no use:
+identifies the answer (call id, encrypted reasoning, text), or, where the count is before the answer, what
+is before the count; for a review the prompt, because the parent's copy has neither. Timestamps are of no use:
 forks are stamped anew. A thread that was spawned begins with its parent's counts but without the records that alone
 hold their ids: turns older than the thread are shown, their tokens left to the parent.
 
-**What Codex itself says it used.** ``total_token_usage`` is cumulative for as long as a process counts on: it starts
+**Totals that Codex reports.** ``total_token_usage`` is cumulative for as long as a process counts on: it starts
 again on some resumes, in every review and in copies. So each run of it is a count of its own, of what was added since
 its first line. Since 0.166 records carry the total of their turn instead.
 
@@ -86,7 +86,7 @@ def usage_record(event: Event, source: Source, memory: Memory) -> Iterator[a.Act
 
 
 def running_total(total: CodexTokens, last: CodexTokens, memory: Memory, *, stream: str, counted: bool) -> a.Totals:
-    """The thread's total as a line tells it; ``counted``: its response is not left to another thread."""
+    """The thread's total as of this line; ``counted``: its response does not count for another thread."""
     whose = "review" if memory.get("review") else "thread"
     runs: dict[str, list[Any]] = memory.setdefault("runs", {})
     now, step = total.vector(), last.vector()
@@ -121,7 +121,7 @@ def _scope(source: Source, memory: Memory) -> str:
 
 def _responded(name: str, tokens: CodexTokens, source: Source, memory: Memory) -> Iterator[a.Act]:
     step = memory.get("step")
-    # A reviewer has a model of its own, which the parent's log does not tell.
+    # A reviewer has another model, which is not in the parent's log.
     model = "unknown" if memory.get("review") else memory.get("model")
     if not _is_parents(source, memory):
         yield a.ResponseUsage(name, tokens.usage(), model, step, detached=step is None)

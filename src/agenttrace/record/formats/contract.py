@@ -18,24 +18,24 @@ from agenttrace.record.ingest.acts import Act, ResponseUsage
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file is, found out from its path, its first bytes and the small files beside it."""
+    """What a file is: from its path, its first bytes and the small files beside it."""
 
     agent: str
     session_id: str
     #: ``main``, or the id of the subagent that wrote this file.
     stream: str = "main"
-    #: The stream and the tool call that started this one, where the files beside it say so.
+    #: The stream and the tool call that started this one, where the files beside it have them.
     parent_stream: str | None = None
     parent_call: str | None = None
-    #: The session this one was forked from, where the files beside it say so.
+    #: The session this one was forked from, where the files beside it have it.
     parent_session: str | None = None
-    #: True for a copy that came after its original, when the files say so: it never owns tokens it shares.
+    #: True for a copy of an earlier session: tokens of both count for the original.
     copied: bool = False
     cwd: str | None = None
     title: str | None = None
     #: The subagent's kind ("coder"), for the name of its turns.
     name: str | None = None
-    #: The model where only the agent's settings know it.
+    #: The model, where only the agent's settings have it.
     model: str | None = None
     #: The directory of the file, for agents that keep companions there.
     directory: str = ""
@@ -90,18 +90,18 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     provider: str | None = None
     #: What observability tools call it, for a coding agent: ``openai-codex``.
     integration: str | None = None
-    #: Environment variables that say where it writes: a service of the machine must have them, too.
+    #: Environment variables that move its logs: a service of the machine needs them, too.
     variables: tuple[str, ...] = ()
     #: Names of files that it writes beside its logs: no logs, and no damage.
     side_files: re.Pattern[str] | None = None
-    #: Whether one file may hold several sessions, so that files cannot be divided among importers by session.
+    #: Whether one file may have several sessions, so that files cannot be divided among importers by session.
     mixes_sessions: bool = False
     #: Whether it writes a line again, in another file, with more of its response's usage than the line had before.
     repeats_usage: bool = False
 
 
 class Agent:
-    """One log format. Instances hold no state: what must be remembered goes into ``memory``."""
+    """One log format. Instances have no state: what must be remembered goes into ``memory``."""
 
     #: The name used in commands and in the store: ``claude-code``.
     name: str

@@ -2,8 +2,8 @@
 
 Steps have no name and a cancelled turn leaves no line, so a stream remembers of the turn under way: ``depth``
 (turns that a flow began inside it) with ``edge``, when the latest of them began or ended; ``step``, how far the
-step is (``asked``, ``answered``, ``over``); ``failed``; ``calls`` without a result; ``waiting``, the requests that
-nobody has answered yet. ``inline`` holds the same for each subagent that has no file of its own.
+step is (``asked``, ``answered``, ``over``); ``failed``; ``calls`` without a result; ``waiting``, the pending
+requests. ``inline`` has the same for each subagent without a separate file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TOKENS = {
 
 
 class _WireScene(msgspec.Struct):
-    """What an act's author may look at besides the payload."""
+    """What a message is interpreted with, besides its payload."""
 
     event: Event
     source: Source
@@ -193,7 +193,7 @@ def _tool_result(raw: msgspec.Raw, scene: _WireScene) -> Iterator[a.Act]:
 
 
 def _spawned(call: str, stream: str, name: str | None, memory: Memory) -> list[a.Act]:
-    """Says once who carries out a call; a resumed subagent carries out another."""
+    """Reports once which subagent a call runs; a resumed subagent runs for another call."""
     known: dict[str, str] = memory.setdefault("spawned", {})
     if known.get(stream) == call:
         return []

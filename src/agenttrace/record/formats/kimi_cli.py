@@ -130,7 +130,7 @@ def _is_wire(head: bytes) -> bool:
 
 
 def _session_facts(session: Path) -> dict[str, Any]:
-    """Working directory, title, model: all of it stands outside the log."""
+    """Working directory, title, model: none of them is in the log."""
     title = text_at(read_object(session / "state.json"), "custom_title")
     title = title or text_at(read_object(session / "metadata.json"), "title")
     facts: dict[str, Any] = {"title": title, "copied": title is not None and title.startswith("Fork: ")}
@@ -155,7 +155,7 @@ def _work_dir(share: Path, bucket: str) -> str | None:
 
 
 def _configured_model(share: Path, alias: str | None = None) -> str | None:
-    """The model the settings name: a guess, for the log never says which one answered."""
+    """The model of the settings: a guess, because the log never has the model that answered."""
     if alias is None and (named := os.environ.get("KIMI_MODEL_NAME")):
         return named
     try:

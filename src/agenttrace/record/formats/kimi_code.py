@@ -1,6 +1,6 @@
 """Kimi Code's ``wire.jsonl``: one agent record a line, one file for each agent of a session.
 
-The usage of a step stands in four records; only ``usage.record`` is counted. Messages stand in three; only
+The usage of a step is in four records; only ``usage.record`` is counted. Messages are in three; only
 ``turn.prompt`` and the loop events are folded. Lines are in order, their times are not.
 """
 

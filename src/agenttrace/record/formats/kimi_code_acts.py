@@ -1,7 +1,7 @@
 """What the records of a Kimi Code log mean.
 
 A stream remembers ``turn``, the latest turn's name, and whether it is ``open``; ``step``, the latest step;
-``calls``, the tool calls by the uuid of their event; ``waiting``, the requests that nobody has answered yet;
+``calls``, the tool calls by the uuid of their event; ``waiting``, the pending requests;
 ``model``, and ``models`` by their alias; ``untimed``, how many counts of tokens had no time.
 """
 
@@ -43,7 +43,7 @@ _TOKENS = {
 
 
 class _RecordScene(msgspec.Struct):
-    """What an act's author may look at besides the record."""
+    """What a record is interpreted with."""
 
     event: Event
     source: Source
@@ -128,7 +128,7 @@ def _turn_cancel(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
 
 
 def _close_turn(status: str, scene: _RecordScene) -> Iterator[a.Act]:
-    """The end of a turn of the first engine: it writes no ``turn.ended`` (and is told by its lack of ``agentId``)."""
+    """The end of a turn of the first engine: it writes no ``turn.ended`` (and its records have no ``agentId``)."""
     if scene.memory.get("open"):
         scene.memory["open"] = False
         yield a.TurnEnd(status=status, turn=scene.memory.get("turn"))
@@ -221,7 +221,7 @@ def _usage_record(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
         detached=record.usage_scope != "turn",
     )
     if act.detached and not scene.memory.get("open"):
-        # Compaction between two turns: a turn of its own, over at once.
+        # Compaction between two turns: a separate turn, over at once.
         yield from (a.TurnBegin(origin="system"), act, a.TurnEnd())
     else:
         yield act

@@ -112,7 +112,7 @@ def _prompt_content(record: KimiRecord) -> Iterator[Content]:
 
 
 def _message_content(record: KimiRecord) -> Iterator[Content]:
-    """Only what no other record says: reminders and hooks. Prompts and answers stand elsewhere."""
+    """Only what no other record has: reminders and hooks. Prompts and answers are in other records."""
     message = value_of(record.message)
     if lookup(message, "origin", "kind") in _SAID_ONCE:
         yield Content("note", text_of(lookup(message, "content")))

@@ -1,6 +1,6 @@
 """A line of a Kimi CLI log: its fields as far as recording needs them, and the texts in it.
 
-What Kimi Code's records have in common with it (the file's name, how texts stand in parts) is here too.
+What Kimi Code's records have in common with it (the file's name, texts in parts) is here too.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from agenttrace.record.formats.lenient import FieldByField, lookup, text_at, val
 LOG_NAME = "wire.jsonl"
 
 _NULL = msgspec.Raw(b"null")
-#: So many first lines tell what a file is; a damaged beginning is rarely longer.
+#: So many first lines are read to recognise a file; a damaged beginning is rarely longer.
 _OPENING_LINES = 32
 
 
 class WireMessage(msgspec.Struct, gc=False):
-    """What was said over the wire."""
+    """A message of the wire protocol."""
 
     type: str = "unknown"
     payload: msgspec.Raw = _NULL
@@ -120,7 +120,7 @@ LINES = LineDecoder(
 
 
 def opening_objects(head: bytes) -> Iterator[dict[str, Any]]:
-    """The objects on the first lines of a file; a torn line is passed over."""
+    """The objects on the first lines of a file; a torn line is skipped."""
     for raw in first_lines(head, _OPENING_LINES):
         value = value_of(msgspec.Raw(raw))
         if isinstance(value, dict):

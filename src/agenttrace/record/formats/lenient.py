@@ -1,4 +1,4 @@
-"""Reading lines that are not quite what they should be: mended, field by field, or cut out of a torn line.
+"""Reads lines that deviate from their format: mended, field by field, or cut out of a torn line.
 
 The fast path of an agent module is one strict msgspec decoder. What is here runs only after that has failed,
 and keeps the promise that one odd field costs that field, not the line. Values of any shape and the small files
@@ -26,11 +26,11 @@ _MAX_ATTEMPTS = 64
 _MILLISECONDS_FROM = 1e11
 #: No response has more tokens. What is beyond is not a count, and sums over all responses must fit into SQLite.
 MOST_TOKENS = 2**32
-#: Numbers that place something: every program that reads them, browsers too, holds them exactly.
+#: The largest integer that every program, browsers too, represents exactly.
 LARGEST_NUMBER = 2**53
-#: Times from here on (the year 9999) are none: they have no day in every time zone.
+#: Times from here on (the year 9999) are refused: they have no day in every time zone.
 _END_OF_TIME = 253_370_764_800_000_000
-#: No companion file of any use is larger.
+#: The most that is read of a companion file.
 _COMPANION_SIZE = 4 << 20
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -143,7 +143,7 @@ def mended(raw: bytes) -> bytes | None:
 
 
 def value_of(raw: msgspec.Raw) -> object:
-    """The Python value of a part that was kept raw; ``None`` if it is absent or unreadable."""
+    """The Python value of a raw part; ``None`` if it is absent or unreadable."""
     if not raw:
         return None
     with suppress(*DECODING_ERRORS):
@@ -160,7 +160,7 @@ def read_as(kind: type[S], raw: bytes | msgspec.Raw) -> S:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A companion file's object; empty where there is none to be had."""
+    """The object in a companion file; empty where it cannot be read."""
     try:
         with path.open("rb") as file:
             value = value_of(msgspec.Raw(file.read(_COMPANION_SIZE)))

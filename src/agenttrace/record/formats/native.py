@@ -1,8 +1,8 @@
 """AgentTrace's own JSONL: what any program may append to be recorded, described in ``docs/native-format.md``.
 
-Nothing but ``type`` and ``session`` has to be there. Whoever leaves out the beginning of a turn or a step gets it
-from the first line that names one; whoever gives lines an ``id`` may send them again. One file may hold many
-sessions, as a server writes them.
+Only ``type`` and ``session`` are required. A turn or a step whose beginning is left out begins with the first line that
+names it; lines with an ``id`` may be written again. One file may have many sessions, as a server writes
+them.
 
 ``memory`` holds ``turn`` and ``step`` (the names of the latest), ``asked`` (whether the turn's prompt is known), and
 ``turns``, ``steps`` and ``usages`` (how many had no name of their own).
@@ -116,7 +116,7 @@ class Native(Format[NativeLine]):
     decoder = LineDecoder(NativeLine, {"usage": FieldByField(NativeTokens)})
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
-        """Where programs that are not told otherwise put their logs."""
+        """The default directory for logs of programs."""
         return [agent_directory(environ, home, "AGENTTRACE_HOME", default=".agenttrace") / "logs"]
 
     def is_log(self, path: Path) -> bool:
@@ -182,7 +182,7 @@ def _json_text(raw: Raw) -> str:
 
 _TEXT_KINDS: dict[str, Any] = {"user": "prompt", "assistant": "text", "thinking": "thinking"}
 
-# -- where a line stands -------------------------------------------------------------------------------------
+# -- the turn and the step of a line -------------------------------------------------------------------------
 
 
 def _step_name(line: NativeLine, memory: Memory) -> str | None:
@@ -193,7 +193,7 @@ def _step_name(line: NativeLine, memory: Memory) -> str | None:
 
 
 def _stand(line: NativeLine, memory: Memory) -> Iterator[a.Act]:
-    """Begin the turn and the step that the line names, if nobody did."""
+    """Begin the turn and the step that the line names, if they are new."""
     if line.turn is not None and _is_later(line.turn, memory.get("turn")):
         yield from _begin_turn(line, memory)
     step = _step_name(line, memory)
@@ -203,7 +203,7 @@ def _stand(line: NativeLine, memory: Memory) -> Iterator[a.Act]:
 
 
 def _is_later(turn: str | int, current: str | None) -> bool:
-    """Numbered turns only go forward: a late line of an earlier one does not bring it back."""
+    """Numbered turns only go forward: a late line of an earlier turn does not reopen it."""
     if isinstance(turn, int) and current is not None and len(current) < 20 and current.isdecimal():
         return turn > int(current)
     return str(turn) != current

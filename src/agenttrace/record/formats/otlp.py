@@ -1,12 +1,12 @@
 """OpenTelemetry: spans that programs sent to the server, a span a line, in any order.
 
-Children come before their parents, and which session a trace belongs to may be said by its last span only. So a line
+Children come before their parents, and the session of a trace may be in its last span only. So a line
 names its trace (``Event.trace``), and the recorder moves what it has of a trace once the session is known.
 
 A large resource or scope is a line of its own: an event of its trace, named by its digest, without a span. Lines of
-spans hold what is folded of it, so it is looked up only where somebody wants to see all of it.
+spans have what is folded of it, so it is looked up only where a user wants to see all of it.
 
-``memory`` holds ``said``: which facts about the session were told.
+``memory`` has ``said``: the facts about the session that were reported.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Otlp(Format[SpanLine]):
     decoder = LINES
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
-        """A directory of its own under the data directory."""
+        """A separate directory under the data directory."""
         return [agent_directory(environ, home, "AGENTTRACE_HOME", default=".agenttrace") / "logs" / "otlp"]
 
     def is_log(self, path: Path) -> bool:
@@ -81,7 +81,7 @@ class Otlp(Format[SpanLine]):
         return Event("span", line.span, line.end // 1000, line, session=line.session, trace=line.trace)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
-        """A span is one act; what it tells about the session comes before."""
+        """A span is one act, after the facts about the session in it."""
         line: SpanLine = event.body
         if event.type == _SHARED:
             return
@@ -117,12 +117,12 @@ def _prompt(line: SpanLine, kind: str, memory: Memory) -> str | None:
 
 
 def _session(line: SpanLine, kind: str, prompt: str | None, memory: Memory) -> Iterator[a.Act]:
-    """Facts about the session that are new; the name of a root stands for a title where nothing was asked."""
+    """New facts about the session; without a prompt, the name of a root is the title."""
     said: dict[str, str] = memory.setdefault("said", {})
     if prompt and kind in ("turn", "step"):
         said.setdefault("prompt", "")
     title = first_text(line.attributes, TITLES) or (line.name if not line.parent and "prompt" not in said else None)
-    # Several programs may have a part in a session: the one that its latest trace begins in gives it the name.
+    # Several programs may take part in a session: it has the name of the one in which its latest trace begins.
     leads = not line.parent or "cwd" not in said
     told = {
         "cwd": line.resource.program if leads else None,
@@ -138,7 +138,7 @@ def _session(line: SpanLine, kind: str, prompt: str | None, memory: Memory) -> I
 
 def _finished(line: SpanLine, kind: str, prompt: str | None) -> a.Finished:
     attributes = line.attributes
-    # A root often repeats the sum of its model calls; where none of them told any tokens, its sum is all there is.
+    # A root often repeats the sum of its model calls; where none of them has usage, its sum is the only usage.
     is_sum = kind != "step"
     usage = None if is_sum and line.parent else usage_of(attributes)
     return a.Finished(

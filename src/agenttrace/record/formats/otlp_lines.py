@@ -11,7 +11,7 @@ from msgspec import Struct
 from agenttrace.record.formats.base import LineDecoder
 from agenttrace.record.formats.lenient import value_of
 
-#: What a span is called that says nothing of itself.
+#: The name of a span without one.
 NAMELESS = "span"
 #: In ``flags``: whether the parent is in another process, and that the sender knows.
 _REMOTE = 0x300
@@ -60,7 +60,7 @@ class Resource(Struct):
 
     @property
     def program(self) -> str | None:
-        """Its name; an SDK that was told none makes one up."""
+        """Its name; ``None`` where an SDK made it up."""
         return None if self.service is None or self.service.startswith("unknown_service") else self.service
 
 
@@ -85,7 +85,7 @@ class SpanLine(Struct, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has what a span cannot do without."""
+        """Whether it has the ids that a span needs."""
         return _HEX_TRACE.fullmatch(self.trace) is not None and _HEX_SPAN.fullmatch(self.span) is not None
 
     @property

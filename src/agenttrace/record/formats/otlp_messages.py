@@ -1,4 +1,4 @@
-"""What was said in a span: messages to and from a model, arguments and results, in every shape that senders use.
+"""The texts in a span: messages to and from a model, arguments and results, in every shape that senders use.
 
 Messages come as one JSON text, as numbered attributes, or as events of the span; their contents as a text or as parts.
 Whatever has none of these shapes is shown as it is.
@@ -73,7 +73,7 @@ class SpanMessage(NamedTuple):
         return "\n\n".join(part.text for part in self.parts if part.kind == kind and part.text)
 
 
-# -- what a span says -----------------------------------------------------------------------------------------
+# -- the texts of a span --------------------------------------------------------------------------------------
 
 
 def contents_of(line: SpanLine, kind: str) -> list[Content]:
@@ -86,7 +86,7 @@ def contents_of(line: SpanLine, kind: str) -> list[Content]:
 
 
 def prompt_of(line: SpanLine, kind: str) -> str | None:
-    """What the user asked. A model call is asked something by the user only where that was said last."""
+    """The user's prompt. Of a model call, only where it is the last message."""
     messages = _inputs(line)
     asked = [message for message in (messages if kind == "turn" else messages[-1:]) if message.role == "user"]
     return asked[-1].text() or None if asked else None
@@ -115,7 +115,7 @@ def _work(line: SpanLine) -> Iterator[Content]:
 
 
 def _failure(line: SpanLine) -> Iterator[Content]:
-    """What failed, with the place in the program where the sender tells it."""
+    """What failed, with a stack trace where the sender has one."""
     raised = [event.attributes for event in line.events if event.name == "exception"]
     for attributes in raised:
         said = exception_in(attributes)
@@ -238,7 +238,7 @@ def _call(value: dict[str, Any]) -> MessagePart:
 
 
 def _from_numbered(attributes: Attributes, prefixes: Iterable[str], role: str) -> list[SpanMessage]:
-    """Messages whose parts are attributes of their own: ``llm.input_messages.0.message.role``."""
+    """Messages whose parts are separate attributes: ``llm.input_messages.0.message.role``."""
     for prefix in prefixes:
         found = [_flat_message(each, role) for each in _numbered(attributes, prefix)]
         if found:

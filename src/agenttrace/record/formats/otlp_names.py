@@ -1,8 +1,8 @@
 """What a span is by the names of its attributes: GenAI conventions old and new, OpenInference, OpenLLMetry, Langfuse,
 the AI SDK of Vercel.
 
-Each fact has a list of names, the most telling first. The tables hold everything that has to be learnt when somebody
-invents another name.
+Each fact has a list of names, the best one first. A new name of another instrumentation needs a new entry in a
+table, nothing else.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _AI_REQUESTS = (".doGenerate", ".doStream", ".doEmbed")
 _AI_AGENTS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
 _AI_TOOL = "ai.toolCall"
 
-#: A span that says nothing of itself and has one of these is a model call, or a tool.
+#: A span without a kind that has one of these is a model call, or a tool.
 _ONLY_MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "langfuse.observation.model.name")
 _ONLY_TOOLS = ("gen_ai.tool.name", "gen_ai.tool.call.id")
 
@@ -172,7 +172,7 @@ def kind_of(line: SpanLine) -> str:
 
 
 def _said_kind(attributes: Attributes) -> str | None:
-    """What a span says of itself; ``None`` where it does not."""
+    """The kind that a span names; ``None`` where it names none."""
     said = False
     for name, kinds in _KINDS:
         word = attributes.get(name)
@@ -260,7 +260,7 @@ def status_of(line: SpanLine) -> str:
 
 
 def usage_of(attributes: Attributes) -> Usage | None:
-    """The tokens that a span tells; each in one field only."""
+    """The usage in a span; each token in one field only."""
     details = attributes.get(_LANGFUSE_USAGE)
     if details is not None:
         return _langfuse_usage(details)

@@ -1,4 +1,4 @@
-"""Log formats of other packages: found through entry points, and kept from stopping the recorder.
+"""Log formats of other packages: loaded through entry points; their failures do not stop the recorder.
 
 A format that cannot be loaded is left out. One that fails at work loses what it failed at: a line is quarantined with
 the reason, a file is not recognised, a directory is not watched; every other format goes on.
@@ -64,7 +64,7 @@ def _checked(plugin: Plugin) -> Agent:
 
 
 class PluginAgent(Agent):
-    """A format of another package, whose exceptions never leave it but as the fault of a line."""
+    """A format of another package. Its exceptions become the fault of a line, or a default."""
 
     def __init__(self, plugin: Plugin, agent: Agent) -> None:
         self._plugin = plugin
@@ -100,7 +100,7 @@ class PluginAgent(Agent):
         return Unusable(f"{self._plugin} failed: decode gave no Event", harmless=False)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[Act]:
-        """A line over which it fails is set aside: no error of its own looks like one of the store."""
+        """A line over which it fails is set aside: its errors are never taken for errors of the store."""
         try:
             yield from self._agent.acts(event, source, memory)
         except Exception as error:

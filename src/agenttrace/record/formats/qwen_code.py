@@ -1,14 +1,14 @@
 """Qwen Code: one record a line, in a tree like Claude Code's, with messages and usage in Gemini's shape.
 
 A record is a whole model response, so its uuid names the response; copies in forks have uuids of their own and name
-the record they are of. The telemetry beside them tells the same calls once more, and some that no record has: those of
-the helpers that keep the memory. A call of telemetry and the record of the same call have one name. In the main log
-they find each other by their place and their counts. The records of a subagent stand in a file of its own, so there the
+the record they are of. The telemetry beside them repeats the same calls, and has some that no record has: those of the
+helpers that maintain the memory. A call of telemetry and the record of the same call have one name. In the main log
+they are matched by their position and their counts. The records of a subagent are in a separate file, so there the
 counts themselves, with the subagent's id, are the name: it does not matter which file is read first.
 
-``memory`` holds, for this: ``told``, the latest calls of telemetry that no record was found for, and ``said``, the
-counts of the latest records that no telemetry was found for; ``prompt`` and ``prompts``, what telemetry calls the
-turn and the turns before it.
+``memory`` has, for this: ``told``, the latest calls of telemetry without a record, and ``said``, the counts of the
+latest records without telemetry; ``prompt`` and ``prompts``, the names of the turn and of the turns before it in
+telemetry.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from agenttrace.record.formats.qwen_lines import (
 )
 from agenttrace.record.ingest import acts as a
 
-#: How many calls of telemetry and of records wait for each other; they stand side by side.
+#: How many unmatched calls of telemetry and of records are remembered; matching ones are close together.
 _REMEMBERED = 8
 _PROMPTS = 16
 #: Helpers that write no records.
@@ -164,7 +164,7 @@ def _user(record: QwenRecord, memory: Memory, found: list[a.Act], main: bool) ->
         text = text_at(value_of(record.system_payload), "displayText") or said(record)
         found.append(a.TurnBegin(text or None, origin, memory["turn"]))
     else:
-        # Written down when it came; the turn that answers it, if any, begins with another record.
+        # Logged when it arrived; the turn that answers it, if any, begins with another record.
         found.append(a.Note("notification"))
 
 
@@ -190,12 +190,12 @@ def _assistant(record: QwenRecord, memory: Memory, found: list[a.Act], main: boo
         memory["over"] = True
         found.append(a.TurnEnd())
     elif not calls:
-        # A subagent's calls follow in a record of their own.
+        # A subagent's calls follow in a separate record.
         found.append(a.Answered())
 
 
 def _response(record: QwenRecord, memory: Memory) -> tuple[str, int | None]:
-    """The name of a record's response, and when the call began where telemetry tells."""
+    """The name of a record's response, and when the call began where telemetry has that."""
     counts = _key_of(record.usage_metadata or GeminiCounts())
     if record.is_sidechain and record.agent_id:
         return _helper_response(record.agent_id, counts), None
@@ -230,7 +230,7 @@ def _key_of(counts: GeminiCounts) -> str:
 
 
 def _step_of(record: QwenRecord, memory: Memory, calls: bool) -> str:
-    """Subagents write the calls of a response in records of their own, after the one with text and usage."""
+    """Subagents write the calls of a response in separate records, after the one with text and usage."""
     own = record.uuid or str(record.timestamp)
     if record.agent_run_id is not None and record.agent_round is not None:
         return f"{record.agent_run_id}:{record.agent_round}"
@@ -297,7 +297,7 @@ def _api_response(record: QwenRecord, call: ApiCall, memory: Memory, found: list
     elif (call.subagent_name or "").startswith(_WITHOUT_RECORDS):
         name = f"qwen:{_original(record)}"
     else:
-        return  # of a version that does not say whose call it was: its records count
+        return  # of a version that does not log who made the call: its records count
     found.append(
         a.SideCall(response=name, usage=usage, model=call.model, name=call.subagent_name, duration=call.duration)
     )

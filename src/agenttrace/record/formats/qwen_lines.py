@@ -21,7 +21,7 @@ _TEXT_KEYS = ("displayText", "customTitle", "rawCommand", "message", "userText",
 
 
 class GeminiCounts(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """Usage of a response as the Gemini interface words it."""
+    """Usage of a response in the words of the Gemini API."""
 
     prompt_token_count: int | None = None
     candidates_token_count: int | None = None
@@ -49,7 +49,7 @@ class QwenPart(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="came
 
 
 class QwenMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was said to the model or by it."""
+    """A message to the model or from it."""
 
     parts: list[QwenPart] | None = None
 
@@ -97,7 +97,7 @@ class QwenRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="ca
 
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A model call, or an attempt at one, as telemetry tells it."""
+    """A model call, or an attempt at one, in telemetry."""
 
     name: str | None = msgspec.field(name="event.name", default=None)
     model: str | None = None
@@ -115,7 +115,7 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def counts(self) -> GeminiCounts:
-        """Its usage as a message would word it."""
+        """Its usage in the words of a message."""
         return GeminiCounts(
             prompt_token_count=self.input_token_count,
             candidates_token_count=self.output_token_count,
@@ -141,7 +141,7 @@ _part = FieldByField(QwenPart, {"function_call": _call, "function_response": _ca
 
 
 def _read_parts(raw: msgspec.Raw) -> list[QwenPart]:
-    """Parts of which some are not what they should be: the others still count."""
+    """Parts, without those that cannot be read."""
     parts: list[QwenPart | None] = [_part(part) for part in _raws.decode(raw)]
     return [part for part in parts if part is not None]
 

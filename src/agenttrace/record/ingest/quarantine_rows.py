@@ -1,7 +1,7 @@
-"""Which bad lines get a row in quarantine: so many of a file, so many in all; the others are only counted.
+"""Which bad lines get a row in quarantine: up to a limit per file and in all; the others are only counted.
 
-A line that is only counted is known by its place: read a second time, it stands before the furthest place up to which
-lines were counted. So it counts once, as a line does that has a row.
+A line that is only counted is known by its offset: read a second time, it is before the furthest offset that was
+counted. So it counts once, as a line with a row does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.store.sqlite.quarantine import Quarantine
 
 COMPRESSION_LEVEL = 1
-#: Of a quarantined line, this much is kept; the place in the file is always kept.
+#: So much of a quarantined line is stored; its offset in the file always is.
 QUARANTINE_BYTES = 1 << 20
 
 
@@ -25,7 +25,7 @@ UNRECOGNISED = "format not recognised"
 
 
 class QuarantineLimits(NamedTuple):
-    """How many rows there may be that wait for another try."""
+    """How many rows may be pending."""
 
     of_file: int
     in_all: int
@@ -106,5 +106,5 @@ class QuarantineRows:
 
 
 def digest_of(raw: bytes) -> bytes:
-    """What a line in quarantine is known by, with its place."""
+    """What identifies a line in quarantine, with its offset."""
     return hashlib.sha256(raw).digest()[:16]

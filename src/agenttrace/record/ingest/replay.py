@@ -1,4 +1,4 @@
-"""Recording lines a second time, from the store that holds them instead of the file that is gone."""
+"""Records lines a second time, from the raw lines in a store instead of the deleted file."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class _Replay:
 
 
 class _StoredFile(TrackedFile):
-    """Stands in for a file that is gone: its lines come from the store, its row stays as it was."""
+    """Replaces a deleted file: its lines come from the store, its row stays as it was."""
 
     __slots__ = ("_occurrences",)
 
     def __init__(self, row: FileRow, source: Source, occurrences: dict[tuple[str, int], int]) -> None:
         super().__init__(row.filepath, row, 0)
-        # Companions of a log go with it; whoever looks for them now would take that for an answer.
+        # Companions of a log are deleted with it; their absence must not be taken for a fact about the session.
         self.source = source if os.path.isdir(source.directory) else msgspec.structs.replace(source, directory="")
         self.seen_lines, self.begun = {}, True
         self._occurrences = occurrences

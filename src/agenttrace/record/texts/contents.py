@@ -1,4 +1,4 @@
-"""What was said: the full texts of a session, taken from its raw lines when they are asked for.
+"""The full texts of a session, read from its raw lines on demand.
 
 Spans hold no bodies; storing every argument and result a second time would double the database. One pass over the
 session's compressed lines brings them back, each to the span it belongs to.

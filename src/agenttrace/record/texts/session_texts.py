@@ -1,7 +1,7 @@
-"""What was said in some spans of a session, without reading the rest of it.
+"""The texts of some spans of a session, without reading the rest of it.
 
-A line may hold what belongs to several spans of one model call: its own words, and the arguments of the tools it asks
-for. So the lines of the whole model call are read, and each text goes to its span as ``record.contents`` has it.
+A line may have texts of several spans of one model call: the answer, and the arguments of the tools it calls. So the
+lines of the whole model call are read, and each text goes to its span as in ``contents.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agenttrace.store.sqlite.blocks import Blocks
 if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore
 
-#: Lines that are read again soon: a user scrolls.
+#: A cache of lines, because a user scrolls back.
 _BLOCK_BYTES = 64 << 20
 
 
@@ -27,13 +27,13 @@ class Gathered(NamedTuple):
     """What belongs to some spans."""
 
     contents: dict[bytes, list[Content]]
-    #: The lines that they, or texts of theirs, stand in.
+    #: The lines of these spans and of their texts.
     lines: list[InterpretedLine]
     calls: Calls
 
 
 class SessionTexts:
-    """Reads texts back from the raw lines; what was read lately is at hand."""
+    """Reads texts from the raw lines, with a cache of the latest blocks."""
 
     def __init__(self, index: LineIndex | None = None, block_bytes: int = _BLOCK_BYTES) -> None:
         self.index = index or LineIndex()

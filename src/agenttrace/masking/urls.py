@@ -1,4 +1,4 @@
-"""Addresses that let somebody in: passwords and tokens before the host, signed parameters, webhooks."""
+"""URLs with credentials: passwords and tokens before the host, signed parameters, webhooks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agenttrace.masking.rule import Rule, Secret
 from agenttrace.masking.surroundings import is_parameter, name_start
 from agenttrace.masking.values import is_placeholder, looks_random
 
-#: What stands between ``://`` and ``@``. An @ inside a password should be written as %40, and often is not.
+#: Between ``://`` and ``@``. An @ inside a password should be written as %40, and often is not.
 _LOGIN = re.compile(r"(?P<user>[^\s/?#\"'`<>\\@:\[]{0,256}+)(?P<word>:[^\s/?#\"'`<>\\]{1,512})?@(?=[A-Za-z0-9\[$<{])")
 _LOGIN_CHARS = 256
 _LAST_WORD = re.compile(r"(?<![^\s\"'`])[^\s\"'`]{1,256}+$")
@@ -38,7 +38,7 @@ def _user(text: str, found: re.Match[str]) -> Secret | None:
 
 
 def _look_signature(text: str, start: int, end: int) -> Secret | None:
-    """The parameter that makes a signed address valid: ``sig=``, ``X-Amz-Signature=``."""
+    """The parameter that makes a signed URL valid: ``sig=``, ``X-Amz-Signature=``."""
     if not is_parameter(text, name_start(text, start)):
         return None
     found = _SIGNATURE.match(text, end)
