@@ -82,7 +82,7 @@ def cost_state(used: int, session: str = PARENT, began: int = BEGAN, model: str 
 
 
 def forked(lines: Sequence[bytes]) -> list[bytes]:
-    """Lines as a fork has them: those with a uuid, under another session, after one of its own."""
+    """Lines as a fork has them: those with a uuid, under another session, after its first line."""
     own = {"type": "queue-operation", "operation": "dequeue", "timestamp": _time(29), "sessionId": FORK}
     return [json.dumps(own).encode(), *(raw.replace(PARENT.encode(), FORK.encode()) for raw in lines)]
 
@@ -141,7 +141,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 def test_calls_that_no_line_has_are_counted_once(logs: Path) -> None:
-    """What the total has beyond the lines is counted, at the count that told it first, and marked."""
+    """What the total has beyond the lines is counted, at the first count that has it, and marked."""
     write(logs, {f"{PARENT}.jsonl": [prompt("p1", 1), answer("r1", 2, 10), cost_state(13), cost_state(13)]})
     with recorded(logs) as found:
         assert unlogged(found.connection) == {PARENT: 3}
@@ -271,7 +271,7 @@ def test_models_with_a_larger_context_are_the_same_models(logs: Path) -> None:
 
 
 def test_a_pruned_sessions_usage_stays(logs: Path) -> None:
-    """What a session used beyond its lines is kept when what it said is removed, and nothing is checked any more."""
+    """What a session used beyond its lines stays when its lines are pruned, and nothing is checked any more."""
     from agenttrace.store.sqlite.pruning import prune
 
     write(logs, _family())

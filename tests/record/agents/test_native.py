@@ -75,7 +75,7 @@ def examples() -> list[list[bytes]]:
 
 
 def test_the_documented_example_is_a_whole_session() -> None:
-    """One turn, two steps, one tool, every text, and the tokens as they stand there."""
+    """One turn, two steps, one tool, every text, and the tokens of the example."""
     played = Play(examples()[0])
     assert played.of(a.SessionInfo) == [
         a.SessionInfo(cwd="shop", title="Where is my parcel?", model="qwen-max"),
@@ -103,7 +103,7 @@ def test_the_documented_example_is_a_whole_session() -> None:
 
 
 def test_the_documented_minimum_is_a_session() -> None:
-    """A question and a cost are a turn with a response of its own."""
+    """A question and its usage are a turn with a response."""
     played = Play(examples()[1])
     assert [type(act) for act in played.acts["chat-8", "main"]] == [a.TurnBegin, a.ResponseUsage, a.TurnEnd]
     assert played.of(a.TurnBegin)[0].prompt == "Thank you!"
@@ -111,7 +111,7 @@ def test_the_documented_minimum_is_a_session() -> None:
 
 
 def test_the_documented_subagent_is_connected() -> None:
-    """The call names the stream, and the stream has turns and tokens of its own."""
+    """The call names the stream, and the stream has its own turns and tokens."""
     played = Play(examples()[2])
     assert played.of(a.Spawned) == [a.Spawned("call-1", "researcher-1", "research")]
     assert played.of(a.ToolBegin)[0].subagent
@@ -131,7 +131,7 @@ def test_every_documented_field_is_read() -> None:
 
 
 def test_the_documented_module_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example of how to add a format runs as it stands there and reads the log beside it."""
+    """The example of how to add a format runs as it is written and reads the log beside it."""
     code = documented("adding-a-format.md", "python")[0]
     module = ModuleType("parrot")
     monkeypatch.setitem(sys.modules, "parrot", module)
@@ -156,7 +156,7 @@ def test_the_documented_module_works(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- several sessions in one file -----------------------------------------------------------------------------
 
 
-def test_sessions_of_a_server_are_kept_apart() -> None:
+def test_sessions_of_a_server_are_separate() -> None:
     """Interleaved lines go to their own sessions; equal call ids do not meet; a line sent again counts once."""
     played = Play(SERVER.read_bytes().splitlines())
     assert played.source.session_id == "conv-1"
@@ -172,7 +172,7 @@ def test_sessions_of_a_server_are_kept_apart() -> None:
 
 
 def test_unknown_types_are_events_without_meaning() -> None:
-    """They are kept and counted, never dropped."""
+    """They are recorded and counted, never dropped."""
     played = Play(SERVER.read_bytes().splitlines())
     unknown = next(event for event in played.events if event.type == "review.score")
     assert list(native.acts(unknown, played.source, {})) == []
@@ -182,7 +182,7 @@ def test_unknown_types_are_events_without_meaning() -> None:
 
 
 def test_turns_and_steps_begin_by_themselves() -> None:
-    """A line that names a turn and a step which nobody began, begins them; each once."""
+    """A line that names a new turn and step begins them; each once."""
     played = Play(
         [
             line("tool.begin", turn=1, step=1, id="a", name="x"),
@@ -237,7 +237,7 @@ def test_a_prompt_is_added_to_the_turn_it_names() -> None:
     assert played.of(a.TurnBegin) == [a.TurnBegin(turn="a"), a.TurnBegin("hi", turn="a")]
 
 
-def test_responses_without_a_name_are_told_apart() -> None:
+def test_responses_without_a_name_are_separate() -> None:
     """By step, by id, or one by one; never shared between sessions or streams."""
     rows = [
         line("usage", turn=1, step=1, usage={"output_tokens": 1}),
@@ -388,7 +388,7 @@ def run(raw: bytes, memory: dict[str, Any]) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(raw: bytes) -> None:
-    """Whatever stands in a line, it is an event or unusable, the same each time."""
+    """Whatever the bytes of a line, it is an event or unusable, the same each time."""
     run(raw, {})
 
 
