@@ -233,7 +233,7 @@ def test_several_programs(tmp_path: Path) -> None:
 
 
 def test_a_root_that_never_comes(tmp_path: Path) -> None:
-    """An agent that was called from elsewhere is a turn, although its caller is missing; other spans are just recorded."""
+    """An agent that was called remotely is a turn, although its caller is missing; other spans are just recorded."""
     agent = line(2, parent=1, flags=0x300, attributes={"gen_ai.operation.name": "invoke_agent", "session.id": "talk"})
     store = Store(tmp_path).recorded(chat(3, parent=2), agent)
     assert (store.session("talk")["turns"], store.session("talk")["state"]) == (1, "ended")

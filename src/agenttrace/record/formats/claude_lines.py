@@ -13,7 +13,7 @@ import msgspec
 
 from agenttrace.record.formats.base import LineDecoder
 from agenttrace.record.formats.contract import Content
-from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField, lookup, moment, raw_text, value_of
+from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField, list_of, lookup, moment, raw_text, value_of
 
 ABSENT = msgspec.Raw()
 
@@ -129,8 +129,7 @@ class ClaudeLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="ca
 
 
 _blocks: msgspec.json.Decoder[str | list[ClaudeBlock] | None] = msgspec.json.Decoder(str | list[ClaudeBlock] | None)
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
-_block = FieldByField(ClaudeBlock)
+_readable_blocks = list_of(FieldByField(ClaudeBlock))
 
 
 def _read_content(raw: msgspec.Raw) -> str | list[ClaudeBlock] | None:
@@ -140,8 +139,7 @@ def _read_content(raw: msgspec.Raw) -> str | list[ClaudeBlock] | None:
     except DECODING_ERRORS:
         if not bytes(raw).startswith(b"["):
             raise
-        blocks: list[ClaudeBlock | None] = [_block(part) for part in _raws.decode(raw)]
-        return [block for block in blocks if block is not None]
+        return _readable_blocks(raw)
 
 
 _message = FieldByField(ClaudeMessage, {"content": _read_content, "usage": FieldByField(ClaudeTokens)})

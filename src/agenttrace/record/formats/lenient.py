@@ -45,6 +45,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
 _scanner = json.JSONDecoder(strict=False)
 _mender = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
@@ -175,7 +176,7 @@ class FieldByField(Generic[S]):
     def __init__(self, kind: type[S], nested: Mapping[str, Callable[[msgspec.Raw], Any]] | None = None) -> None:
         self._kind = kind
         self._fields = [
-            (field.name, field.encode_name, (nested or {}).get(field.name) or _decoder(field.type))
+            (field.name, field.encode_name, (nested or {}).get(field.name) or msgspec.json.Decoder(field.type).decode)
             for field in msgspec.structs.fields(kind)
         ]
 
@@ -195,6 +196,11 @@ class FieldByField(Generic[S]):
         return self._kind(**found)
 
 
+def list_of(read: Callable[[msgspec.Raw], S | None]) -> Callable[[msgspec.Raw], list[S]]:
+    """Reads a list of objects, without those that are none."""
+    return lambda raw: [found for part in _raws.decode(raw) if (found := read(part)) is not None]
+
+
 def _mending(decode: Callable[[Any], T], raw: bytes | msgspec.Raw) -> T:
     """Decode; if the text, not its shape, is at fault, decode it mended."""
     try:
@@ -206,10 +212,6 @@ def _mending(decode: Callable[[Any], T], raw: bytes | msgspec.Raw) -> T:
         if better is None:
             raise
     return decode(better)
-
-
-def _decoder(kind: type[object]) -> Callable[[msgspec.Raw], Any]:
-    return msgspec.json.Decoder(kind).decode
 
 
 def whole_objects(

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from agenttrace.model import Usage
-from agenttrace.record.formats.lenient import DECODING_ERRORS, count
+from agenttrace.record.formats.lenient import count, value_of
 from agenttrace.record.formats.otlp_lines import NAMELESS, Attributes, SpanLine
 
 #: Where spans say what they are, and which of our kinds that is. Other words are other work: ``span``.
@@ -129,13 +129,16 @@ _REASONING = (
     "llm.usage.reasoning_tokens",
     "ai.usage.reasoningTokens",
 )
+_USAGE = (_INPUT, _OUTPUT, _CACHE_READ, _CACHE_WRITE, _REASONING)
 #: Langfuse has one object of counts, in the words of whichever API they came from.
-_LANGFUSE_USAGE = "langfuse.observation.usage_details"
-_LANGFUSE_INPUT = ("input", "input_tokens", "prompt_tokens", "promptTokens")
-_LANGFUSE_OUTPUT = ("output", "output_tokens", "completion_tokens", "completionTokens")
-_LANGFUSE_READ = ("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cached_tokens")
-_LANGFUSE_WRITE = ("cache_creation_input_tokens", "input_cache_creation", "input_cache_write")
-_LANGFUSE_REASONING = ("output_reasoning_tokens", "reasoning_tokens", "output_reasoning")
+_LANGFUSE = "langfuse.observation.usage_details"
+_LANGFUSE_USAGE = (
+    ("input", "input_tokens", "prompt_tokens", "promptTokens"),
+    ("output", "output_tokens", "completion_tokens", "completionTokens"),
+    ("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cached_tokens"),
+    ("cache_creation_input_tokens", "input_cache_creation", "input_cache_write"),
+    ("output_reasoning_tokens", "reasoning_tokens", "output_reasoning"),
+)
 
 #: Shorter names of responses are not the only ones of their kind: some servers draw them from a thousand.
 _UNIQUE_RESPONSE = 20
@@ -261,45 +264,33 @@ def status_of(line: SpanLine) -> str:
 
 def usage_of(attributes: Attributes) -> Usage | None:
     """The usage in a span; each token in one field only."""
-    details = attributes.get(_LANGFUSE_USAGE)
-    if details is not None:
-        return _langfuse_usage(details)
-    told, written = _count(attributes, _INPUT), _count(attributes, _OUTPUT)
+    details = attributes.get(_LANGFUSE)
+    if details is None:
+        return _usage(attributes, _USAGE, inclusive=True)
+    if isinstance(details, str):
+        details = value_of(msgspec.Raw(details.encode("utf-8", "replace")))
+    if not isinstance(details, dict):
+        return None
+    # In OpenAI's words the cached tokens are part of the prompt.
+    inclusive = "prompt_tokens" in details or "promptTokens" in details
+    parts = details.get("prompt_tokens_details")
+    return _usage(parts | details if isinstance(parts, dict) else details, _LANGFUSE_USAGE, inclusive=inclusive)
+
+
+def _usage(counts: Attributes, names: Iterable[Iterable[str]], *, inclusive: bool) -> Usage | None:
+    """The conventions count cached tokens into the input; where there are more of them, the sender does not."""
+    told, written, read, cached, reasoning = (_count(counts, each) for each in names)
     if told is None and written is None:
         return None
-    read, cached = _count(attributes, _CACHE_READ) or 0, _count(attributes, _CACHE_WRITE) or 0
-    return _usage(told or 0, written or 0, read, cached, _count(attributes, _REASONING) or 0, inclusive=True)
-
-
-def _usage(told: int, written: int, read: int, cached: int, reasoning: int, *, inclusive: bool) -> Usage:
-    """The conventions count cached tokens into the input; where there are more of them, the sender does not."""
+    told, written, read, cached = told or 0, written or 0, read or 0, cached or 0
     inclusive = inclusive and read + cached <= told
     return Usage(
         input_tokens=told - read - cached if inclusive else told,
         output_tokens=written,
         cache_read_tokens=read,
         cache_write_tokens=cached,
-        reasoning_tokens=min(reasoning, written),
+        reasoning_tokens=min(reasoning or 0, written),
     )
-
-
-def _langfuse_usage(details: object) -> Usage | None:
-    if isinstance(details, str):
-        try:
-            details = msgspec.json.decode(details)
-        except DECODING_ERRORS:
-            return None
-    if not isinstance(details, dict):
-        return None
-    told, written = _count(details, _LANGFUSE_INPUT), _count(details, _LANGFUSE_OUTPUT)
-    if told is None and written is None:
-        return None
-    # OpenAI's words mean what they mean there: the cached tokens are among the prompt's.
-    inclusive = "prompt_tokens" in details or "promptTokens" in details
-    parts = details.get("prompt_tokens_details")
-    read = _count(details, _LANGFUSE_READ) or (_count(parts, _LANGFUSE_READ) if isinstance(parts, dict) else 0) or 0
-    cached, reasoning = _count(details, _LANGFUSE_WRITE) or 0, _count(details, _LANGFUSE_REASONING) or 0
-    return _usage(told or 0, written or 0, read, cached, reasoning, inclusive=inclusive)
 
 
 def _count(attributes: Attributes, names: Iterable[str]) -> int | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from agenttrace.record.formats.base import LineDecoder
 from agenttrace.record.formats.contract import Content
-from agenttrace.record.formats.lenient import FieldByField, duration, moment, raw_text, text_at, value_of
+from agenttrace.record.formats.lenient import FieldByField, duration, list_of, moment, raw_text, text_at, value_of
 
 ABSENT = msgspec.Raw()
 
@@ -135,21 +135,13 @@ class _Telemetry(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="ca
 
 
 _telemetry = FieldByField(_Telemetry, {"ui_event": FieldByField(ApiCall)})
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
 _call = FieldByField(QwenCall)
 _part = FieldByField(QwenPart, {"function_call": _call, "function_response": _call})
-
-
-def _read_parts(raw: msgspec.Raw) -> list[QwenPart]:
-    """Parts, without those that cannot be read."""
-    parts: list[QwenPart | None] = [_part(part) for part in _raws.decode(raw)]
-    return [part for part in parts if part is not None]
-
 
 LINES = LineDecoder(
     QwenRecord,
     {
-        "message": FieldByField(QwenMessage, {"parts": _read_parts}),
+        "message": FieldByField(QwenMessage, {"parts": list_of(_part)}),
         "usage_metadata": FieldByField(GeminiCounts),
         "tool_call_result": FieldByField(QwenResult),
         "forked_from": FieldByField(CopiedFrom),

@@ -97,26 +97,15 @@ class Folder:
         self.stream = stream
         self.agent = agent
         self.state = state
-        self.changed: dict[bytes, Span] = {}
-        self.usage: dict[bytes, UsageFact] = {}
-        #: Usage from lines that were recorded before, of responses without other usage in the batch so far.
-        self.repeated: dict[bytes, UsageFact] = {}
+        self.taken()
         #: How many events the batch has so far.
         self.order = 0
-        self.told: dict[tuple[str, str, str, int], Told] = {}
-        self.info: list[a.SessionInfo] = []
         self.spawned: list[a.Spawned] = []
         self.first_prompt: str | None = None
-        #: When the earliest span began that came whole: its line was written at its end.
-        self.earliest: int | None = None
-        self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
-        self.fed = False
         self._event_id = b""
         self._unnamed = {"turn": 0, "step": 0}
         self._at = 0
         self._touched: Span | None = None
-        #: The usage repeated last, and when: most lines of a response only say the same.
-        self._repeated: tuple[a.ResponseUsage, int] | None = None
         self._handlers: dict[type[a.Act], Callable[[Any], None]] = {
             a.TurnBegin: self._turn_begin,
             a.TurnEnd: self._turn_end,
@@ -182,14 +171,21 @@ class Folder:
 
     def taken(self) -> None:
         """The changes are stored; collect new ones."""
-        self.changed, self.usage, self.repeated, self.told = {}, {}, {}, {}
-        self._repeated = None
-        self.summarised()
+        self.changed: dict[bytes, Span] = {}
+        self.usage: dict[bytes, UsageFact] = {}
+        #: Usage from lines that were recorded before, of responses without other usage in the batch so far.
+        self.repeated: dict[bytes, UsageFact] = {}
+        #: The usage repeated last, and when: most lines of a response only repeat it.
+        self._repeated: tuple[a.ResponseUsage, int] | None = None
+        self.told: dict[tuple[str, str, str, int], Told] = {}
         self.fed = False
+        self.summarised()
 
     def summarised(self) -> None:
         """The session's row is up to date; count from zero."""
-        self.info, self.earliest = [], None
+        self.info: list[a.SessionInfo] = []
+        #: When the earliest complete span began: its line was written at its end.
+        self.earliest: int | None = None
         self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
 
     # -- turns ------------------------------------------------------------------------------------------------

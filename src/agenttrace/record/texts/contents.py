@@ -57,6 +57,10 @@ class Interpreter:
             return None
         return InterpretedLine(line, event, source, path, contents) if isinstance(event, Event) else None
 
+    def lines(self, lines: Iterable[EventLine]) -> Iterator[InterpretedLine]:
+        """What these lines say, in their order."""
+        return (said for line in lines if (said := self.said(line)) is not None)
+
     def _source(self, file_id: int) -> tuple[str, Source | None]:
         if file_id not in self._sources:
             path, source = self._store.file_source(file_id)
@@ -76,11 +80,7 @@ def attributes_of(store: SqliteStore, session: Session, said: InterpretedLine) -
 
 def session_lines(store: SqliteStore, session: Session) -> Iterator[InterpretedLine]:
     """Everything a session's lines say, in the order of recording."""
-    interpreter = Interpreter(store)
-    for line in store.lines(session=session.id):
-        said = interpreter.said(line)
-        if said is not None:
-            yield said
+    return Interpreter(store).lines(store.lines(session=session.id))
 
 
 class Calls:
