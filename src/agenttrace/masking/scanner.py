@@ -1,6 +1,6 @@
 """Finds the secrets of a text: one pass for all anchors of all rules, then a check where one of them is found.
 
-Most texts hold few anchors (``sk-``, ``token``, ``://``) and no secret, so the pass is nearly all of the cost. Measured
+Most texts have few anchors (``sk-``, ``token``, ``://``) and no secret, so the pass is nearly all of the cost. Measured
 on 27 MB of agents' texts with all 343 anchors, CPU seconds for a gigabyte (``zlib.crc32`` takes 0.8):
 
 - 380 one alternation of the anchors in ``re``,

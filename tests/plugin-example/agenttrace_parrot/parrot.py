@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.model import Event
-from agenttrace.record.formats.base import Format, LineDecoder, agent_directory, first_lines, usage_of_prompt
+from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
 from agenttrace.record.formats.lenient import Count, FieldByField, raw_text
 from agenttrace.record.ingest import acts as a
@@ -41,7 +41,7 @@ class ParrotLine(msgspec.Struct):
     tokens: ParrotTokens | None = None
 
 
-class Parrot(Format[ParrotLine]):
+class Parrot(LogFormat[ParrotLine]):
     """Logs of Parrot."""
 
     name = "parrot"

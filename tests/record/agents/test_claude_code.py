@@ -19,6 +19,7 @@ from agenttrace.record.ingest.acts import (
     Act,
     Error,
     Note,
+    ReportedTotals,
     ResponseUsage,
     SessionInfo,
     Spawned,
@@ -26,7 +27,6 @@ from agenttrace.record.ingest.acts import (
     StepEnd,
     ToolBegin,
     ToolEnd,
-    Totals,
     TurnBegin,
     TurnEnd,
     Waiting,
@@ -1009,7 +1009,7 @@ def test_the_agents_own_total() -> None:
         "modelUsage": {"m": counts, "odd": 3},
     }
     usage = Usage(input_tokens=5, output_tokens=4, reasoning_tokens=3, cache_read_tokens=2, cache_write_tokens=1)
-    want = Totals(segment="claude:1794789643017", usage={"m": usage}, since=1_794_789_643_017_000)
+    want = ReportedTotals(segment="claude:1794789643017", usage={"m": usage}, since=1_794_789_643_017_000)
     assert played(state) == [want]
     assert played(state | {"modelUsage": None}) == played(state | {"startTime": -1}) == []
     assert played(state, source=SUB_SOURCE) == []

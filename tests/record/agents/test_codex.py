@@ -267,10 +267,10 @@ def test_a_count_before_its_items_belongs_to_them() -> None:
     assert list(used.values()) == [110, 220]
     (tool,) = played.of(a.ToolBegin)
     assert tool.step == next(iter(used))
-    assert [type(act) for act in played.acts if isinstance(act, a.StepBegin | a.Answered)] == [
+    assert [type(act) for act in played.acts if isinstance(act, a.StepBegin | a.FinalAnswer)] == [
         a.StepBegin,
         a.StepBegin,
-        a.Answered,
+        a.FinalAnswer,
     ]
 
 

@@ -21,6 +21,7 @@ from agenttrace.record.formats.kimi_code import KimiCode
 from agenttrace.record.ingest.acts import (
     Act,
     Note,
+    ReportedTotals,
     ResponseUsage,
     SessionInfo,
     Spawned,
@@ -28,7 +29,6 @@ from agenttrace.record.ingest.acts import (
     StepEnd,
     ToolBegin,
     ToolEnd,
-    Totals,
     TurnBegin,
     TurnEnd,
     Waiting,
@@ -478,7 +478,7 @@ def test_mirrors_mean_nothing() -> None:
     found = acted(decoded(MAIN), recognised(MAIN))
     seen = [acts for event, acts in found if event.type in mirrors]
     assert len(seen) == 50
-    assert all(isinstance(act, Totals) for acts in seen for act in acts)
+    assert all(isinstance(act, ReportedTotals) for acts in seen for act in acts)
 
 
 def test_the_wait_goes_on_until_the_answer() -> None:

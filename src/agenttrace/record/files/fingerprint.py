@@ -2,7 +2,7 @@
 
 A file is the same while the prefix that was hashed still hashes the same. A short file's prefix grows with it, up
 to ``HEAD_BYTES``; so the length that was hashed is part of the identity: ``"<length>:<hash>"``. Whether the part that
-was read is still as it was is told by a ``ReadMark``, which knows the end of that part too.
+was read has changed is decided by a ``ReadMark``, which covers the end of that part too.
 """
 
 from __future__ import annotations

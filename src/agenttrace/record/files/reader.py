@@ -2,7 +2,7 @@
 
 Reading decides nothing about content. It promises: a line is handed out once it is complete, memory is bounded by
 the longest allowed line, and a file that was truncated, replaced or rewritten is noticed before its next line is
-read and read from the start, where the events' ids tell what is known.
+read and read from the start, where known events are dropped by their ids.
 """
 
 from __future__ import annotations

@@ -376,7 +376,7 @@ class TrackedFile:
         elif self.place is not None:
             row.device, row.inode = self.place
         if self.compressed:
-            row.fingerprint = fp.identity(b"")  # size and time tell whether it changed
+            row.fingerprint = fp.identity(b"")  # size and time show whether it changed
             row.tail_hash = END if self._ended else None
         elif self._mark is not None and self._mark.end == self.position:
             row.fingerprint, row.tail_hash = self._mark.identity, self._mark.ending

@@ -1,6 +1,6 @@
 """The base class of a format, and what formats share: directories, first lines, reading a line, counting tokens.
 
-A format derives from ``Format`` and adds what is its own; ``docs/adding-a-format.md`` shows a whole one. Some things
+A format derives from ``LogFormat`` and adds what is its own; ``docs/adding-a-format.md`` shows a whole one. Some things
 are no format's business: ``ingest/fold.py`` pairs a ``ToolBegin`` with the ``ToolEnd`` of the same call, closes what
 the log left open, and cuts prompts and errors to a preview; the store merges the usage of one response.
 """
@@ -62,7 +62,7 @@ class LineDecoder(Generic[L]):
         return Unusable("not a JSON object", harmless=False, salvaged=salvaged)
 
 
-class Format(Agent, Generic[L]):
+class LogFormat(Agent, Generic[L]):
     """A format whose lines are JSON objects, each read into the same struct."""
 
     decoder: LineDecoder[L]

@@ -236,7 +236,7 @@ def _assistant(line: ClaudeLine, memory: Memory, found: list[a.Act], main: bool)
         if message.stop_reason in _ENDING:
             _end_turn(memory, found, a.TurnEnd())
     elif _speaks(message.content):
-        found.append(a.Answered())
+        found.append(a.FinalAnswer())
     if asking:
         found.append(a.Waiting())
 
@@ -366,7 +366,7 @@ def _cost_state(line: ClaudeLine, memory: Memory, found: list[a.Act], main: bool
         for model, counts in told.items()
         if isinstance(counts, dict)
     }
-    found.append(a.Totals(segment=f"claude:{started}", usage=usage, since=since))
+    found.append(a.ReportedTotals(segment=f"claude:{started}", usage=usage, since=since))
 
 
 def _progress(line: ClaudeLine, memory: Memory, found: list[a.Act], main: bool) -> None:

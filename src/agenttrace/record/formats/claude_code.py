@@ -18,8 +18,8 @@ import msgspec
 from agenttrace.model import Event
 from agenttrace.record.formats.base import (
     UUID,
-    Format,
     LineDecoder,
+    LogFormat,
     agent_directory,
     expanded,
     first,
@@ -79,7 +79,7 @@ class _Opening(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 _read_opening = LineDecoder(_Opening, {"timestamp": moment})
 
 
-class ClaudeCode(Format[ClaudeLine]):
+class ClaudeCode(LogFormat[ClaudeLine]):
     """The log format of Claude Code, its desktop app included."""
 
     name = "claude-code"

@@ -3,7 +3,7 @@
 ``response_item`` lines have the texts of the model and the tools; ``event_msg`` lines repeat many of them and mark
 where turns begin and end. ``codex_usage.py`` describes how tokens are counted.
 
-``memory`` holds, for this module: ``turn``, the open turn's id, in logs that mark turns; ``step``, the open
+``memory`` has, for this module: ``turn``, the open turn's id, in logs that mark turns; ``step``, the open
 step, with ``spoke``, ``called`` and ``answered`` (what it has had); ``calls`` that wait for their answer, with what is
 known of how they ended; ``model``; of the first ``session_meta``: ``named``, ``origin``, ``delegate`` (a review or the
 like), ``spawned``; of a review that is an item: ``reviewer`` while its first turn is still to come, and ``reviewed``
@@ -22,7 +22,7 @@ from msgspec import Raw
 from agenttrace.model import Event
 from agenttrace.record.formats import codex_lines as lines
 from agenttrace.record.formats import codex_usage as usage
-from agenttrace.record.formats.base import Format, agent_directory, first_lines, remember
+from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines, remember
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
 from agenttrace.record.formats.lenient import value_of
 from agenttrace.record.ingest import acts as a
@@ -71,7 +71,7 @@ _IDE_REQUEST = "## My request for Codex:"
 Handler = Callable[[Event, Source, Memory], Iterable[a.Act]]
 
 
-class Codex(Format[lines.CodexHead]):
+class Codex(LogFormat[lines.CodexHead]):
     """Rollouts under ``$CODEX_HOME`` of any version; cold ones (``.zst``) arrive here decompressed."""
 
     name = "codex"
@@ -316,7 +316,7 @@ def _response_item(event: Event, source: Source, memory: Memory) -> Iterator[a.A
     elif item.type == "message":
         memory["spoke"] = True
         if memory.get("counts_first") and not memory.get("called") and not memory.get("turn"):
-            yield a.Answered()
+            yield a.FinalAnswer()
 
 
 def _open_step(item: lines.ResponseItem, memory: Memory) -> Iterator[a.Act]:

@@ -21,9 +21,9 @@ hold their ids: turns older than the thread are shown, their tokens left to the 
 again on some resumes, in every review and in copies. So each run of it is a count of its own, of what was added since
 its first line. Since 0.166 records carry the total of their turn instead.
 
-``memory`` holds, for this module: ``total``, the latest breakdown of the thread; ``outer``, the same while
+``memory`` has, for this module: ``total``, the latest breakdown of the thread; ``outer``, the same while
 a ``review`` has its own; ``records``; ``prompt``, ``turn_id``, ``item`` and ``trail``, the scopes; ``step``, the open
-one, with ``steps``, how many so far; ``counts_first``, where counts stand before their items; ``runs``, for the
+one, with ``steps``, how many so far; ``counts_first``, where counts are before their items; ``runs``, for the
 thread itself and for its reviews the number of the run, what it began with, and the latest total.
 """
 
@@ -82,10 +82,12 @@ def usage_record(event: Event, source: Source, memory: Memory) -> Iterator[a.Act
     yield from _responded(f"codex:{record.response_id or digest(event.body)}", record.usage, source, memory)
     if record.turn_id and record.turn_token_usage is not None:
         usage = {"": record.turn_token_usage.usage()}
-        yield a.Totals(segment=f"turn {record.turn_id}", usage=usage, stream=source.stream)
+        yield a.ReportedTotals(segment=f"turn {record.turn_id}", usage=usage, stream=source.stream)
 
 
-def running_total(total: CodexTokens, last: CodexTokens, memory: Memory, *, stream: str, counted: bool) -> a.Totals:
+def running_total(
+    total: CodexTokens, last: CodexTokens, memory: Memory, *, stream: str, counted: bool
+) -> a.ReportedTotals:
     """The thread's total as of this line; ``counted``: its response does not count for another thread."""
     whose = "review" if memory.get("review") else "thread"
     runs: dict[str, list[Any]] = memory.setdefault("runs", {})
@@ -98,7 +100,7 @@ def running_total(total: CodexTokens, last: CodexTokens, memory: Memory, *, stre
         base = [old + new - known for old, new, known in zip(base, now, before, strict=True)]
     runs[whose] = [number, base, now]
     added = CodexTokens(*(new - old for new, old in zip(now, base, strict=True)))
-    return a.Totals(segment=f"{whose} {number}", usage={"": added.usage()}, stream=stream)
+    return a.ReportedTotals(segment=f"{whose} {number}", usage={"": added.usage()}, stream=stream)
 
 
 def _is_response(total: list[int], last: list[int], memory: Memory) -> bool:

@@ -200,7 +200,7 @@ def _subagent_completed(record: KimiRecord, scene: _RecordScene) -> Iterator[a.A
     """What the subagent used in this run: the sum of the records in its own file."""
     usage, stream = _usage_of(record), as_text(record.subagent_id)
     if usage is not None and stream:
-        yield a.Totals(segment=f"{stream}:{scene.event.at}", usage={"": usage}, stream=stream)
+        yield a.ReportedTotals(segment=f"{stream}:{scene.event.at}", usage={"": usage}, stream=stream)
 
 
 def _usage_of(record: KimiRecord) -> Usage | None:

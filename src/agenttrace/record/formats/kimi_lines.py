@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agenttrace.record.formats.base import Format, L, LineDecoder, first_lines
+from agenttrace.record.formats.base import L, LineDecoder, LogFormat, first_lines
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.formats.lenient import FieldByField, lookup, text_at, value_of
 
@@ -91,7 +91,7 @@ class WirePayload(msgspec.Struct):
 _Speaker = Callable[[dict[str, Any]], Iterator[Content]]
 
 
-class WireFormat(Format[L]):
+class WireFormat(LogFormat[L]):
     """A format whose logs all have one name: the directory names the session."""
 
     def is_log(self, path: Path) -> bool:

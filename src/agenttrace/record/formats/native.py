@@ -4,7 +4,7 @@ Only ``type`` and ``session`` are required. A turn or a step whose beginning is 
 names it; lines with an ``id`` may be written again. One file may have many sessions, as a server writes
 them.
 
-``memory`` holds ``turn`` and ``step`` (the names of the latest), ``asked`` (whether the turn's prompt is known), and
+``memory`` has ``turn`` and ``step`` (the names of the latest), ``asked`` (whether the turn's prompt is known), and
 ``turns``, ``steps`` and ``usages`` (how many had no name of their own).
 """
 
@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.formats.base import Format, LineDecoder, agent_directory, first_lines
+from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
 from agenttrace.record.formats.lenient import (
     Count,
@@ -106,7 +106,7 @@ class NativeLine(Struct, kw_only=True):
         return "error" if self.error else "ok"
 
 
-class Native(Format[NativeLine]):
+class Native(LogFormat[NativeLine]):
     """Logs under ``$AGENTTRACE_HOME/logs``, and any other file that is recognised by its lines."""
 
     name = "agenttrace"

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from agenttrace.model import Event
-from agenttrace.record.formats.base import Format, agent_directory, first_lines
+from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines
 from agenttrace.record.formats.contract import Content, Find, Memory, Source, Traits, Unusable
-from agenttrace.record.formats.otlp_lines import LINES, SpanLine, all_of
+from agenttrace.record.formats.otlp_lines import LINES, OtlpLine, all_of
 from agenttrace.record.formats.otlp_messages import contents_of, prompt_of
 from agenttrace.record.formats.otlp_names import (
     PROVIDERS,
@@ -46,7 +46,7 @@ _NAME_LIMIT, _ERROR_LIMIT = 300, 500
 _SHARED = "shared"
 
 
-class Otlp(Format[SpanLine]):
+class Otlp(LogFormat[OtlpLine]):
     """The log that the server keeps of received spans."""
 
     name = "otlp"
@@ -70,7 +70,7 @@ class Otlp(Format[SpanLine]):
                 return self.source(path, line.session or line.trace)
         return None
 
-    def event(self, line: SpanLine, raw: bytes, source: Source) -> Event | Unusable:
+    def event(self, line: OtlpLine, raw: bytes, source: Source) -> Event | Unusable:
         """A span's id makes it unique in its trace, however often it is sent."""
         if line.is_shared:
             return Event(_SHARED, line.digest, None, line, trace=line.trace)
@@ -82,7 +82,7 @@ class Otlp(Format[SpanLine]):
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """A span is one act, after the facts about the session in it."""
-        line: SpanLine = event.body
+        line: OtlpLine = event.body
         if event.type == _SHARED:
             return
         kind = kind_of(line)
@@ -92,7 +92,7 @@ class Otlp(Format[SpanLine]):
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """What was said in the span."""
-        line: SpanLine = event.body
+        line: OtlpLine = event.body
         return [] if event.type == _SHARED else contents_of(line, kind_of(line))
 
     def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Otlp(Format[SpanLine]):
         return (own if isinstance(own, dict) else {}) | {f"otlp.{name}": value for name, value in received.items()}
 
 
-def _prompt(line: SpanLine, kind: str, memory: Memory) -> str | None:
+def _prompt(line: OtlpLine, kind: str, memory: Memory) -> str | None:
     """What the user asked. A model call repeats the whole conversation: it is read for the first prompt only."""
     if kind == "turn" or (kind == "step" and "prompt" not in memory.setdefault("said", {})):
         found = prompt_of(line, kind)
@@ -116,7 +116,7 @@ def _prompt(line: SpanLine, kind: str, memory: Memory) -> str | None:
     return None
 
 
-def _session(line: SpanLine, kind: str, prompt: str | None, memory: Memory) -> Iterator[a.Act]:
+def _session(line: OtlpLine, kind: str, prompt: str | None, memory: Memory) -> Iterator[a.Act]:
     """New facts about the session; without a prompt, the name of a root is the title."""
     said: dict[str, str] = memory.setdefault("said", {})
     if prompt and kind in ("turn", "step"):
@@ -136,7 +136,7 @@ def _session(line: SpanLine, kind: str, prompt: str | None, memory: Memory) -> I
         yield a.SessionInfo(**fresh)
 
 
-def _finished(line: SpanLine, kind: str, prompt: str | None) -> a.Finished:
+def _finished(line: OtlpLine, kind: str, prompt: str | None) -> a.Finished:
     attributes = line.attributes
     # A root often repeats the sum of its model calls; where none of them has usage, its sum is the only usage.
     is_sum = kind != "step"
@@ -160,7 +160,7 @@ def _finished(line: SpanLine, kind: str, prompt: str | None) -> a.Finished:
     )
 
 
-def _shown_attributes(line: SpanLine, kind: str, prompt: str | None) -> dict[str, Any]:
+def _shown_attributes(line: OtlpLine, kind: str, prompt: str | None) -> dict[str, Any]:
     """What lists and exports need without reading the line."""
     attributes = line.attributes
     found: dict[str, Any] = {}

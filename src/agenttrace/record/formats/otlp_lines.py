@@ -64,7 +64,7 @@ class Resource(Struct):
         return None if self.service is None or self.service.startswith("unknown_service") else self.service
 
 
-class SpanLine(Struct, kw_only=True):
+class OtlpLine(Struct, kw_only=True):
     """A span; or, with a digest and without an id, what spans of a trace share."""
 
     otlp: Any = None
@@ -115,7 +115,7 @@ class SpanLine(Struct, kw_only=True):
 
 
 LINES = LineDecoder(
-    SpanLine,
+    OtlpLine,
     openings=r'\{"otlp":',
     is_line=lambda value: "trace" in value and ("span" in value or "digest" in value),
 )

@@ -13,7 +13,7 @@ import msgspec
 
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.formats.lenient import DECODING_ERRORS
-from agenttrace.record.formats.otlp_lines import Attributes, SpanLine
+from agenttrace.record.formats.otlp_lines import Attributes, OtlpLine
 from agenttrace.record.formats.otlp_names import error_of, exception_in, first
 
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt.messages", "pydantic_ai.all_messages", "request_data")
@@ -76,7 +76,7 @@ class SpanMessage(NamedTuple):
 # -- the texts of a span --------------------------------------------------------------------------------------
 
 
-def contents_of(line: SpanLine, kind: str) -> list[Content]:
+def contents_of(line: OtlpLine, kind: str) -> list[Content]:
     """The texts of a span."""
     if kind in ("turn", "step"):
         found = _conversation(line, kind)
@@ -85,14 +85,14 @@ def contents_of(line: SpanLine, kind: str) -> list[Content]:
     return [content for content in (*found, *_failure(line)) if content.text]
 
 
-def prompt_of(line: SpanLine, kind: str) -> str | None:
+def prompt_of(line: OtlpLine, kind: str) -> str | None:
     """The user's prompt. Of a model call, only where it is the last message."""
     messages = _inputs(line)
     asked = [message for message in (messages if kind == "turn" else messages[-1:]) if message.role == "user"]
     return asked[-1].text() or None if asked else None
 
 
-def _conversation(line: SpanLine, kind: str) -> Iterator[Content]:
+def _conversation(line: OtlpLine, kind: str) -> Iterator[Content]:
     yield Content("prompt", prompt_of(line, kind) or "")
     for message in _outputs(line):
         yield Content("thinking", message.text("thinking"))
@@ -100,12 +100,12 @@ def _conversation(line: SpanLine, kind: str) -> Iterator[Content]:
         yield Content("note", message.text("call"))
 
 
-def _tool_call(line: SpanLine) -> Iterator[Content]:
+def _tool_call(line: OtlpLine) -> Iterator[Content]:
     yield Content("arguments", _shown(first(line.attributes, _ARGUMENTS)))
     yield Content("result", _shown(first(line.attributes, _RESULTS)))
 
 
-def _work(line: SpanLine) -> Iterator[Content]:
+def _work(line: OtlpLine) -> Iterator[Content]:
     """Any other work: what went in, what came out."""
     yield Content("arguments", _shown(first(line.attributes, _ANY_INPUTS)))
     yield Content("result", _shown(first(line.attributes, _ANY_OUTPUTS)))
@@ -114,7 +114,7 @@ def _work(line: SpanLine) -> Iterator[Content]:
             yield Content("result", _shown(document.get("document.content")))
 
 
-def _failure(line: SpanLine) -> Iterator[Content]:
+def _failure(line: OtlpLine) -> Iterator[Content]:
     """What failed, with a stack trace where the sender has one."""
     raised = [event.attributes for event in line.events if event.name == "exception"]
     for attributes in raised:
@@ -127,7 +127,7 @@ def _failure(line: SpanLine) -> Iterator[Content]:
 # -- messages -------------------------------------------------------------------------------------------------
 
 
-def _inputs(line: SpanLine) -> list[SpanMessage]:
+def _inputs(line: OtlpLine) -> list[SpanMessage]:
     return (
         _told(first(line.attributes, _INPUTS), "user")
         or _from_numbered(line.attributes, _NUMBERED_INPUTS, "user")
@@ -136,7 +136,7 @@ def _inputs(line: SpanLine) -> list[SpanMessage]:
     )
 
 
-def _outputs(line: SpanLine) -> list[SpanMessage]:
+def _outputs(line: OtlpLine) -> list[SpanMessage]:
     found = (
         _told(first(line.attributes, _OUTPUTS), "assistant")
         or _from_numbered(line.attributes, _NUMBERED_OUTPUTS, "assistant")
@@ -273,7 +273,7 @@ def _numbered(attributes: Attributes, prefix: str) -> list[Attributes]:
     return [found[number] for number in sorted(found)]
 
 
-def _from_events(line: SpanLine, *, said_to: bool) -> Iterator[SpanMessage]:
+def _from_events(line: OtlpLine, *, said_to: bool) -> Iterator[SpanMessage]:
     """Messages as events of the span, which the conventions had for a while."""
     for event in line.events:
         name, attributes = event.name, event.attributes

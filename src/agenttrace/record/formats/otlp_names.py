@@ -14,7 +14,7 @@ import msgspec
 
 from agenttrace.model import Usage
 from agenttrace.record.formats.lenient import count, value_of
-from agenttrace.record.formats.otlp_lines import NAMELESS, Attributes, SpanLine
+from agenttrace.record.formats.otlp_lines import NAMELESS, Attributes, OtlpLine
 
 #: Where spans say what they are, and which of our kinds that is. Other words are other work: ``span``.
 _KINDS: tuple[tuple[str, Mapping[str, str]], ...] = (
@@ -162,7 +162,7 @@ def first_text(attributes: Attributes, names: Iterable[str]) -> str | None:
     return None
 
 
-def kind_of(line: SpanLine) -> str:
+def kind_of(line: OtlpLine) -> str:
     """``turn``, ``step``, ``tool`` or ``span``."""
     attributes = line.attributes
     found = _said_kind(attributes)
@@ -202,7 +202,7 @@ def model_of(attributes: Attributes) -> str | None:
     return first_text(attributes, _MODELS)
 
 
-def agent_of(line: SpanLine) -> str | None:
+def agent_of(line: OtlpLine) -> str | None:
     """The agent at work; without one the program is it."""
     return first_text(line.attributes, _AGENTS) or line.resource.program
 
@@ -221,7 +221,7 @@ def finish_of(attributes: Attributes) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def name_of(line: SpanLine, kind: str) -> str:
+def name_of(line: OtlpLine, kind: str) -> str:
     """What a span is called: as the recorded agents call theirs, where that is known."""
     attributes = line.attributes
     if kind == "step":
@@ -237,7 +237,7 @@ def tool_in(name: str) -> str:
     return name.removeprefix("execute_tool ") or NAMELESS
 
 
-def error_of(line: SpanLine) -> str | None:
+def error_of(line: OtlpLine) -> str | None:
     """What failed, in short."""
     for event in line.events:
         if event.name == "exception":
@@ -253,7 +253,7 @@ def exception_in(attributes: Attributes) -> str:
     return ": ".join(str(part) for part in parts if part)
 
 
-def status_of(line: SpanLine) -> str:
+def status_of(line: OtlpLine) -> str:
     """``ok`` or ``error``: unset is fine, by OpenTelemetry's own rule."""
     failed = line.status == "error" or line.attributes.get("langfuse.observation.level") == "ERROR"
     return "error" if failed else "ok"
@@ -304,7 +304,7 @@ def _count(attributes: Attributes, names: Iterable[str]) -> int | None:
     return None
 
 
-def response_of(line: SpanLine) -> str:
+def response_of(line: OtlpLine) -> str:
     """Names the model response: the provider's id, which two instrumentations of one call share; else the span."""
     found = first_text(line.attributes, _RESPONSES)
     if found is None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.formats.base import UUID, Format, agent_directory, first, usage_of_prompt
+from agenttrace.record.formats.base import UUID, LogFormat, agent_directory, first, usage_of_prompt
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
 from agenttrace.record.formats.lenient import (
     count,
@@ -61,7 +61,7 @@ _CUT_LINE = re.compile(
 )
 
 
-class QwenCode(Format[QwenRecord]):
+class QwenCode(LogFormat[QwenRecord]):
     """The log format of Qwen Code."""
 
     name = "qwen-code"
@@ -191,7 +191,7 @@ def _assistant(record: QwenRecord, memory: Memory, found: list[a.Act], main: boo
         found.append(a.TurnEnd())
     elif not calls:
         # A subagent's calls follow in a separate record.
-        found.append(a.Answered())
+        found.append(a.FinalAnswer())
 
 
 def _response(record: QwenRecord, memory: Memory) -> tuple[str, int | None]:

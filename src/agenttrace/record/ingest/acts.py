@@ -52,7 +52,7 @@ class StepBegin(Act, frozen=True):
     start: int | None = None
 
 
-class Answered(Act, frozen=True):
+class FinalAnswer(Act, frozen=True):
     """The model answered and called no tool, in a log that never says why it stopped.
 
     The turn is over unless a call is open or the log goes on with it.
@@ -128,7 +128,7 @@ class SideCall(Act, frozen=True, kw_only=True):
     duration: int = 0
 
 
-class Totals(Act, frozen=True, kw_only=True):
+class ReportedTotals(Act, frozen=True, kw_only=True):
     """What the agent itself reports as used so far: recorded usage is checked against it."""
 
     #: Names the count: one that begins anew (another process, another turn) has another name. Within a session the

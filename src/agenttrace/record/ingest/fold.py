@@ -2,7 +2,7 @@
 
 Folding is a pure function of a stream's events in order: where batches begin and end changes nothing, so a
 recorder killed at any point ends with the same rows as one that never stopped. What must be remembered between
-two batches is a ``StreamState``; it holds open work only, never bodies, and stays small however long a session.
+two batches is a ``StreamState``; it has open work only, no texts, and stays small however long a session.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ PROMPT_PREVIEW = 300
 ERROR_PREVIEW = 500
 #: Acts that are part of a turn's work, and those that say nothing about it.
 _WORK = frozenset(
-    {a.StepBegin, a.StepEnd, a.ToolBegin, a.ToolArguments, a.ToolEnd, a.ResponseUsage, a.Error, a.Answered}
+    {a.StepBegin, a.StepEnd, a.ToolBegin, a.ToolArguments, a.ToolEnd, a.ResponseUsage, a.Error, a.FinalAnswer}
 )
-_ASIDE = frozenset({a.SessionInfo, a.Note, a.SideCall, a.Totals, a.Spawned})
+_ASIDE = frozenset({a.SessionInfo, a.Note, a.SideCall, a.ReportedTotals, a.Spawned})
 
 
 class TraceState(msgspec.Struct):
@@ -111,13 +111,13 @@ class Folder:
             a.TurnEnd: self._turn_end,
             a.StepBegin: self._step_begin,
             a.StepEnd: self._step_end,
-            a.Answered: self._answered,
+            a.FinalAnswer: self._answered,
             a.ToolBegin: self._tool_begin,
             a.ToolArguments: self._tool_arguments,
             a.ToolEnd: self._tool_end,
             a.ResponseUsage: self._response_usage,
             a.SideCall: self._side_call,
-            a.Totals: self._totals,
+            a.ReportedTotals: self._totals,
             a.Finished: self._finished,
             a.Error: self._error,
             a.Note: self._note,
@@ -320,7 +320,7 @@ class Folder:
             step.attributes["error"] = act.error[:ERROR_PREVIEW]
         self._close(step, act.status, self._at)
 
-    def _answered(self, act: a.Answered) -> None:
+    def _answered(self, act: a.FinalAnswer) -> None:
         state = self.state
         turn = state.turn
         if turn is None or turn.status != "open" or any(call.status == "open" for call in state.calls.values()):
@@ -539,7 +539,7 @@ class Folder:
         since = self._at - max(act.duration, 0)
         self._tell("call", act.name or "", act.response, since, {model: act.usage})
 
-    def _totals(self, act: a.Totals) -> None:
+    def _totals(self, act: a.ReportedTotals) -> None:
         scope = "session" if act.stream is None else "stream"
         self._tell(scope, act.stream or "", act.segment, act.since or 0, act.usage)
 

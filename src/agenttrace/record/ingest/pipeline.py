@@ -1,8 +1,8 @@
 """Lines become rows: decode, drop what is known, fold the rest, and commit everything of a batch together.
 
 One batch is one transaction: events, spans, sessions, usage, raw lines, stream states and file offsets. Whatever
-happens before the commit never happened; after it, nothing of the batch is read again. What is held in memory is
-only a cache of what the store holds, plus the batch; ``roll_back`` drops both.
+happens before the commit never happened; after it, nothing of the batch is read again. The memory has only
+a cache of the store, and the batch; ``roll_back`` drops both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The full texts of a session, read from its raw lines on demand.
 
-Spans hold no bodies; storing every argument and result a second time would double the database. One pass over the
+Spans have no texts; storing every argument and result a second time would double the database. One pass over the
 session's compressed lines brings them back, each to the span it belongs to.
 """
 
