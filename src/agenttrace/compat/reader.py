@@ -140,5 +140,5 @@ class IncrementalJSONLReader:
 
     def _save(self, file: OpenFile) -> None:
         if self.current_offset != self._saved:
-            self.offset_store.save_read(self.filepath, self._mark, file.stat().st_size, file.inode)
+            self.offset_store.save_read(self.filepath, self._mark, file.stat().st_size, file.place[1])
             self._saved = self.current_offset

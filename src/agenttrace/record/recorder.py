@@ -179,7 +179,7 @@ class Recorder:
         known = len(self.files)
         file = self._watchlist.see(found)
         self.summary.files += max(0, len(self.files) - known)
-        if (file.size, file.mtime_ns) != (found.size, found.mtime_ns) or file.unread:
+        if file.differs(found.size, found.mtime_ns):
             self.dirty[file.row.file_id] = file
 
     def _keep_open(self, file: TrackedFile) -> None:
@@ -496,7 +496,7 @@ class Recorder:
         if file.handle is None:
             return False
         now = file.handle.stat()
-        return (now.st_size, now.st_mtime_ns) != (file.size, file.mtime_ns) or file.unread
+        return file.differs(now.st_size, now.st_mtime_ns)
 
     # -- ending -----------------------------------------------------------------------------------------------
 

@@ -70,7 +70,8 @@ class OpenFile:
         if not modes.S_ISREG(stat.st_mode):
             os.close(self.descriptor)
             raise OSError(errno.EINVAL, "not a regular file", path)
-        self.device, self.inode = stat.st_dev, stat.st_ino
+        #: Device and inode.
+        self.place = (stat.st_dev, stat.st_ino)
 
     def stat(self) -> os.stat_result:
         """The file behind the descriptor, whatever its name is now."""
@@ -79,6 +80,15 @@ class OpenFile:
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self.descriptor)
+
+
+def leads_to(path: str, place: tuple[int, int]) -> bool:
+    """Whether a path is a name of the file with this device and inode."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == place
 
 
 class LineReader:

@@ -20,7 +20,16 @@ import msgspec
 
 from agenttrace.record.files import fingerprint as fp
 from agenttrace.record.files.fingerprint import pread
-from agenttrace.record.files.reader import BOM, CHUNK_BYTES, Chunk, LineReader, OpenFile, ZstdReader, stored_path
+from agenttrace.record.files.reader import (
+    BOM,
+    CHUNK_BYTES,
+    Chunk,
+    LineReader,
+    OpenFile,
+    ZstdReader,
+    leads_to,
+    stored_path,
+)
 from agenttrace.record.formats.contract import Agent, Source, stored_source
 from agenttrace.store.batch import FileRow
 
@@ -132,13 +141,15 @@ class TrackedFile:
 
     def is_reachable(self) -> bool:
         """Whether the path leads to the open file; if not, it must stay open while a program may write to it."""
-        if self.handle is None or self.detached:
-            return False
-        try:
-            stat = os.stat(self.path)
-        except OSError:
-            return False
-        return (stat.st_dev, stat.st_ino) == (self.handle.device, self.handle.inode)
+        return self.handle is not None and not self.detached and leads_to(self.path, self.handle.place)
+
+    def actual_place(self) -> tuple[int, int] | None:
+        """Device and inode of the open file, or else as the last look found them."""
+        return self.place if self.handle is None else self.handle.place
+
+    def differs(self, size: int, mtime_ns: int) -> bool:
+        """Whether a file of this size and time may have something that was not read."""
+        return (size, mtime_ns) != (self.size, self.mtime_ns) or self.unread
 
     def notice(self, size: int, mtime_ns: int) -> None:
         """Size and time of the file as a search found it."""
@@ -371,10 +382,8 @@ class TrackedFile:
             gone_at=None,
             **{name: getattr(before, name) + count for name, count in self.counts.items()},
         )
-        if self.handle is not None:
-            row.device, row.inode = self.handle.device, self.handle.inode
-        elif self.place is not None:
-            row.device, row.inode = self.place
+        if (place := self.actual_place()) is not None:
+            row.device, row.inode = place
         if self.compressed:
             row.fingerprint = fp.identity(b"")  # size and time show whether it changed
             row.tail_hash = END if self._ended else None

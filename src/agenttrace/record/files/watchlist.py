@@ -18,7 +18,7 @@ import msgspec
 
 from agenttrace.ids import file_number
 from agenttrace.record.files.discover import FoundFile
-from agenttrace.record.files.reader import stored_path
+from agenttrace.record.files.reader import leads_to, stored_path
 from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats.contract import Agent
 from agenttrace.store.batch import FileRow
@@ -79,7 +79,7 @@ class Watchlist:
         """The tracked file that was found: the one known at the path, one that moved there, or a new one."""
         place = (found.device, found.inode)
         file = self.files.get(found.path)
-        if file is None or _place_of(file) != place:
+        if file is None or file.actual_place() != place:
             file = self._settle(found, place, file)
         file.notice(found.size, found.mtime_ns)
         return file
@@ -90,7 +90,7 @@ class Watchlist:
             self._displace(current)
             current = None
         if owner is not None:
-            if owner.detached or not _names(owner.path, place):
+            if owner.detached or not leads_to(owner.path, place):
                 self._move(owner, found)
             return owner  # else a hard link to a file that is read under its other name
         if current is None:
@@ -105,7 +105,7 @@ class Watchlist:
         owner = self._by_place.get(place)
         if owner is None:
             return None
-        actual = _place_of(owner)
+        actual = owner.actual_place()
         if actual != place:
             # Between looking and opening another file came to its path.
             self._bind(owner, None if actual in self._by_place else actual)
@@ -139,7 +139,7 @@ class Watchlist:
     def _leave_behind(self, file: TrackedFile) -> None:
         """The file was saved anew; a program may still write to the old one."""
         rest = self._tracked(file.path, self._new_row(_aside(file)), None)
-        place = _place_of(file)
+        place = file.actual_place()
         self._bind(file, None)
         file.hand_over(rest)
         self._bind(rest, place)
@@ -259,17 +259,3 @@ def _aside(file: TrackedFile) -> str:
     """A name for a file that has no path."""
     inode = "unknown" if file.place is None else file.place[1]
     return f"{stored_path(file.path)} (moved away, inode {inode})"
-
-
-def _place_of(file: TrackedFile) -> Place | None:
-    """What a file is open as, or was last seen as."""
-    return file.place if file.handle is None else (file.handle.device, file.handle.inode)
-
-
-def _names(path: str, place: Place) -> bool:
-    """Whether ``path`` is still a name of the file in this place."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return False
-    return (found.st_dev, found.st_ino) == place

@@ -157,18 +157,15 @@ class ClaudeCode(LogFormat[ClaudeLine]):
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the line means."""
-        line: ClaudeLine = event.body
-        return meaning(line, memory, event.stream is None and source.stream == "main")
+        return meaning(event.body, memory, event.stream is None and source.stream == "main")
 
     def repeated_usage(self, event: Event, source: Source, memory: Memory) -> a.ResponseUsage | None:
         """The usage in a line that was recorded before."""
-        line: ClaudeLine = event.body
-        return repeated_usage(line, memory)
+        return repeated_usage(event.body, memory)
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""
-        line: ClaudeLine = event.body
-        return texts_of(line)
+        return texts_of(event.body)
 
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """The configuration directories of these logs, and after how many days each deletes its transcripts."""

@@ -135,8 +135,7 @@ class QwenCode(LogFormat[QwenRecord]):
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""
-        record: QwenRecord = event.body
-        return texts_of(record)
+        return texts_of(event.body)
 
 
 def _is_ours(record: QwenRecord) -> bool:
