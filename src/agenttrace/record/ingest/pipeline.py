@@ -429,7 +429,7 @@ class _Intake:
                 continue
             if offset == 0:
                 raw = raw.removeprefix(BOM)
-            if not raw.isascii() and (reason := _utf8_error(raw)) is not None:
+            if not raw.isascii() and (reason := utf8_error(raw)) is not None:
                 self._set_aside(raw, offset, Unusable(reason, harmless=False), events)
                 continue
             try:
@@ -580,7 +580,7 @@ class _Intake:
         return any(map(self._tells_beginning, self.file.lines_before(self.chunk.offsets[0])))
 
     def _tells_beginning(self, raw: bytes) -> bool:
-        if not raw.isascii() and _utf8_error(raw) is not None:
+        if not raw.isascii() and utf8_error(raw) is not None:
             return False
         try:
             event = self.agent.decode(raw, self.source)
@@ -642,7 +642,8 @@ def _refusal(error: Exception) -> Unusable:
     return Unusable(blame(error), harmless=False)
 
 
-def _utf8_error(raw: bytes) -> str | None:
+def utf8_error(raw: bytes) -> str | None:
+    """Why a line is not UTF-8; ``None`` if it is."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:

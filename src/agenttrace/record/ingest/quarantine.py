@@ -8,7 +8,6 @@ Only the process with the recorder's lock retries. Others write a request to the
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -25,8 +24,8 @@ from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Source
 from agenttrace.record.ingest.bad_lines import BadLineError, blame, is_a_lines_fault
-from agenttrace.record.ingest.pipeline import Pipeline
-from agenttrace.record.ingest.quarantine_rows import UNRECOGNISED
+from agenttrace.record.ingest.pipeline import Pipeline, utf8_error
+from agenttrace.record.ingest.quarantine_rows import UNRECOGNISED, digest_of
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.batch import FileRow
 from agenttrace.store.sqlite.quarantine import Entry
@@ -128,10 +127,8 @@ class _SecondTry:
 
     def _try_line(self, entry: Entry, file: TrackedFile, source: Source, raw: bytes) -> Outcome:
         line = raw.removeprefix(BOM) if entry.offset == 0 else raw
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            return Outcome(entry, "unchanged", f"invalid UTF-8 at byte {error.start} of the line")
+        if (reason := utf8_error(line)) is not None:
+            return Outcome(entry, "unchanged", reason)
         event = self._agents[source.agent].decode(line, source)
         if isinstance(event, Event):
             result = self._record(entry, file, line)
@@ -211,4 +208,4 @@ def whole_line(entry: Entry, limit: int) -> bytes | None:
         found = pread(descriptor, entry.length, entry.offset)
     finally:
         os.close(descriptor)
-    return found if hashlib.sha256(found).digest()[:16] == entry.digest else None
+    return found if digest_of(found) == entry.digest else None
