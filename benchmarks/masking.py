@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.masking import Mask
-from agenttrace.masking.finding import RULES
+from agenttrace.masking.scanner import RULES
 from benchmarks.generate import cached_claude
 from benchmarks.measure import run, sandbox_environ
 from benchmarks.peers import AbsentError

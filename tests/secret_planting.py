@@ -16,7 +16,7 @@ from typing import Any, get_args
 import msgspec
 
 from agenttrace.record.formats import otlp_names
-from agenttrace.record.formats.native import Line
+from agenttrace.record.formats.native import NativeLine
 
 DATA = Path(__file__).resolve().parent / "data"
 #: Logs of each agent that are small and have a bit of everything.
@@ -166,7 +166,7 @@ def plant(root: Path) -> None:
 
 def text_fields() -> list[str]:
     """Every field of a line that can hold a text of anybody's."""
-    fields = msgspec.structs.fields(Line)
+    fields = msgspec.structs.fields(NativeLine)
     texts = [each.name for each in fields if str in (each.type, *get_args(each.type)) or each.type is msgspec.Raw]
     return [name for name in texts if name not in _PLAIN_FIELDS]
 

@@ -26,7 +26,7 @@ def test_a_text_without_secrets_is_itself() -> None:
 
 
 def test_several_secrets_in_one_text() -> None:
-    """Each becomes a marker of its own kind; adjacent ones stay apart."""
+    """Each becomes a marker of its kind; adjacent ones stay separate."""
     text = f"{KEY} {GITHUB}\n{jwt()},{jwt(2)} password=hunter2 {private_key()}"
     expected = (
         "[masked:anthropic-key] [masked:github-token]\n[masked:jwt],[masked:jwt] password=[masked:password] "
@@ -36,7 +36,7 @@ def test_several_secrets_in_one_text() -> None:
 
 
 def test_a_marker_is_not_a_name() -> None:
-    """What stands behind a marker is not the value of the kind that the marker tells."""
+    """The text after a marker is not the value of the kind in the marker."""
     value = made_up(32)
     for text in (f"[masked:github-token]: {value}", f"[masked:password] = {value}", f"https://[masked:token]@{value}"):
         assert MASK.text(text) == text
@@ -109,7 +109,7 @@ def test_values_of_any_shape() -> None:
 
 
 def test_placeholders_in_fields_stay() -> None:
-    """A field named like a secret that holds none is left as it is."""
+    """A field named like a secret that has none stays as it is."""
     given: dict[str, object] = {
         "password": "",
         "api_key": "${API_KEY}",
@@ -141,8 +141,8 @@ def test_secrets_as_names_of_fields() -> None:
     assert MASK.value(given) == {"[masked:anthropic-key]": 1, "[masked:anthropic-key] 2": 2, 5: 3}
 
 
-def test_the_given_value_is_left_alone() -> None:
-    """Masking makes a new value; whoever holds the old one still has it."""
+def test_the_given_value_does_not_change() -> None:
+    """Masking makes a new value; the old one does not change."""
     given = {"password": "hunter2", "list": [{"token": GITHUB}]}
     before = copy.deepcopy(given)
     MASK.value(given)
@@ -161,7 +161,7 @@ def test_depth_is_no_reason_to_fail() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 5, 2.5, True, "", "text", [], {}, b"bytes"])
-def test_what_holds_no_secret_is_equal(value: object) -> None:
+def test_a_value_without_secrets_stays_equal(value: object) -> None:
     """Whatever it is."""
     assert MASK.value(value) == value
 
@@ -247,8 +247,8 @@ def lines(folder: Path) -> list[str]:
     ]
 
 
-def test_the_projects_own_logs_hold_no_secrets() -> None:
-    """Nothing is masked in them, neither in their lines nor in the texts inside, whatever code and output they hold."""
+def test_the_projects_own_logs_have_no_secrets() -> None:
+    """Nothing is masked in them, neither in their lines nor in the texts inside, whatever code and output they have."""
     for line in lines(DATA):
         assert MASK.text(line) == line
         try:
@@ -260,7 +260,7 @@ def test_the_projects_own_logs_hold_no_secrets() -> None:
 
 @pytest.mark.skipif(not SAMPLES.exists(), reason="the masked real logs are not beside the project")
 def test_of_real_logs_only_secrets_are_hidden() -> None:
-    """In the logs of real sessions these are all: logins in addresses, whose letters somebody had replaced before."""
+    """In the logs of real sessions these are all: logins in URLs, whose letters had been replaced before."""
     hidden = set()
     for line in lines(SAMPLES):
         try:

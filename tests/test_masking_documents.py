@@ -1,4 +1,4 @@
-"""JSON in a text is masked by field: as well as the value it stands for, and it stays the JSON that it was."""
+"""JSON in a text is masked by field, as well as a value is, and stays JSON."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_document_without_secrets_is_left_byte_for_byte(value: object) -> None
     ],
 )
 def test_documents(before: str, after: str) -> None:
-    """Only the strings that held a secret are written anew."""
+    """Only the strings that had a secret are rewritten."""
     assert MASK.text(before) == after
 
 
@@ -109,5 +109,5 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("build", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_documents_take_linear_time(build: Callable[[int], str]) -> None:
-    """Four times the text takes about four times as long, whatever stands there."""
+    """Four times the text takes about four times as long, whatever the text."""
     assert any(spent(build(40_000)) < 9 * spent(build(10_000)) + 0.002 for _ in range(5))

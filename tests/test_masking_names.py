@@ -110,8 +110,8 @@ def test_keys_secrets_and_tokens(place: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["letmein", "postgres", "hunter"])
-def test_a_word_is_a_password_where_nothing_else_stands(word: str) -> None:
-    """In quotation marks and in files of variables a plain word is hidden; in a sentence it is not told apart."""
+def test_a_word_is_a_password_where_nothing_else_can_be(word: str) -> None:
+    """In quotation marks and in files of variables a plain word is hidden; in a sentence it cannot be recognised."""
     for place in ('"password": "§"', "password='§'", "DB_PASSWORD=§", "POSTGRES_PASSWORD: §", "password=§"):
         assert MASK.text(place.replace("§", word)) == place.replace("§", "[masked:password]")
     assert MASK.text(f"the password: {word}") == f"the password: {word}"

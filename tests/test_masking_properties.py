@@ -1,4 +1,4 @@
-"""What holds for masking whatever the text: once is enough, nothing is left over, and time is linear."""
+"""Properties of masking for any text: once is enough, nothing is left over, and time is linear."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agenttrace.masking import Mask, vendors
-from agenttrace.masking.finding import RULES
+from agenttrace.masking.scanner import RULES
 from masking_examples import HEX, Token, discord, jwt, private_key, tokens
 
 MASK = Mask()
@@ -20,7 +20,7 @@ OWN = Mask([r"corp-\d+", r"(?P<secret>[a-z]+)@example\.com"])
 EVERY_TOKEN = [*tokens(), Token("jwt", "", jwt()), Token("discord-token", "", discord())]
 ANCHORS = [anchor for rule in RULES for anchor in rule.anchors]
 
-#: Pieces of texts that rules look at, so that hypothesis puts them beside each other in ways nobody thought of.
+#: Pieces of texts that rules look at, so that hypothesis puts them beside each other in unexpected ways.
 pieces = st.one_of(
     st.sampled_from([str(token) for token in EVERY_TOKEN]),
     st.sampled_from(ANCHORS),
@@ -225,7 +225,7 @@ def spent(text: str) -> float:
 def is_linear(build: Callable[[int], str], size: int) -> bool:
     """Four times the text takes about four times as long; what is quadratic takes sixteen times.
 
-    Whoever else uses the machine may disturb a measurement, but hardly five in a row.
+    Another program may disturb a measurement, but hardly five in a row.
     """
     return any(spent(build(4 * size)) < 9 * spent(build(size)) + 0.002 for _ in range(5))
 
@@ -233,7 +233,7 @@ def is_linear(build: Callable[[int], str], size: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
 def test_hostile_texts_take_linear_time(hostile: Hostile) -> None:
-    """No rule reads the same text again and again, whatever stands there."""
+    """No rule reads the same text again and again, whatever the text."""
     for rule in [*RULES[len(vendors.RULES) - 1 :], vendors.RULES[0]]:
         anchor = rule.anchors[0]
         assert is_linear(lambda size, anchor=anchor: hostile.build(anchor, size), 16_000), anchor  # type: ignore[misc]

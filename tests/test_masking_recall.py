@@ -31,14 +31,14 @@ def test_random_values_are_hidden(form: Form) -> None:
 
 @pytest.mark.parametrize("form", [*FORMS, *COMMANDS], ids=lambda form: form.name)
 def test_markers_of_all_forms_stay(form: Form) -> None:
-    """Masking again changes nothing, wherever the marker stands."""
+    """Masking again changes nothing, wherever the marker is."""
     for _, _, _, text in samples(form, 86, seed="again"):
         masked = MASK.text(text)
         assert MASK.text(masked) == masked
 
 
 def test_values_of_letters_behind_certain_names() -> None:
-    """Letters of one case are a word to whoever counts entropy; the name decides first."""
+    """By entropy, letters of one case are a word; the name decides first."""
     dice = random.Random(11)
     for alphabet in (string.ascii_lowercase, string.ascii_uppercase, string.ascii_letters):
         for length in (8, 12, 16):

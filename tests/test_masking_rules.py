@@ -1,4 +1,4 @@
-"""Every rule finds its secret wherever it stands, hides all of it, and leaves what only looks alike."""
+"""Every rule finds its secret wherever it is, hides all of it, and ignores what only looks alike."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def masked(kind: str) -> str:
 
 
 @pytest.mark.parametrize("token", EVERY_TOKEN, ids=lambda token: f"{token.kind} {token.prefix}")
-def test_a_token_is_hidden_wherever_it_stands(token: Token) -> None:
+def test_a_token_is_hidden_wherever_it_is(token: Token) -> None:
     """In shells, JSON, escaped JSON, prose of any language, at the end, before punctuation: all of it and no more."""
     for place in SURROUNDINGS:
         assert MASK.text(place.replace("§", str(token))) == place.replace("§", masked(token.kind)), place
@@ -160,7 +160,7 @@ def test_a_private_key_without_its_first_line(new_line: str) -> None:
 
 
 def test_the_body_of_a_private_key() -> None:
-    """Without the lines around it, it is told by how it begins; certificates and public keys begin otherwise."""
+    """Without the lines around it, it is known by its beginning; certificates and public keys begin differently."""
     rows = "\n".join(made_up(64, ALNUM + "+/", row) for row in range(5))
     for begins in (b"\x30\x82\x04\xbd\x02\x01\x00\x30", b"\x30\x77\x02\x01\x01\x04\x20\x00", b"openssh-key-v1\x00"):
         body = base64.b64encode(begins + b"0" * (48 - len(begins))).decode()
@@ -170,7 +170,7 @@ def test_the_body_of_a_private_key() -> None:
 
 
 def test_a_private_key_ends_where_prose_begins() -> None:
-    """What follows a key that was cut off is not swallowed, nor is what stands between two keys."""
+    """What follows a key that was cut off is not swallowed, nor is the text between two keys."""
     text = f"{private_key(ends=False)}\n\nThat was the key. It is short.\n{private_key()}\nDone."
     assert MASK.text(text) == "[masked:private-key]\n\nThat was the key. It is short.\n[masked:private-key]\nDone."
 
@@ -377,13 +377,13 @@ def test_commands_without_a_secret_stay(text: str) -> None:
 
 
 def test_a_secret_has_one_name() -> None:
-    """Where several rules find the same secret, it becomes one marker, of whoever knows it best."""
+    """Where several rules find the same secret, it becomes one marker, of the most specific rule."""
     token = next(token for token in tokens() if token.kind == "github-token")
     for text in (f"password={token}", f"Authorization: Bearer {token}", f"https://me:{token}@h", f"?token={token}"):
         assert MASK.text(text) == text.replace(str(token), "[masked:github-token]")
 
 
 def test_a_discord_token_begins_with_a_number() -> None:
-    """Three parts that look like one but whose first is no number in base64 are left alone."""
+    """Three parts that look like one but whose first is no number in base64 are not masked."""
     other = f"{encoded('no number at all..')}.{made_up(6, ALNUM)}.{made_up(38, ALNUM)}"
     assert MASK.text(f"x {other} y") == f"x {other} y"

@@ -18,7 +18,7 @@ from agenttrace.config import Settings
 from agenttrace.export.span import ExportSession, ExportSpan
 from agenttrace.masking import Mask
 from agenttrace.model import Session
-from agenttrace.record.formats import claude_acts, codex, kimi_acts, native, otlp, qwen_code
+from agenttrace.record.formats import otlp
 from agenttrace.record.ingest import fold
 from agenttrace.redaction import CUT_LENGTHS, redacted, redacted_line, redacted_session, session_name, whole_words
 from agenttrace.serve.access.access_store import AccessStore
@@ -90,18 +90,7 @@ def test_sessions_keep_names_of_their_own(one: str, other: str) -> None:
 
 def test_what_recording_cuts_is_known() -> None:
     """The lengths at which beginnings of texts are kept: what was cut there may end in a part of a key."""
-    limits = [
-        fold.PROMPT_PREVIEW,
-        fold.ERROR_PREVIEW,
-        codex.PROMPT_LIMIT,
-        native.PROMPT_LIMIT,
-        otlp.PROMPT_LIMIT,
-        otlp._NAME_LIMIT,
-        otlp._ERROR_LIMIT,
-        claude_acts._PREVIEW,
-        qwen_code._PREVIEW,
-        kimi_acts.TEXT_LIMIT,
-    ]
+    limits = [fold.PROMPT_PREVIEW, fold.ERROR_PREVIEW, otlp.PROMPT_LIMIT, otlp._NAME_LIMIT, otlp._ERROR_LIMIT]
     assert set(limits) <= CUT_LENGTHS
 
 

@@ -47,7 +47,7 @@ def failing(times: int, error: Exception, then: Callable[[], None] = lambda: Non
 @pytest.mark.parametrize("error", [RuntimeError("odd"), sqlite3.OperationalError("disk is full"), OSError("gone")])
 def test_it_is_begun_again(settings: Settings, error: Exception) -> None:
     """Until it works; meanwhile status and doctor say why it does not."""
-    seen: list[health.Problem | None] = []
+    seen: list[health.RecordingProblem | None] = []
     work = failing(3, error, lambda: seen.append(health.problem(settings.home)))
     assert keep_recording(settings, threading.Event(), work).recorded == 7
     assert seen[0] is not None

@@ -176,10 +176,10 @@ def test_a_limit_on_file_size_while_following(tmp_path: Path, logs: Path, undist
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, resource.RLIM_INFINITY)),
     )
     try:
-        read_until(process, b"recording is stopped by")
+        read_until(process, b"recording fails: ")
         assert process.poll() is None
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        read_until(process, b"recording goes on")
+        read_until(process, b"recording works again")
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)

@@ -168,7 +168,7 @@ class Mutator:
 
 
 def _parts_of(value: object) -> Iterator[tuple[dict[str, Any] | list[Any], Any]]:
-    """Where values stand, outer ones first."""
+    """The paths of values, outer ones first."""
     if isinstance(value, dict):
         for key in value:
             yield value, key
@@ -184,7 +184,7 @@ def _ids_in(raw: bytes) -> list[str]:
 
 
 class Sample(NamedTuple):
-    """A log: where it stands below the home of its user, its lines, and the small files beside it."""
+    """A log: its path below the home of its user, its lines, and the small files beside it."""
 
     path: str
     lines: list[bytes]
@@ -208,7 +208,7 @@ def samples() -> list[list[Sample]]:
 
 
 def _logs(root: Path) -> list[Path]:
-    """Those that a recorder reads; an agent's other files are nobody's lines."""
+    """The logs that a recorder reads; an agent's other files have no lines."""
     found = (path for path in root.rglob("*.jsonl") if path.is_file() and path.name != "context.jsonl")
     return sorted(path for path in found if path.parent.name != "before-resume")
 
@@ -224,7 +224,7 @@ def _sample(path: Path, name: str) -> Sample:
 
 
 def _spans() -> list[bytes]:
-    """Spans as the intake writes them: some traces, calls that cost something, a resource that is told apart."""
+    """Spans as the intake writes them: some traces, calls that cost something, a resource on a separate line."""
     found: list[dict[str, Any]] = []
     for trace in range(1, 5):
         root = line(trace * 10, trace=trace, name="work", attributes={"session.id": f"s{trace % 3}"})
@@ -254,7 +254,7 @@ def write_logs(user: Path, *, seed: int, mutated: int) -> Written:
 
 
 def _renamed(sample: Sample, chance: random.Random, number: int) -> Sample:
-    """Under ids of its own, so that it is another session; sometimes only the file has another name: a copy."""
+    """Under new ids, so that it is another session; sometimes only the file has another name: a copy."""
     path, lines = sample.path, sample.lines
     for old in dict.fromkeys(_UUID.findall(path)):
         new = f"{chance.getrandbits(128):032x}"

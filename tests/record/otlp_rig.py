@@ -1,4 +1,4 @@
-"""Lines as the intake writes them, recorded into a store that can be looked at."""
+"""Lines as the intake writes them, recorded into a store."""
 
 # ruff: noqa: ANN401 - attributes are anything
 

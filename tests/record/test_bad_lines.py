@@ -54,7 +54,7 @@ def record(root: Path, **flags: int) -> Summary:
 
 
 def stored(root: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """What the store holds, whenever and in how many batches it was stored."""
+    """The content of the store, whenever and in how many batches it was stored."""
     connection = connect(root / "home" / "agenttrace.db", read_only=True)
     try:
         found = {}
@@ -138,7 +138,7 @@ def test_absurd_numbers_never_reach_the_store(
     batch: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Wherever one stands, in any format: the line is recorded without it, or refused, by its decoder alone."""
+    """Wherever it is, in any format: the line is recorded without it, or refused, by its decoder alone."""
     root = tmp_path_factory.mktemp("numbers")
     name, lines = which[0], list(which[1])
     for place, choice, number in changes:

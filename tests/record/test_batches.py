@@ -106,7 +106,7 @@ def test_batches_end_anywhere(files: Files, batch: int, tmp_path: Path) -> None:
     assert differences(rows(tmp_path / "parts"), rows(tmp_path / "whole")) == {}
 
 
-def test_every_response_has_a_span_of_its_own(tmp_path: Path) -> None:
+def test_every_response_has_a_separate_span(tmp_path: Path) -> None:
     """So the spans of a session tell what its usage is made of."""
     write(tmp_path / "logs", TWO_RESPONSES)
     record_once(tmp_path / "home", tmp_path / "logs")
@@ -115,7 +115,7 @@ def test_every_response_has_a_span_of_its_own(tmp_path: Path) -> None:
         assert connection.execute(query).fetchall() == [(2,)] * 3
 
 
-def test_a_line_that_stands_inside_a_torn_one_too(tmp_path: Path) -> None:
+def test_a_line_that_is_inside_a_torn_one_too(tmp_path: Path) -> None:
     """A second reading of the file finds nothing new."""
     said: Line = {"timestamp": "2026-11-15T09:00:05.000Z", "type": "event_msg"}
     said["payload"] = {"type": "agent_message", "message": "the same"}
@@ -135,7 +135,7 @@ def test_a_line_that_stands_inside_a_torn_one_too(tmp_path: Path) -> None:
 
 
 def test_a_last_line_nested_too_deep_waits_for_its_end(tmp_path: Path) -> None:
-    """Whether it is whole cannot be told; recording goes on."""
+    """Whether it is whole is not known; recording goes on."""
     rig = Rig(tmp_path)
     deep = b'{"v":1,"session":"s","type":"note","text":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
     write(rig.logs, {"a.jsonl": [native("note", id="1")], "b.jsonl": [native("note", id="2")]})

@@ -60,7 +60,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 def recorded(home: Path, *paths: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """What the ledger holds after these paths were read, each in a run of its own."""
+    """The ledger after these paths were read, each in a separate run."""
     settings = load_settings({"HOME": str(home.parent), "AGENTTRACE_HOME": str(home)})
     ensure_home(settings)
     for path in paths:

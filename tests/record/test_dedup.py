@@ -114,7 +114,7 @@ class TiersAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def caches_are_as_the_model_says(self) -> None:
-        """L1 holds the most recently used ids in that order, never more than its capacity."""
+        """L1 has the most recently used ids in that order, never more than its capacity."""
         assert list(self.tiers._recent) == list(self.recent)
         assert self.tiers.recent_count <= self.CAPACITY
         assert (self.tiers.hits, self.tiers.misses) == (self.hits, self.misses)
@@ -138,7 +138,7 @@ def test_many_at_once_are_as_one_after_the_other(store: SqliteStore, batches: li
     assert tiers.misses == sum(event not in marked for event in asked)
 
 
-def test_a_new_session_asks_nobody_else(store: SqliteStore) -> None:
+def test_a_new_session_needs_no_other_tier(store: SqliteStore) -> None:
     """While a session's own set is complete, a miss there is final: the store is not asked."""
     statements: list[str] = []
     store.connection.set_trace_callback(statements.append)

@@ -35,7 +35,7 @@ def test_names_of_logs(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl.bak", "a.jsonl.tmp", "ajsonl", "a.jsonl.1x", "a.txt", "a.jsonl~"])
 def test_names_of_other_files(tmp_path: Path, name: str) -> None:
-    """What lies beside logs is left alone."""
+    """Files beside logs are ignored."""
     make(tmp_path / name)
     assert found(tmp_path) == []
 
@@ -123,7 +123,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 
 
 def test_pattern_is_matched_at_every_look(tmp_path: Path) -> None:
-    """A pattern stands for what matches it now, directories too."""
+    """A pattern gives what matches it now, directories too."""
     (root,) = named_roots([str(tmp_path / "*" / "logs")])
     assert expanded(root) == []
     make(tmp_path / "one" / "logs" / "a.jsonl", 1)
@@ -142,7 +142,7 @@ def test_path_that_looks_like_a_pattern(tmp_path: Path) -> None:
 
 
 def test_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """``~`` is the home of whoever runs it."""
+    """``~`` is the home of the user who runs it."""
     monkeypatch.setenv("HOME", str(tmp_path))
     assert named_roots(["~/logs"]) == [Root(tmp_path / "logs")]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agenttrace import FileFingerprint
 from agenttrace.record.files import fingerprint as fp
-from agenttrace.record.files.fingerprint import Mark, identity, same_head
+from agenttrace.record.files.fingerprint import ReadMark, identity, same_head
 
 #: Content in pieces, as it may be read: shorter and longer than what a mark keeps.
 pieces = st.lists(
@@ -34,7 +34,7 @@ def opened(directory: Path, data: bytes) -> Iterator[int]:
         os.close(descriptor)
 
 
-def mark_of(parts: list[bytes]) -> Mark:
+def mark_of(parts: list[bytes]) -> ReadMark:
     """The mark as reading builds it, piece by piece, each piece one line."""
     mark = fp.NOTHING_READ
     for part in parts:
@@ -91,7 +91,7 @@ def test_mark_notices_change(parts: list[bytes], data: st.DataObject, tmp_path_f
 
 @pytest.mark.parametrize("ending", [None, "", "x", "5", "5:", "99999:" + "0" * 32, "-1:" + "0" * 32, "0:" + "0" * 32])
 def test_nonsense_in_place_of_a_mark(tmp_path: Path, ending: str | None) -> None:
-    """Whatever the store holds, it is a mark of the file or it is none."""
+    """Whatever is in the store, it is a mark of the file or it is none."""
     with opened(tmp_path, b"some content\n") as descriptor:
         good = fp.read_mark(descriptor, 13, 0)
         assert fp.stored_mark(descriptor, 13, good.identity, ending) is None

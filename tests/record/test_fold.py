@@ -26,7 +26,7 @@ _span = msgspec.msgpack.Decoder(Span)
 
 
 class Folded:
-    """What a store would hold after some batches of one stream."""
+    """What a store would have after some batches of one stream."""
 
     def __init__(self) -> None:
         self.state = StreamState()
@@ -82,7 +82,7 @@ class Folded:
 
 
 def folded(*happenings: Happening) -> Folded:
-    """All happenings, each in a batch of its own."""
+    """All happenings, each in a separate batch."""
     result = Folded()
     for happening in happenings:
         result.feed([happening])
@@ -137,7 +137,7 @@ def test_batches_change_nothing(happenings: list[Happening], places: list[int], 
 
 @given(HAPPENINGS)
 def test_spans_are_well_formed(happenings: list[Happening]) -> None:
-    """Turns are roots, steps stand in a turn, tools in a step, all in one trace, none ends before it starts."""
+    """Turns are roots, steps are in a turn, tools in a step, all in one trace, none ends before it starts."""
     result = Folded().feed(happenings)
     rows = result.rows
     for span in rows.values():
@@ -368,7 +368,7 @@ def test_a_step_that_is_entered_again() -> None:
 
 
 def test_work_before_any_prompt() -> None:
-    """A file that begins in mid-turn: its work gets a turn of its own, numbered -1, the next prompt is turn 0."""
+    """A file that begins in mid-turn: its work is turn -1, the next prompt is turn 0."""
     result = folded((10, [a.StepBegin("s1")]), (11, [a.TurnBegin("hello")]))
     assert [(turn.turn_index, turn.status) for turn in result.spans("turn")] == [(-1, "unclosed"), (0, "open")]
     assert result.spans("turn")[0].attributes["origin"] == "unknown"
@@ -405,7 +405,7 @@ def test_the_end_of_another_turn_is_ignored() -> None:
 
 
 def test_usage_that_grows_while_streaming() -> None:
-    """The largest output wins, whole record, whichever line it stands on."""
+    """The largest output wins, with its whole record, whichever line it is on."""
     placeholder, final = Usage(input_tokens=9, output_tokens=1), Usage(input_tokens=8, output_tokens=40)
     for order in ([placeholder, final], [final, placeholder]):
         said: list[a.Act] = [a.ResponseUsage("r", usage, step="s1") for usage in order]
@@ -432,3 +432,14 @@ def test_a_long_session_stays_small() -> None:
     remembered = {span.span_id for span in (*result.state.calls.values(), *result.state.steps.values())}
     assert [span for span in result.spans("tool") if span.status == "open" and span.span_id not in remembered] == []
     assert [span for span in result.spans("step") if span.status == "open" and span.span_id not in remembered] == []
+
+
+def test_spans_have_previews_only() -> None:
+    """A long prompt or error is cut on its span; the raw line has the whole."""
+    long = "x" * 10_000
+    begun: list[a.Act] = [a.TurnBegin(long), a.StepBegin("s"), a.ToolBegin("c", "tool")]
+    ended: list[a.Act] = [a.ToolEnd("c", "error", long), a.StepEnd("s", "error", long), a.TurnEnd("error", long)]
+    folded = Folded().feed([(1, begun), (2, ended)])
+    turn, step, tool = (folded.only(kind).attributes for kind in ("turn", "step", "tool"))
+    assert turn["prompt"] == long[: fold.PROMPT_PREVIEW]
+    assert turn["error"] == step["error"] == tool["error"] == long[: fold.ERROR_PREVIEW]

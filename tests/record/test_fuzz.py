@@ -50,7 +50,7 @@ PORTIONS = [(_SEED + place, min(_PORTION, _LINES - done)) for place, done in enu
 
 
 class User:
-    """Somebody with logs of all agents, and with as many stores of them as a test wants."""
+    """A home with logs of all agents, and as many stores of them as a test needs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -136,7 +136,7 @@ def test_damaged_lines(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _settled(found: Rows) -> Rows:
-    """Without the size that a file had at the last commit: a last line without newline may be looked at again."""
+    """Without the size that a file had at the last commit: a last line without newline may be read again."""
     return found | {"file_offsets": [(*row[:4], *row[5:]) for row in found["file_offsets"]]}
 
 

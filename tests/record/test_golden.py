@@ -52,7 +52,7 @@ EXPECTED = _expected()
 
 
 class Recorded:
-    """A store that holds exactly one sample."""
+    """A store with exactly one sample."""
 
     def __init__(self, settings: Settings, path: Path) -> None:
         self.recorder = Recorder(settings, paths=[str(path)], environ={})

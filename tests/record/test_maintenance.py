@@ -121,7 +121,7 @@ def test_a_recorder_prunes_by_itself(followed: tuple[World, Watcher]) -> None:
 
 
 def test_a_pruned_session_that_goes_on_while_it_is_followed(followed: tuple[World, Watcher]) -> None:
-    """The recorder forgets what it held of the session: the new lines alone are shown, as after a restart."""
+    """The recorder drops its cache of the session: the new lines alone are shown, as after a restart."""
     world, watcher = followed
     world.log("old", 100)
     for _ in range(20):
@@ -177,7 +177,7 @@ def test_a_file_with_stored_lines_keeps_its_row(world: World) -> None:
 
 
 def test_words_of_pruned_sessions_leave_the_search_index(world: World) -> None:
-    """At once they are not found, and within a week the index holds them no more."""
+    """They are not found any more at once, and leave the index within a week."""
     world.log("old", 100, word="zebra")
     world.log("young", 1, word="giraffe")
     world.record()
@@ -251,7 +251,7 @@ def test_memory_of_sessions_that_ended_or_idle_is_freed(world: World, monkeypatc
 
 
 def test_a_pruned_session_is_not_billed_again_by_its_agents_total(world: World) -> None:
-    """Claude Code writes what a session cost so far. Once its calls are pruned, that total must not stand for them."""
+    """Claude Code writes what a session cost so far. Once its calls are pruned, that total must not replace them."""
     log = next(DATA.joinpath("claude-code-2.1.325").rglob("feedbd99-*.jsonl"))
     copy = world.logs / log.name
     copy.write_bytes(log.read_bytes())

@@ -107,7 +107,7 @@ def test_announcements() -> None:
     assert found.harmless
 
 
-def test_ids_are_kept() -> None:
+def test_ids_stay() -> None:
     """A span keeps its own ids, and its times to the microsecond."""
     act = finished({}, start=1, seconds=0.0000015)
     assert (act.trace_id.hex(), act.span_id.hex(), act.parent_id) == (
@@ -372,7 +372,7 @@ def test_messages_as_events(events: list[dict[str, Any]]) -> None:
 
 
 def test_what_a_tool_said_is_no_prompt() -> None:
-    """A model call that goes on after a tool has nobody's prompt."""
+    """A model call after a tool has no prompt."""
     messages = [*OPENAI, {"role": "assistant", "tool_calls": [CALL]}, {"role": "tool", "content": "2 pairs"}]
     assert said({"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages)}) == []
 
@@ -426,7 +426,7 @@ def test_other_work() -> None:
 
 
 def test_errors() -> None:
-    """What failed is told in short on the span, and whole among its texts."""
+    """What failed is in short on the span, and whole among its texts."""
     raised = event(
         "exception", **{"exception.type": "ValueError", "exception.message": "no", "exception.stacktrace": "at 1"}
     )
@@ -449,7 +449,7 @@ def test_endless_texts() -> None:
 
 
 def test_facts_of_the_session() -> None:
-    """Program, version, model and title are told once, and again when they change."""
+    """Program, version, model and title are reported once, and again when they change."""
     memory: dict[str, Any] = {}
 
     def told(attributes: dict[str, Any], **more: Any) -> list[a.Act]:

@@ -33,7 +33,7 @@ from otlp_rig import (
 from agenttrace.record.calendar import day_finder
 from agenttrace.record.files import reader
 from agenttrace.record.files.stored_paths import still_there
-from agenttrace.record.own_logs import remove_recorded
+from agenttrace.record.maintenance import remove_recorded_logs
 from agenttrace.record.recovery import recover
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.rows import ChangesCursor, Row
@@ -183,7 +183,7 @@ def test_copies_follow_traces_that_move(arrival: Arrival, random: Any) -> None: 
 
 
 def test_children_first(tmp_path: Path) -> None:
-    """Children that were recorded and shown as a session of their own move when their root names the session."""
+    """Children that were recorded as a separate session move when their root names the session."""
     store = Store(tmp_path).recorded(chat(2, parent=1), line(3, parent=2))
     assert store.names() == [trace_id(1)]
     store.recorded(line(1, attributes={"session.id": "talk"}, seconds=9))
@@ -259,7 +259,7 @@ def test_several_programs(tmp_path: Path) -> None:
 
 
 def test_a_root_that_never_comes(tmp_path: Path) -> None:
-    """An agent that was called from elsewhere is a turn, although nobody sent what called it; others are just kept."""
+    """An agent that was called remotely is a turn, although its caller is missing; other spans are just recorded."""
     agent = line(2, parent=1, flags=0x300, attributes={"gen_ai.operation.name": "invoke_agent", "session.id": "talk"})
     store = Store(tmp_path).recorded(chat(3, parent=2), agent)
     assert (store.session("talk")["turns"], store.session("talk")["state"]) == (1, "ended")
@@ -317,7 +317,7 @@ def test_moved_texts_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 def test_parents_that_repeat_the_sum(tmp_path: Path, told: bool) -> None:
-    """An agent's sum of its model calls does not count again; a root's counts where no model call told its tokens."""
+    """An agent's sum of its model calls does not count again; a root's counts where no model call has usage."""
     total = {"gen_ai.usage.input_tokens": 100, "gen_ai.usage.output_tokens": 5, "gen_ai.request.model": "gpt-4o"}
     agent = {"gen_ai.operation.name": "invoke_agent", **total}
     call = chat(3, parent=2) if told else line(3, parent=2, attributes={"gen_ai.operation.name": "chat"})
@@ -327,15 +327,15 @@ def test_parents_that_repeat_the_sum(tmp_path: Path, told: bool) -> None:
 
 
 def test_logs_go_with_retention(tmp_path: Path) -> None:
-    """Only a log of which every byte was recorded, and that nobody wrote to since, is removed."""
+    """Only a log of which every byte was recorded, and that has not changed since, is removed."""
     store = Store(tmp_path).recorded(line(1))
     later = store.log.stat().st_mtime + 10
     with SqliteStore.open(store.settings.home / "agenttrace.db") as stored:
-        assert remove_recorded(stored.files, store.settings.home, later - 20) == 0
+        assert remove_recorded_logs(stored.files, store.settings.home, later - 20) == 0
         store.append(line(2))
-        assert remove_recorded(stored.files, store.settings.home, later) == 0
+        assert remove_recorded_logs(stored.files, store.settings.home, later) == 0
         store.record()
-        assert remove_recorded(stored.files, store.settings.home, later) == 1
+        assert remove_recorded_logs(stored.files, store.settings.home, later) == 1
     assert not store.log.exists()
     store.record()
     assert store.session(trace_id(1))["events"] == 2
@@ -352,7 +352,7 @@ def test_notes_of_traces_go_last(tmp_path: Path) -> None:
         stored.retention.prune(later)
         list(stored.retention.expire_ids(later, still_there))
         assert store.rows(notes) == [(1,)]
-        assert remove_recorded(stored.files, store.settings.home, later) == 1
+        assert remove_recorded_logs(stored.files, store.settings.home, later) == 1
         list(stored.retention.expire_ids(later, still_there))
     assert store.rows(notes) == [(0,)]
     assert store.used() == {"talk": (1, 11)}

@@ -1,4 +1,4 @@
-"""The quarantine is bounded: so many lines are kept, the others counted, each once however often it is read."""
+"""The quarantine is bounded: some lines are stored, the others counted, each once however often it is read."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_every_bad_line_counts_once(
 
 
 def test_a_truncated_log_begins_to_count_anew(tmp_path: Path) -> None:
-    """Other content in the same file: its bad lines are others, wherever they stand."""
+    """Other content in the same file: its bad lines are others, wherever they are."""
     rig = Rig(tmp_path, quarantine_lines_per_file=1)
     path = rig.logs / "a.jsonl"
     path.write_bytes(good(1) + b"x\n" * 10)

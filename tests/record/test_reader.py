@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.record.files import reader
-from agenttrace.record.files.positioned import seek_and_read
+from agenttrace.record.files.fingerprint import seek_and_read
 from agenttrace.record.files.reader import (
     Chunk,
     LineReader,
@@ -83,7 +83,7 @@ def numbered(data: bytes) -> list[tuple[int, bytes]]:
 
 @given(parts=st.lists(contents, max_size=8), chunk=st.sampled_from([1, 3, 7, 50, 1 << 20]))
 def test_every_complete_line_once(parts: list[bytes], chunk: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """However a file grows and however much is read at a time: its lines, each once, where they stand."""
+    """However a file grows and however much is read at a time: its lines, each once, with their offsets."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "CHUNK_BYTES", chunk)
         reading = Reading(tmp_path_factory.mktemp("reading") / "a.jsonl")
@@ -146,7 +146,7 @@ def test_written_over_reserved_space(reading: Reading) -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_changed_behind_what_was_scanned(reading: Reading) -> None:
-    """A newline that comes to stand among bytes scanned before is not swallowed by the line."""
+    """A newline that is written into bytes scanned before is not swallowed by the line."""
     reading.append(b"half a line that goes on and on")
     reading.more()
     with reading.path.open("r+b") as file:
@@ -163,7 +163,7 @@ def test_file_shorter_than_expected(reading: Reading) -> None:
 
 
 def test_unterminated(reading: Reading) -> None:
-    """The last line without its newline, if it is not too long to be looked at."""
+    """The last line without its newline, if it is not too long to be loaded."""
     reading.append(b"one\ntwo")
     reading.more()
     assert reading.reader.unterminated(4, 7) == b"two"

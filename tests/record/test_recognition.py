@@ -1,4 +1,4 @@
-"""What a file is told by: its first lines, however long, and those behind lines that say nothing."""
+"""Files are recognised by their first lines, however long, or by lines that follow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SESSION = "0f4d6a51-7a1e-4f6a-9b0e-2f3a61f4c001"
 
 
 class Rig:
-    """A directory with logs that somebody names, and a recorder for it."""
+    """A directory with logs that the user names, and a recorder for it."""
 
     def __init__(self, root: Path) -> None:
         self.logs = root / "logs"
@@ -76,7 +76,7 @@ OPENINGS = {
     "a pasted prompt": encoded(type="queue-operation", operation="enqueue", sessionId=SESSION, content="x" * 300_000),
     "a summary": encoded(type="summary", summary="x" * 70_000, leafUuid="u"),
     "longer than is looked at": encoded(type="summary", summary="x" * 5_000_000, leafUuid="u"),
-    "nothing of anybody's": encoded(note="x" * 70_000),
+    "of no format": encoded(note="x" * 70_000),
     "many that say nothing": encoded(note="hello") * 300,
 }
 
@@ -96,7 +96,7 @@ def test_reading_goes_on_behind_what_says_nothing(rig: Rig, opening: bytes, comp
     assert ("claude-code", SESSION, "/srv/project") in rig.query("SELECT agent, session_id, project FROM sessions")
 
 
-def test_a_refused_file_is_looked_at_again_when_it_grows(rig: Rig, tmp_path: Path) -> None:
+def test_a_refused_file_is_checked_again_when_it_grows(rig: Rig, tmp_path: Path) -> None:
     """The store is then as if it had been known from the start."""
     path = rig.logs / "log.jsonl"
     recorder = rig.recorder()
@@ -114,7 +114,7 @@ def test_a_refused_file_is_looked_at_again_when_it_grows(rig: Rig, tmp_path: Pat
     assert rig.once().lines == 0
 
 
-def test_a_refused_file_is_looked_at_again_when_retried(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_file_is_checked_again_when_retried(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that an earlier version refused for its long first line."""
     path = rig.logs / f"{SESSION}.jsonl"
     path.write_bytes(OPENINGS["a pasted prompt"] + claude(1))
@@ -126,8 +126,8 @@ def test_a_refused_file_is_looked_at_again_when_retried(rig: Rig, monkeypatch: p
     assert rig.query("SELECT lines, recorded, quarantined FROM file_offsets") == [(2, 2, 0)]
 
 
-def test_what_nobody_knows_is_refused_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond some hundreds of lines it is not looked at again however it grows."""
+def test_an_unknown_file_is_refused_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond some hundreds of lines it is not checked again, however it grows."""
     path = rig.logs / "log.jsonl"
     path.write_bytes(encoded(note="hello") * 500)
     assert rig.once().quarantined == 500

@@ -57,7 +57,7 @@ def refuse(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_moved_away_waits_for_the_store(
     recorder: Recorder, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its unread lines are kept in reach however long the store refuses them."""
+    """Its unread lines can still be read, however long the store refuses them."""
     log = logs / "a.jsonl"
     log.write_text(line(1))
     recorder.scan()
@@ -84,7 +84,7 @@ def test_a_file_moved_away_waits_for_the_store(
 def test_files_behind_a_failure_are_still_to_be_read(
     recorder: Recorder, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When a batch cannot be stored, the files that were not reached yet wait without another look at the disk."""
+    """When a batch cannot be stored, the files that were not reached yet stay pending without another scan."""
     for number in range(4):
         (logs / f"{number}.jsonl").write_text(line(number, session=str(number)))
     recorder.scan()
@@ -98,6 +98,6 @@ def test_files_behind_a_failure_are_still_to_be_read(
 
 
 def test_every_session_of_a_file_is_counted(recorder: Recorder, logs: Path) -> None:
-    """A server's log holds many sessions; the summary has them all."""
+    """A server's log has many sessions; the summary has them all."""
     (logs / "server.jsonl").write_text("".join(line(number, f"s{number % 5}") for number in range(20)))
     assert recorder.run_once().sessions == 5

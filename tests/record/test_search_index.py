@@ -51,7 +51,7 @@ def test_every_word_of_a_text_is_found(index: sqlite3.Connection, words: list[st
 
 @given(before=CHINESE, wanted=CHINESE, after=CHINESE)
 def test_chinese_is_found_inside_a_sentence(index: sqlite3.Connection, before: str, wanted: str, after: str) -> None:
-    """Chinese has no spaces: a query is found wherever its characters stand in a row."""
+    """Chinese has no spaces: a query is found wherever its characters are in sequence."""
     assert found(index, before + wanted + after, wanted)
 
 
@@ -62,7 +62,7 @@ def test_chinese_characters_in_another_order_are_not_found(index: sqlite3.Connec
 
 
 def test_words_phrases_and_beginnings(index: sqlite3.Connection) -> None:
-    """All words must be there; quotes hold words together; a star asks for a beginning."""
+    """All words must be there; quotes make a phrase; a star makes a prefix."""
     text = "connection reset by peer"
     assert found(index, text, "peer connection")
     assert not found(index, text, "peer refused")

@@ -1,4 +1,4 @@
-"""Files by their path as the store holds it."""
+"""Files by their path in the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agenttrace.record.files.stored_paths import still_there
 
 @pytest.mark.parametrize("name", [b"plain", b"\xff\xfe", b"back\\xslash", b"back\\xff", "会话".encode(), b"a b\nc"])
 def test_a_file_is_found_by_its_stored_path(tmp_path: Path, name: bytes) -> None:
-    """The store cannot hold every name as it is; what it holds still leads to the file."""
+    """The store cannot have every name as it is; its escaped form still leads to the file."""
     path = os.fsencode(tmp_path) + b"/" + name
     stored = stored_path(os.fsdecode(path))
     assert not still_there(stored)
@@ -32,7 +32,7 @@ def test_a_dangling_link_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork") or os.geteuid() != 0, reason="needs root to become somebody else")
 def test_a_directory_that_may_not_be_entered_is_not_a_deletion(tmp_path: Path) -> None:
-    """Whoever may not look cannot say that a file is gone."""
+    """Without permission to read a directory, its files are not gone."""
     closed = tmp_path / "closed"
     closed.mkdir()
     (closed / "log").touch()

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.ids import session_number
-from agenttrace.record.formats.codex_lines import Tokens
-from agenttrace.record.formats.codex_totals import running
-from agenttrace.record.ingest.acts import Totals
+from agenttrace.record.formats.codex_lines import CodexTokens
+from agenttrace.record.formats.codex_usage import running_total
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.questions import Agreement, Reason
 from agenttrace.store.sqlite.agreement import check
@@ -83,7 +82,7 @@ def cost_state(used: int, session: str = PARENT, began: int = BEGAN, model: str 
 
 
 def forked(lines: Sequence[bytes]) -> list[bytes]:
-    """Lines as a fork has them: those with a uuid, under another session, after one of its own."""
+    """Lines as a fork has them: those with a uuid, under another session, after its first line."""
     own = {"type": "queue-operation", "operation": "dequeue", "timestamp": _time(29), "sessionId": FORK}
     return [json.dumps(own).encode(), *(raw.replace(PARENT.encode(), FORK.encode()) for raw in lines)]
 
@@ -149,7 +148,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 def test_calls_that_no_line_has_are_counted_once(logs: Path) -> None:
-    """What the total has beyond the lines is counted, at the count that told it first, and marked."""
+    """What the total has beyond the lines is counted, at the first count that has it, and marked."""
     write(logs, {f"{PARENT}.jsonl": [prompt("p1", 1), answer("r1", 2, 10), cost_state(13), cost_state(13)]})
     with recorded(logs) as found:
         assert unlogged(found.connection) == {PARENT: 3}
@@ -279,7 +278,7 @@ def test_models_with_a_larger_context_are_the_same_models(logs: Path) -> None:
 
 
 def test_a_pruned_sessions_usage_stays(logs: Path) -> None:
-    """What a session used beyond its lines is kept when what it said is removed, and nothing is checked any more."""
+    """What a session used beyond its lines stays when its lines are pruned, and nothing is checked any more."""
     from agenttrace.store.sqlite.retention import Retention
 
     write(logs, _family())
@@ -302,11 +301,9 @@ def test_codex_runs_add_up(calls: list[tuple[int, bool, bool]]) -> None:
         # A process that begins anew counts from nothing; equal counts at once would be a repetition.
         total = used if resumed and used != total else total + used
         for _ in range(1 + repeated):
-            for act in running(
-                Tokens(output_tokens=total), Tokens(output_tokens=used), memory, stream="main", counted=True
-            ):
-                assert isinstance(act, Totals)
-                told[act.segment] = act.usage[""].output_tokens
+            tokens = CodexTokens(output_tokens=total), CodexTokens(output_tokens=used)
+            act = running_total(*tokens, memory, stream="main", counted=True)
+            told[act.segment] = act.usage[""].output_tokens
     assert sum(told.values()) == sum(used for used, _, _ in calls)
 
 

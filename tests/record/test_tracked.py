@@ -1,4 +1,4 @@
-"""A file under watch: where reading stands, what is stored of that, and what is noticed about the file."""
+"""A file under watch: how far it was read, what is stored of that, and which changes are detected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOURCE = Source(agent="agenttrace", session_id="s")
 
 
 def track(path: Path, row: FileRow | None = None) -> TrackedFile:
-    """A file as the recorder sees it for the first time, or again with what the store holds."""
+    """A file as the recorder sees it for the first time, or again with its row in the store."""
     return TrackedFile(str(path), row or FileRow(filepath=str(path), file_id=1), 1 << 20)
 
 
@@ -127,7 +127,7 @@ def test_stored_mark_is_of_what_was_read(path: Path, file: TrackedFile) -> None:
 )
 @pytest.mark.parametrize("closed", [True, False])
 def test_rewritten(path: Path, file: TrackedFile, change: bytes, expected: list[bytes], closed: bool) -> None:
-    """Reading goes on only where everything that was read stands there still."""
+    """Reading goes on only where everything that was read is still there."""
     read_all(file)
     commit(file)
     if closed:
@@ -198,7 +198,7 @@ def test_hand_over(path: Path, file: TrackedFile) -> None:
 
 
 def test_last_line_without_newline(path: Path, file: TrackedFile) -> None:
-    """It is whole only if it is all there is, and its newline is no line of its own."""
+    """It is whole only if it is the rest of the file, and its newline is not another line."""
     append(path, b"four")
     read_all(file)
     assert file.pending() == 1
@@ -231,7 +231,7 @@ def test_quiet(path: Path, file: TrackedFile) -> None:
     lines=st.lists(st.sampled_from([b"a", b"b", b"c"]), max_size=30), chunk=st.integers(1, 9), start=st.integers(0, 30)
 )
 def test_times_seen(lines: list[bytes], chunk: int, start: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Equal lines are numbered as they stand in the file, wherever the counting begins."""
+    """Equal lines are numbered by their order in the file, wherever the counting begins."""
     path = tmp_path_factory.mktemp("seen") / "a.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + b"".join(line + b"\n" for line in lines))
     file = track(path)
@@ -245,7 +245,7 @@ def test_times_seen(lines: list[bytes], chunk: int, start: int, tmp_path_factory
     file.close()
 
 
-def test_row_holds_everything(file: TrackedFile) -> None:
+def test_row_has_everything(file: TrackedFile) -> None:
     """Counts add up over commits; the source comes back as it was."""
     read_all(file)
     file.source = SOURCE
@@ -264,7 +264,7 @@ def test_nonsense_in_place_of_a_source(path: Path) -> None:
 
 
 def test_quiet_files_weigh_nothing(file: TrackedFile) -> None:
-    """Once its row is stored and it is closed, nothing of a file's content is kept in memory."""
+    """Once its row is stored and it is closed, nothing of a file's content is in memory."""
     read_all(file)
     file.times_seen(b"one", 14)
     commit(file)

@@ -127,7 +127,7 @@ def codex_files() -> dict[str, list[Line]]:
 
 
 def qwen_file() -> dict[str, list[Line]]:
-    """A call that stands in telemetry alone."""
+    """A call that is in telemetry alone."""
 
     def line(kind: str, uuid: str, second: int, **more: object) -> Line:
         head = {"uuid": uuid, "parentUuid": None, "sessionId": QWEN, "timestamp": moment(second), "type": kind}
@@ -142,7 +142,7 @@ def qwen_file() -> dict[str, list[Line]]:
 
 
 def absurd_file() -> dict[str, list[Line]]:
-    """Numbers that no store holds; the usage beside them counts."""
+    """Numbers that no store can have; the usage beside them counts."""
     steps = [2**63, -(2**63) - 1, 10**300, 1e300]
     lines = [{"v": 1, "session": "absurd", "type": "step.begin", "step": step, "ts": step} for step in steps]
     usage = {"output_tokens": 7, "input_tokens": 2**63}
@@ -165,7 +165,7 @@ OUTPUTS = {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The home of somebody who has all these logs."""
+    """A home directory with all these logs."""
     for age, (name, lines) in enumerate(FILES.items()):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def recorded(home: Path, store: str, order: Iterable[int], batch: int) -> Rows:
-    """What a store holds after the files were read in this order, each whole or in small batches."""
+    """The store after the files were read in this order, each whole or in small batches."""
     own = RecordSettings(
         paths=(str(home / "logs"),), max_unpacked_bytes=2_000, quarantine_lines_per_file=_KEPT, batch_lines=batch
     )

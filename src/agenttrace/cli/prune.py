@@ -42,13 +42,13 @@ def prune(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove the content of old sessions; their tokens and cost stay."""
-    from agenttrace.record import own_logs
+    from agenttrace.record import maintenance
 
     settings = opening.settings()
     cutoff = time.time() - _seconds(settings, older_than)
     with opening.opened_store(settings) as store:
         planned = store.retention.measure(cutoff)
-        logs = len(own_logs.recorded_before(store.files, settings.home, cutoff))
+        logs = len(maintenance.recorded_logs(store.files, settings.home, cutoff))
     if dry_run:
         _report(planned, cutoff, logs, done=False, as_json=as_json)
         return
@@ -82,11 +82,11 @@ def _ask(planned: Pruned, cutoff: float, logs: int) -> None:
 def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> tuple[Pruned, int]:
     from agenttrace.cli.search import bring_up_to_date
     from agenttrace.cli.stopping import stop_event
-    from agenttrace.record import maintenance, own_logs
+    from agenttrace.record import maintenance
 
     with opening.opened_store(settings, read_only=False) as store, stop_event() as stop:
         removed = store.retention.prune(cutoff, stop=stop.is_set)
-        logs = own_logs.remove_recorded(store.files, settings.home, cutoff)
+        logs = maintenance.remove_recorded_logs(store.files, settings.home, cutoff)
         for _ in maintenance.run(store, settings, days=0):
             if stop.is_set():
                 break

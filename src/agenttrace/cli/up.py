@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agenttrace.cli.stopping import Stop
     from agenttrace.config import Settings
-    from agenttrace.record.files.discover import Found
+    from agenttrace.record.files.discover import FoundFile
     from agenttrace.record.formats.contract import Agent
 
 EPILOG = """
@@ -150,7 +150,7 @@ def _known_sources(settings: Settings) -> dict[str, tuple[str, str]]:
     return known
 
 
-def _whose(agents: Sequence[Agent], found: Found) -> tuple[str, str]:
+def _whose(agents: Sequence[Agent], found: FoundFile) -> tuple[str, str]:
     """The agent and the session of a file: from its first lines, else by where it is."""
     head = _head(found.path)
     order = sorted(agents, key=lambda agent: agent is not found.agent)

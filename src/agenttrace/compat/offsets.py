@@ -81,7 +81,7 @@ class PersistentOffsetStore:
             fingerprint = _identity_of(filepath) or fingerprint
         self._write(filepath, offset, inode, fingerprint, file_size, time.time(), None)
 
-    def save_read(self, filepath: str, mark: fp.Mark, file_size: int, inode: int | None) -> None:
+    def save_read(self, filepath: str, mark: fp.ReadMark, file_size: int, inode: int | None) -> None:
         """Remember how far ``filepath`` was read, and how that part ends: a rewritten file is told by it."""
         self._write(filepath, mark.end, inode, mark.identity, file_size, time.time(), mark.ending)
 

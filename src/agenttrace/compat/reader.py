@@ -71,7 +71,7 @@ class IncrementalJSONLReader:
             return
         self._mark, self.current_offset, self._saved = mark, known.offset, known.offset
 
-    def _restored(self, descriptor: int, known: FileOffset) -> fp.Mark | None:
+    def _restored(self, descriptor: int, known: FileOffset) -> fp.ReadMark | None:
         """What was read, if it stands there as it did; offsets that others saved know the head alone."""
         size, ending = os.fstat(descriptor).st_size, self.offset_store.ending(self.filepath)
         if size < max(known.offset, known.file_size):
@@ -140,5 +140,5 @@ class IncrementalJSONLReader:
 
     def _save(self, file: OpenFile) -> None:
         if self.current_offset != self._saved:
-            self.offset_store.save_read(self.filepath, self._mark, file.stat().st_size, file.inode)
+            self.offset_store.save_read(self.filepath, self._mark, file.stat().st_size, file.place[1])
             self._saved = self.current_offset

@@ -1,6 +1,6 @@
-"""``NAME=secret``, ``name: secret``, ``"name": "secret"`` and whatever else programs and people write.
+"""``NAME=secret``, ``name: secret``, ``"name": "secret"`` and other notations of programs and people.
 
-A name is looked at backwards and forwards from the word it ends in; the value behind it is then judged by
+A name is read backwards and forwards from the word it ends in; the value after it is then judged by
 :mod:`agenttrace.masking.values`. Only the value is masked.
 """
 
@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from agenttrace.masking import names
 from agenttrace.masking.names import Meaning
-from agenttrace.masking.rule import Found, Rule
+from agenttrace.masking.rule import Rule, Secret
 from agenttrace.masking.surroundings import follows_login, indent, is_parameter, name_start, word_before
-from agenttrace.masking.values import Doubt, Place, is_garbled, is_regular, is_secret
+from agenttrace.masking.values import Doubt, Notation, is_garbled, is_regular, is_secret
 
 #: A value is judged by as much of it.
 _JUDGED_CHARS = 256
 
-#: What may stand between a name and its value. Escaped quotation marks are those of JSON inside a text of JSON.
+#: What may be between a name and its value. Escaped quotation marks are those of JSON inside a string of JSON.
 _BETWEEN = re.compile(
     r"""
     (?:_BASE|_base|[_-]?[0-9]{1,2})?+ (?![A-Za-z0-9_-])
@@ -41,7 +41,7 @@ _BETWEEN = re.compile(
     """,
     re.VERBOSE,
 )
-#: Most of what stands behind a name is too short to be a secret: a password, or anything else.
+#: Most texts after a name are too short for a secret: for a password, or for anything else.
 _LONG_ENOUGH = [re.compile(rf"(?:[rbuRBU]{{0,2}}\\{{0,7}}[\"'`])?(?:[^\s\"'`\\]|\\.){{{least}}}") for least in (6, 3)]
 _OPENING = re.compile(r"(?:[rbuRBU]{1,2}(?=[\"']))?(\\{0,7}+[\"'`])")
 _IN_QUOTES = {
@@ -54,7 +54,7 @@ _TO_THE_SPACE = re.compile(
     r"(?:[^\s\"'`\\<>;&,\u2000-\U0010ffff]|[;&,](?![A-Za-z_ ]{1,30}+=)|<(?!/|[a-z]{1,10}+[ />])|>(?!\s)"
     r"|\\(?![nrtu\"'\\/]))++"
 )
-#: The same on a line of its own, where nothing else can follow.
+#: The same on a separate line, where nothing else can follow.
 _TO_THE_END = re.compile(
     r"(?:[^\s\"'`\\<;&\u2000-\U0010ffff]|;(?![A-Za-z_ ]{3,30}+=)|&(?![a-z_]{3,30}+=)|<(?!/)|\\(?![nrtu\"'\\/]))++"
 )
@@ -65,7 +65,7 @@ _ALONE = re.compile(
 _FOLLOWED = re.compile(r"\S{1,256}+(?<![,;(]) [a-z_]{2,20}+=\S")
 #: The same in ``Server=h;Password=...;Database=d``.
 _TO_THE_SEMICOLON = re.compile(r"(?:[^\s\"'`\\;\u2000-\U0010ffff]|\\(?![nrtu\"'\\/]))++")
-#: What a value may go on with that looks like a piece of program.
+#: What may follow a value that is a piece of program.
 _GOING_ON = tuple(",;&()[]{}<>|#")
 _IN_XML = re.compile(r"[^<>\s]++(?=</)")
 _APART = (" ", "\t", '"', "'", "`", "]")
@@ -82,8 +82,8 @@ class _Name(NamedTuple):
     meaning: Meaning
 
 
-class _Value(NamedTuple):
-    """What stands behind a name."""
+class _NamedValue(NamedTuple):
+    """The value of a name."""
 
     start: int
     end: int
@@ -98,7 +98,7 @@ class _Value(NamedTuple):
         return rest.end() if rest else self.end
 
 
-def _look(text: str, start: int, end: int) -> Found | None:
+def _look(text: str, start: int, end: int) -> Secret | None:
     between = _BETWEEN.match(text, end)
     if between is None:
         return None
@@ -115,14 +115,14 @@ def _look(text: str, start: int, end: int) -> Found | None:
     return meaning and _judged(text, _Name(begin, end, meaning), between)
 
 
-def _look_chinese(text: str, start: int, end: int) -> Found | None:
+def _look_chinese(text: str, start: int, end: int) -> Secret | None:
     between = _BETWEEN.match(text, end)
     if between is None or not (between["sign"] or between["chinese"]):
         return None
     return _judged(text, _Name(start, end, names.CHINESE[text[start:end]]), between)
 
 
-def _judged(text: str, name: _Name, between: re.Match[str]) -> Found | None:
+def _judged(text: str, name: _Name, between: re.Match[str]) -> Secret | None:
     place = _place(text, name, between)
     value = place and _value(text, name, between, place)
     if place is None or value is None:
@@ -138,7 +138,7 @@ def _judged(text: str, name: _Name, between: re.Match[str]) -> Found | None:
         return None
     if not is_secret(told, name.meaning.doubt, place._replace(quoted=value.quoted)):
         return None
-    return Found(value.start, value.whole(text), name.meaning.kind)
+    return Secret(value.start, value.whole(text), name.meaning.kind)
 
 
 def _repeats(value: str, name: str) -> bool:
@@ -149,35 +149,35 @@ def _repeats(value: str, name: str) -> bool:
     return name.replace("_", "").replace("-", "").lower().endswith(squeezed)
 
 
-def _place(text: str, name: _Name, between: re.Match[str]) -> Place | None:
+def _place(text: str, name: _Name, between: re.Match[str]) -> Notation | None:
     """How the value is written; None where this is no assignment."""
     if between["space"] is not None:
         return _beside(text, name, between.end())
     if between["is"]:
-        return Place() if name.meaning.doubt is Doubt.PASSWORD else None
+        return Notation() if name.meaning.doubt is Doubt.PASSWORD else None
     if between["xml"]:
-        return Place(quoted=True) if text[name.start - 1 : name.start] in ("<", ":") else None
+        return Notation(quoted=True) if text[name.start - 1 : name.start] in ("<", ":") else None
     if text[between.end() - 1] == ":" and text[name.start - 1 : name.start] in (":", "/"):
         return None  # one of many parts: arn:aws:secretsmanager:...:secret:name, https://x-access-token:...
     if between["sign"] == "=" and is_parameter(text, name.start) and "." not in text[name.start : name.end]:
-        return Place(query=True)
+        return Notation(query=True)
     if between["break"] and not _is_continued(text, name, between):
         return None
     defined = between["comma"] and "define(" in text[max(0, name.start - 12) : name.start]
     option = between["comma"] and text.startswith("-", name.start)  # ["--password", "..."]
     loose = bool(between["comma"] or between["call"] or between["sign"] in ("==", "===")) and not (defined or option)
-    return Place(loose=loose, environment=_is_environment(text, name, between))
+    return Notation(loose=loose, environment=_is_environment(text, name, between))
 
 
-def _beside(text: str, name: _Name, value: int) -> Place | None:
+def _beside(text: str, name: _Name, value: int) -> Notation | None:
     """A value that only a space parts from its name: ``--password x``, ``PASSWORD 'x'``, ``login me password x``."""
     if text.startswith("-", name.start):
-        return Place()
+        return Notation()
     if name.meaning.doubt is Doubt.PASSWORD and not text.startswith(("_", "-"), name.end - 5):
         known = _OPENING.match(text, value) or follows_login(text, name.start)
-        return Place() if known else None
+        return Notation() if known else None
     compound = name.meaning.doubt is Doubt.SECRET and "_" in text[name.start : name.end]
-    return Place(loose=True) if compound else None
+    return Notation(loose=True) if compound else None
 
 
 def _is_environment(text: str, name: _Name, between: re.Match[str]) -> bool:
@@ -194,21 +194,21 @@ def _is_environment(text: str, name: _Name, between: re.Match[str]) -> bool:
 
 
 def _is_continued(text: str, name: _Name, between: re.Match[str]) -> bool:
-    """Whether the value stands on the next line: as in YAML, or in JSON."""
+    """Whether the value is on the next line: as in YAML, or in JSON."""
     if between["close"]:
         return between["sign"] == ":" and _OPENING.match(text, between.end()) is not None
     before = indent(text, name.start)
     if between["sign"] != ":" or before is None or between.end() - between.end("break") <= len(before):
         return False
-    # A field of its own, or a piece of program, is no value.
+    # Another field, or a piece of program, is no value.
     return bool(between["block"] or _ALONE.match(text, between.end()) or _OPENING.match(text, between.end()))
 
 
-def _value(text: str, name: _Name, between: re.Match[str], place: Place) -> _Value | None:
+def _value(text: str, name: _Name, between: re.Match[str], place: Notation) -> _NamedValue | None:
     at = between.end()
     if between["xml"]:
         inside = _IN_XML.match(text, at)
-        return _Value(at, inside.end(), quoted=True) if inside else None
+        return _NamedValue(at, inside.end(), quoted=True) if inside else None
     if between["block"]:
         return _block(text, name, between)
     opening = _OPENING.match(text, at)
@@ -219,15 +219,15 @@ def _value(text: str, name: _Name, between: re.Match[str], place: Place) -> _Val
     return _quoted(text, opening)
 
 
-def _block(text: str, name: _Name, between: re.Match[str]) -> _Value | None:
+def _block(text: str, name: _Name, between: re.Match[str]) -> _NamedValue | None:
     """The lines of YAML behind ``name: |``; all of them are one value, which is judged by the first."""
     escaped = "\\" in between["break"]
     first = (_TO_THE_END if escaped else _THE_LINE).match(text, between.end(), between.end() + _JUDGED_CHARS)
     if first is None:
         return None
     if escaped:
-        return _Value(first.start(), first.end(), quoted=True)
-    return _Value(first.start(), first.end(), quoted=True, rest=_lines(len(indent(text, name.start) or "") + 1))
+        return _NamedValue(first.start(), first.end(), quoted=True)
+    return _NamedValue(first.start(), first.end(), quoted=True, rest=_lines(len(indent(text, name.start) or "") + 1))
 
 
 @cache
@@ -236,7 +236,7 @@ def _lines(indented: int) -> re.Pattern[str]:
     return re.compile(rf"[^\r\n]*+(?:\r?\n[ \t]{{{indented},}}+\S[^\r\n]*+)*+")
 
 
-def _quoted(text: str, opening: re.Match[str]) -> _Value:
+def _quoted(text: str, opening: re.Match[str]) -> _NamedValue:
     """A value in quotation marks; in marks that are never closed, as in a text that was cut off, up to the space."""
     mark, start = opening[1], opening.end()
     if len(mark) == 1:
@@ -249,10 +249,10 @@ def _quoted(text: str, opening: re.Match[str]) -> _Value:
     if end < 0:
         rest = _TO_THE_SPACE.match(text, start)
         end = rest.end() if rest else start
-    return _Value(start, end, quoted=True)
+    return _NamedValue(start, end, quoted=True)
 
 
-def _bare(text: str, at: int, place: Place, *, wide: re.Pattern[str] | None) -> _Value | None:
+def _bare(text: str, at: int, place: Notation, *, wide: re.Pattern[str] | None) -> _NamedValue | None:
     if text.startswith(("(", "[", "{", "<"), at):
         return None
     pattern = _IN_QUERY if place.query else wide or _BARE
@@ -266,9 +266,9 @@ def _bare(text: str, at: int, place: Place, *, wide: re.Pattern[str] | None) -> 
         elif text.startswith(("(", "["), found.end()):
             return None  # a call
     if len(found.group()) == _JUDGED_CHARS:
-        return _Value(at, found.end(), quoted=False, rest=pattern)
+        return _NamedValue(at, found.end(), quoted=False, rest=pattern)
     end = at + len(found.group().rstrip(".:" if pattern is _BARE else ".,:;)]}"))
-    return _Value(at, end, quoted=False) if end > at else None
+    return _NamedValue(at, end, quoted=False) if end > at else None
 
 
 def _is_plain(value: str) -> bool:
@@ -276,12 +276,12 @@ def _is_plain(value: str) -> bool:
     return len(value) > 2 and value.isalpha() and (value.islower() or value.isupper() or value.istitle())
 
 
-def _wide(text: str, name: _Name, between: re.Match[str], place: Place) -> re.Pattern[str] | None:
-    """What reads a value to its end where no program can stand; None where one can."""
+def _wide(text: str, name: _Name, between: re.Match[str], place: Notation) -> re.Pattern[str] | None:
+    """The pattern that reads a value to its end where no program can follow; None where one can."""
     if name.meaning.doubt in (Doubt.UNSURE, Doubt.KEY):
         return _TO_THE_SPACE if place.environment else None
     if between["sign"] in (":", "=") and indent(text, name.start) is not None:
-        # On a line of its own, as in YAML, INI and headers.
+        # On a separate line, as in YAML, INI and headers.
         return _TO_THE_END if _ALONE.match(text, between.end()) else _TO_THE_SPACE
     before = text[name.start - 1 : name.start]
     if before in ('"', "'") and not between["close"] and between["sign"]:
@@ -296,8 +296,8 @@ def _cases(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(case for word in words for case in (word, word.title(), word.upper())))
 
 
-def _look_pat(text: str, start: int, end: int) -> Found | None:
-    """``GITHUB_PAT``; what may stand behind it is part of the anchor, as paths and patterns are everywhere."""
+def _look_pat(text: str, start: int, end: int) -> Secret | None:
+    """``GITHUB_PAT``; the next character is part of the anchor, because paths and patterns are everywhere."""
     return _look(text, start, end - 1)
 
 

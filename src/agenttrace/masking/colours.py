@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-#: What a terminal does not show, also where it is written as programs and JSON write it.
+#: Escape sequences, also as programs and JSON write them.
 _COLOUR = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;:?]{0,32}+[A-Za-z]")
 #: How it begins.
 COLOURS = ("\x1b[", "\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[")
@@ -21,7 +21,7 @@ class Plain(NamedTuple):
     origins: list[int]
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """Where this stands in the coloured text, colours in the middle of it included."""
+        """The place in the coloured text, with the colours inside it."""
         return self._place(start), self._place(end - 1) + 1
 
     def _place(self, at: int) -> int:

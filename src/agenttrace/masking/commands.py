@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from agenttrace.masking.rule import LEFT, Found, Rule
+from agenttrace.masking.rule import LEFT, Rule, Secret
 from agenttrace.masking.values import is_placeholder
 from agenttrace.masking.words import is_wordlike
 
-#: What stands between two arguments: a space, or the marks and the comma of a list of arguments.
+#: Between two arguments: a space, or the quotation marks and the comma of a list of arguments.
 _NEXT = r"(?:[ \t]*+\\\r?\n[ \t]*+|[ \t]++|\\{0,7}[\"'],\s{0,40}+(?=\\{0,7}[\"']))"
-#: What may stand between a command and its option. Several commands on one line are several.
+#: What may be between a command and its option; the end of the command is not.
 _GAP = r"(?:[^\r\n|;&\\]|\\\r?\n|\\[\"']){0,200}?"
 #: An argument: with what closes it if it is in quotation marks.
 _ARGUMENT = re.compile(
@@ -23,7 +23,7 @@ _ARGUMENT = re.compile(
 )
 _REST = re.compile(r"[^\s\"'\\]*+")
 _LOGIN = re.compile(r"(?P<user>[^\s:\"'/$<{]{1,128}+):(?P<mark>\\{0,7}[\"'])?(?P<word>.{2,}+)", re.DOTALL)
-#: The programs whose ``-u`` is a login, and how far away they may stand: options are often on lines of their own.
+#: The programs whose ``-u`` is a login, and how far away they may be: options are often on separate lines.
 _CALLER = re.compile(r"\b(?:curl|wget|https?|xh)(?:\.exe)?[ \t\"',]")
 _FAR = 400
 _WORD = re.compile(LEFT)
@@ -46,7 +46,7 @@ class _Argument(NamedTuple):
     end: int
 
     def told(self, text: str) -> str:
-        """What it says."""
+        """Its text."""
         return text[self.start : self.end]
 
 
@@ -57,16 +57,20 @@ def _argument(text: str, at: int) -> _Argument | None:
     return _Argument(*found.span("quoted" if found["mark"] else "bare"))
 
 
-def _look_sudo(text: str, start: int, end: int) -> Found | None:
+def _look_sudo(text: str, start: int, end: int) -> Secret | None:
     """``echo word | sudo -S``."""
-    found = _ECHO.search(text, max(0, start - 120), start)
+    return _password(_ECHO.search(text, max(0, start - 120), start))
+
+
+def _password(found: re.Match[str] | None) -> Secret | None:
+    """The word of a match, unless it is a placeholder."""
     if found is None or is_placeholder(found["word"]):
         return None
-    return Found(*found.span("word"), "password")
+    return Secret(*found.span("word"), "password")
 
 
 def _given(text: str, start: int, end: int) -> _Argument | None:
-    """What the option is given that stands here."""
+    """The argument of the option at this place."""
     if text[start - 1 : start] not in (" ", "\t", "\n", '"', "'"):
         return None
     after = _AFTER_OPTION.match(text, end)
@@ -77,18 +81,18 @@ def _is_of_caller(text: str, option: int) -> bool:
     return _CALLER.search(text, max(0, option - _FAR), option) is not None
 
 
-def _look_user(text: str, start: int, end: int) -> Found | None:
+def _look_user(text: str, start: int, end: int) -> Secret | None:
     argument = _given(text, start, end)
     found = argument and _LOGIN.match(text, argument.start, argument.end)
     if not found or found["word"].isdigit() or is_placeholder(found["word"]) or not _is_of_caller(text, start):
         return None
     if found["mark"]:  # me:'word'
         inside = _argument(text, found.start("mark"))
-        return inside and Found(*inside, "password")
-    return Found(*found.span("word"), "password")
+        return inside and Secret(*inside, "password")
+    return Secret(*found.span("word"), "password")
 
 
-def _look_cookies(text: str, start: int, end: int) -> Found | None:
+def _look_cookies(text: str, start: int, end: int) -> Secret | None:
     """``curl -b 'session=...'``; without ``=`` it is the name of a file."""
     argument = _given(text, start, end if text.startswith("--", start) else start + 2)
     found = argument and _COOKIES.match(text, argument.start, argument.end)
@@ -96,10 +100,10 @@ def _look_cookies(text: str, start: int, end: int) -> Found | None:
         return None
     if is_wordlike(found["word"], certain=True) or not _is_of_caller(text, start):
         return None
-    return Found(*argument, "cookie")
+    return Secret(*argument, "cookie")
 
 
-def _look_htpasswd(text: str, start: int, end: int) -> Found | None:
+def _look_htpasswd(text: str, start: int, end: int) -> Secret | None:
     """``htpasswd -b file user word``, ``htpasswd -nb user word``."""
     found = _HTPASSWD.match(text, end) if _WORD.match(text, start) else None
     options = found["options"].replace("-C", "") if found else ""
@@ -112,7 +116,7 @@ def _look_htpasswd(text: str, start: int, end: int) -> Found | None:
         if not argument:
             return None
         at = argument.end
-    return Found(*argument, "password") if argument and not is_placeholder(argument.told(text)) else None
+    return Secret(*argument, "password") if argument and not is_placeholder(argument.told(text)) else None
 
 
 _BETWEEN_ARGUMENTS = re.compile(rf"(?:\\{{0,7}}[\"'])?{_NEXT}")
@@ -128,34 +132,29 @@ def _option(anchors: tuple[str, ...], option: str, *, glued: bool = False) -> Ru
         )
     )
 
-    def look(text: str, start: int, end: int) -> Found | None:
+    def look(text: str, start: int, end: int) -> Secret | None:
         found = opening.match(text, end) if _WORD.match(text, start) else None
         argument = found and _argument(text, found.end())
         if not argument or is_placeholder(argument.told(text)):
             return None
-        return Found(*argument, "password")
+        return Secret(*argument, "password")
 
     return Rule(anchors, look)
 
 
 def _command(anchors: tuple[str, ...], pattern: re.Pattern[str]) -> Rule:
-    def look(text: str, start: int, end: int) -> Found | None:
-        found = pattern.match(text, end) if _WORD.match(text, start) else None
-        if found is None or is_placeholder(found["word"]):
-            return None
-        return Found(*found.span("word"), "password")
+    def look(text: str, start: int, end: int) -> Secret | None:
+        return _password(pattern.match(text, end) if _WORD.match(text, start) else None)
 
     return Rule(anchors, look)
 
 
-def _look_identified(text: str, start: int, end: int) -> Found | None:
+def _look_identified(text: str, start: int, end: int) -> Secret | None:
     """``IDENTIFIED BY 'word'``; in a sentence, things are identified by a name."""
     found = _IDENTIFIED.match(text, end) if _WORD.match(text, start) else None
-    if found is None or is_placeholder(found["word"]):
+    if found and text[start].islower() and found["word"].isalpha() and is_wordlike(found["word"]):
         return None
-    if text[start].islower() and found["word"].isalpha() and is_wordlike(found["word"]):
-        return None
-    return Found(*found.span("word"), "password")
+    return _password(found)
 
 
 RULES = (

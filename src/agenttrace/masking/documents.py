@@ -1,6 +1,6 @@
 """Documents of JSON in a text: the whole of it, one on each line, or some lines among others.
 
-They are masked by field and stay what they are: nothing but the strings that held a secret is written anew.
+They are masked by field and stay JSON: only the strings that had a secret are rewritten.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=Fields, parse_int=float)
 _COUNTED = 32
 
 
-class Document(NamedTuple):
+class JsonDocument(NamedTuple):
     """A document, and where it is."""
 
     start: int
@@ -32,12 +32,12 @@ class Document(NamedTuple):
 
 
 def may_hold(text: str) -> bool:
-    """Whether it is worth looking for documents: cheap, as nearly no text has one."""
+    """Whether it is worth searching for documents: cheap, as nearly no text has one."""
     return text[:1] in _OPENING or "\n{" in text or "\n[" in text or text[:64].lstrip()[:1] in _OPENING
 
 
-def documents(text: str) -> Iterator[Document]:
-    """All of them; a line is read as often as twice, whatever stands there."""
+def documents(text: str) -> Iterator[JsonDocument]:
+    """All of them; a line is read twice at most, whatever is in it."""
     at, counted = 0, 0
     while beginning := _BEGINNING.search(text, at):
         start = beginning.end()
@@ -45,7 +45,7 @@ def documents(text: str) -> Iterator[Document]:
         if found is None and counted <= _COUNTED * len(text):
             try:
                 value, end = _DECODER.raw_decode(text, start)
-                found = Document(start, end, value)
+                found = JsonDocument(start, end, value)
             except json.JSONDecodeError as error:
                 at = max(error.pos, start + 1)
                 counted += at
@@ -57,13 +57,13 @@ def documents(text: str) -> Iterator[Document]:
             yield found
 
 
-def _on_one_line(text: str, start: int) -> Document | None:
+def _on_one_line(text: str, start: int) -> JsonDocument | None:
     line = _LINE.match(text, start)
     told = line.group().rstrip() if line else ""
     if not told.endswith(("}", "]")):
         return None
     try:
-        return Document(start, start + len(told), _DECODER.decode(told))
+        return JsonDocument(start, start + len(told), _DECODER.decode(told))
     except (ValueError, RecursionError):
         return None
 

@@ -1,6 +1,7 @@
 """Records: fields that are named like secrets, pairs of a name and a value, arguments of a command.
 
-Here it is certain what belongs to a name, so the name decides; only placeholders, and words behind vague names, stay.
+Here it is certain which value belongs to a name, so the name decides; only placeholders, and words after vague names,
+stay.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from agenttrace.masking import names
-from agenttrace.masking.finding import secrets
 from agenttrace.masking.names import Meaning
 from agenttrace.masking.rule import MARKER, marker
-from agenttrace.masking.values import Doubt, Place, is_secret, is_whole_secret
+from agenttrace.masking.scanner import secrets
+from agenttrace.masking.values import Doubt, Notation, is_secret, is_whole_secret
 
 #: Masks a text.
 Leaf: TypeAlias = Callable[[str], str]
-#: ``Bearer [masked:authorization]`` tells more than a marker alone.
+#: ``Bearer [masked:authorization]`` is clearer than a marker alone.
 _SCHEME = re.compile(rf"[A-Za-z]{{2,12}} {MARKER.pattern}")
 _SPACE = re.compile(r"\s|://")
 _NAME_FIELDS = ("name", "key", "header")
@@ -33,12 +34,12 @@ class _Record(NamedTuple):
 
     given: Iterable[tuple[object, object]]
     masked: dict[object, object] | Fields
-    #: What the name of the field says in which they are, where it holds for all of them: ``secrets``, ``cookies``.
+    #: The meaning of the field in which they are, where it applies to all of them: ``secrets``, ``cookies``.
     inside: Meaning | None
 
 
 class _List(NamedTuple):
-    """The same for items; ``meaning`` is what the name of the field says of each of them."""
+    """The same for items; ``meaning`` is that of the field, and applies to each of them."""
 
     given: Sequence[object]
     masked: list[object]
@@ -52,7 +53,7 @@ _Todo: TypeAlias = "list[_Record | _List]"
 def masked(value: object, leaf: Leaf) -> object:
     """The value without secrets; it keeps its shape, and its numbers."""
     top: list[object] = []
-    # A stack of our own: what was received may be nested deeper than Python's.
+    # An explicit stack: a value may be nested deeper than Python's stack allows.
     todo: _Todo = [_List([value], top, None, None)]
     while todo:
         here = todo.pop()
@@ -78,13 +79,13 @@ def _mask_fields(here: _Record, leaf: Leaf, todo: _Todo) -> None:
 
 
 def _paired(given: Iterable[tuple[object, object]]) -> object:
-    """The name in {"name": "API_KEY", "value": "..."}, which is a field as well; None if this is none."""
+    """The name in {"name": "API_KEY", "value": "..."}, which is a field as well; None if there is none."""
     lowered = {key.lower(): value for key, value in given if isinstance(key, str)}
     return next((lowered[name] for name in _NAME_FIELDS if name in lowered), None) if "value" in lowered else None
 
 
 def _inside(here: _Record, key: object, *, alone: bool) -> Meaning | None:
-    """What a field is because of where it is, unless it only tells something about the others."""
+    """The meaning of a field because of where it is, unless it only describes the others."""
     return here.inside if alone and not (isinstance(key, str) and names.describes(key)) else None
 
 
@@ -132,7 +133,7 @@ def _mask_named(value: str, meaning: Meaning, leaf: Leaf) -> str:
 
 
 def _told_by_neighbours(items: Sequence[object]) -> Iterator[tuple[int, Meaning]]:
-    """What the item before says: ``["--password", "x"]``, ``["x-api-key", "..."]``."""
+    """The meaning of the item before: ``["--password", "x"]``, ``["x-api-key", "..."]``."""
     for number, (name, value) in enumerate(pairwise(items), 1):
         if not isinstance(name, str) or not isinstance(value, str) or len(name) > names.LONGEST:
             continue
@@ -142,7 +143,7 @@ def _told_by_neighbours(items: Sequence[object]) -> Iterator[tuple[int, Meaning]
         meaning = names.of_field(name.lstrip("-"))
         if meaning is None or meaning.doubt in (Doubt.UNSURE, Doubt.KEY):
             continue
-        if option or is_secret(value, Doubt.TOKEN, Place(quoted=True)):
+        if option or is_secret(value, Doubt.TOKEN, Notation(quoted=True)):
             yield number, meaning
 
 

@@ -1,4 +1,4 @@
-"""Secrets that are told by their form: JSON web tokens, private keys, tokens that begin with a number.
+"""Secrets with a known form: JSON web tokens, private keys, tokens that begin with a number.
 
 Where a form has several parts, each part is read up to its end at most as often as there are parts.
 """
@@ -9,10 +9,10 @@ import base64
 import binascii
 import re
 
-from agenttrace.masking.rule import ESCAPED, LEFT, RIGHT, Found, Rule
+from agenttrace.masking.rule import ESCAPED, LEFT, RIGHT, Rule, Secret
 
 _PART = r"[A-Za-z0-9_-]"
-#: A part begins where no character of a part stands before it, so that a long row of them is read once.
+#: A part begins where no character of a part is before it, so that a long row of them is read once.
 _JWT = re.compile(rf"(?:(?<!{_PART})|{ESCAPED})eyJ{_PART}{{8,}}+\.eyJ{_PART}{{8,}}+(?:\.{_PART}*+){{0,3}}")
 _BEGIN = "-----BEGIN"
 _PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
@@ -53,13 +53,13 @@ _AZURE = re.compile(
 _TERRAFORM = re.compile(rf"{LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_-]{{60,}}+")
 
 
-def _look_jwt(text: str, start: int, end: int) -> Found | None:
+def _look_jwt(text: str, start: int, end: int) -> Secret | None:
     found = _JWT.match(text, start)
-    # The point of a sentence is no part of it.
-    return Found(start, start + len(found.group().rstrip(".")), "jwt") if found else None
+    # The full stop of a sentence is not part of it.
+    return Secret(start, start + len(found.group().rstrip(".")), "jwt") if found else None
 
 
-def _look_key(text: str, start: int, end: int) -> Found | None:
+def _look_key(text: str, start: int, end: int) -> Secret | None:
     head = _PRIVATE.match(text, start)
     if head is None:
         return None
@@ -68,14 +68,14 @@ def _look_key(text: str, start: int, end: int) -> Found | None:
     closing = _END.search(text, head.end(), limit)
     if closing:
         inside = _ROW.search(text, head.end(), closing.start())
-        return Found(start, closing.end(), "private-key") if inside else None
+        return Secret(start, closing.end(), "private-key") if inside else None
     rest = _CUT_OFF.match(text, head.end(), limit)
     if rest is None or not _ROW.search(rest.group()):
         return None
-    return Found(start, rest.end(), "private-key")
+    return Secret(start, rest.end(), "private-key")
 
 
-def _look_end(text: str, start: int, end: int) -> Found | None:
+def _look_end(text: str, start: int, end: int) -> Secret | None:
     """The last line of a key whose first line was cut off."""
     closing = _END.match(text, start)
     if closing is None:
@@ -85,15 +85,15 @@ def _look_end(text: str, start: int, end: int) -> Found | None:
         head = text[max(0, start - size) : start][::-1]
         rows = _BACKWARDS.match(head)
         read = rows.end() if rows else 0
-        # What was read belongs to this key alone, so all keys together are read a few times at most.
+        # The text that was read belongs to this key alone, so all keys together are read a few times at most.
         if read < size // 2 or size >= _KEY_CHARS or size >= start:
             break
         size *= 2
     begin = start - len(head[:read].rstrip(_BETWEEN_ROWS))
-    return Found(begin, closing.end(), "private-key") if _ROW.search(text, begin, start) else None
+    return Secret(begin, closing.end(), "private-key") if _ROW.search(text, begin, start) else None
 
 
-def _look_body(text: str, start: int, end: int) -> Found | None:
+def _look_body(text: str, start: int, end: int) -> Secret | None:
     """Rows of base64 that begin as private keys do, without the lines around them."""
     if not _BODY.match(text, start):
         return None
@@ -102,7 +102,7 @@ def _look_body(text: str, start: int, end: int) -> Found | None:
         return None
     rest = _CUT_OFF.match(text, start, start + _KEY_CHARS)
     closing = rest and _END_BEHIND.match(text, rest.end())
-    return Found(start, closing.end() if closing else rest.end(), "private-key") if rest else None
+    return Secret(start, closing.end() if closing else rest.end(), "private-key") if rest else None
 
 
 def _header_bytes(told: bytes) -> int:
@@ -110,25 +110,25 @@ def _header_bytes(told: bytes) -> int:
     return 2 + (told[1] & 0x7F if told[1] & 0x80 else 0)
 
 
-def _look_encoded_key(text: str, start: int, end: int) -> Found | None:
+def _look_encoded_key(text: str, start: int, end: int) -> Secret | None:
     """A private key in base64, as Kubernetes keeps it; certificates begin alike."""
     found = _ENCODED.match(text, start)
     if found is None or b"PRIVATE KEY" not in base64.b64decode(text[start : start + 64]):
         return None
-    return Found(start, found.end(), "private-key")
+    return Secret(start, found.end(), "private-key")
 
 
-def _look_telegram(text: str, start: int, end: int) -> Found | None:
+def _look_telegram(text: str, start: int, end: int) -> Secret | None:
     found = _TELEGRAM.match(text, start + 1)
     number = _NUMBER_BEFORE.search(text, max(0, start - 16), start) if found else None
-    return Found(number.start(1), found.end(), "telegram-token") if found and number else None
+    return Secret(number.start(1), found.end(), "telegram-token") if found and number else None
 
 
-def _look_discord(text: str, start: int, end: int) -> Found | None:
+def _look_discord(text: str, start: int, end: int) -> Secret | None:
     found = _DISCORD.match(text, start)
     if found is None or not _is_number(found["id"]):
         return None
-    return Found(start, found.end(), "discord-token")
+    return Secret(start, found.end(), "discord-token")
 
 
 def _is_number(encoded: str) -> bool:
@@ -141,9 +141,9 @@ def _is_number(encoded: str) -> bool:
 def _around(anchor: str, pattern: re.Pattern[str], before: int, kind: str) -> Rule:
     """A rule for what begins so many characters before its anchor."""
 
-    def look(text: str, start: int, end: int) -> Found | None:
+    def look(text: str, start: int, end: int) -> Secret | None:
         found = pattern.match(text, start - before) if start >= before else None
-        return Found(found.start(), found.end(), kind) if found else None
+        return Secret(found.start(), found.end(), kind) if found else None
 
     return Rule((anchor,), look)
 

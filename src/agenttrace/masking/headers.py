@@ -1,11 +1,11 @@
-"""Headers of HTTP that let somebody in: Authorization with its schemes, cookies; and Docker's and npm's ``auth``."""
+"""HTTP headers with credentials: Authorization with its schemes, cookies; and Docker's and npm's ``auth``."""
 
 from __future__ import annotations
 
 import re
 
-from agenttrace.masking.rule import LEFT, Found, Rule
-from agenttrace.masking.values import Doubt, Place, is_basic, is_placeholder, is_secret, looks_random
+from agenttrace.masking.rule import LEFT, Rule, Secret
+from agenttrace.masking.values import Doubt, Notation, is_basic, is_placeholder, is_secret, looks_random
 from agenttrace.masking.words import is_wordlike
 
 _CREDENTIALS = r"[A-Za-z0-9._~+/=:|%-]"
@@ -33,7 +33,7 @@ _WORD = re.compile(LEFT)
 _DOCUMENTED = re.compile(r"token|key|jwt|secret|credential|auth|value|string|header|access|realm", re.IGNORECASE)
 
 
-def _look_authorization(text: str, start: int, end: int) -> Found | None:
+def _look_authorization(text: str, start: int, end: int) -> Secret | None:
     found = _AUTHORIZATION.match(text, end)
     if found is None or not _WORD.match(text, start):
         return None
@@ -45,11 +45,11 @@ def _look_authorization(text: str, start: int, end: int) -> Found | None:
     if not (secret or is_basic(value)) or is_placeholder(value):
         return None
     if text[found.end() : found.end() + 1] in ("(", "[", "{", "$", "<"):
-        return None  # put in when a program runs
+        return None  # a template
     return _value(text, found, "authorization")
 
 
-def _look_scheme(text: str, start: int, end: int) -> Found | None:
+def _look_scheme(text: str, start: int, end: int) -> Secret | None:
     """``Bearer abc`` without a header before it: in a sentence, in a program."""
     found = _SCHEME.match(text, end)
     if found is None or not _WORD.match(text, start):
@@ -57,17 +57,17 @@ def _look_scheme(text: str, start: int, end: int) -> Found | None:
     value = found["value"]
     if text.startswith(("Ba", "ba"), start):
         return _value(text, found, "basic-auth") if is_basic(value) else None
-    secret = is_secret(value, Doubt.TOKEN, Place())
+    secret = is_secret(value, Doubt.TOKEN, Notation())
     return _value(text, found, "bearer-token") if secret else None
 
 
-def _value(text: str, found: re.Match[str], kind: str) -> Found:
+def _value(text: str, found: re.Match[str], kind: str) -> Secret:
     rest = _REST.match(text, found.end("value"))
     end = rest.end() if rest else found.end("value")
-    return Found(found.start("value"), end - (text[end - 1] in ".:"), kind)
+    return Secret(found.start("value"), end - (text[end - 1] in ".:"), kind)
 
 
-def _look_cookie(text: str, start: int, end: int) -> Found | None:
+def _look_cookie(text: str, start: int, end: int) -> Secret | None:
     found = _COOKIE.match(text, end)
     if found is None:
         return None
@@ -78,17 +78,17 @@ def _look_cookie(text: str, start: int, end: int) -> Found | None:
     further = _FURTHER_COOKIES.match(text, found.end())
     end = further.end() if further else found.end()
     if text[max(0, start - 4) : start].lower() != "set-":
-        return Found(found.start("first"), end, "cookie")
-    # What follows says how long and where the cookie holds.
+        return Secret(found.start("first"), end, "cookie")
+    # The attributes of the cookie follow.
     attributes = text.find(";", found.end(), end)
-    return Found(found.start("value"), end if attributes < 0 else attributes, "cookie")
+    return Secret(found.start("value"), end if attributes < 0 else attributes, "cookie")
 
 
-def _look_auth(text: str, start: int, end: int) -> Found | None:
+def _look_auth(text: str, start: int, end: int) -> Secret | None:
     found = _AUTH.match(text, end)
     if found is None or not is_basic(found["value"]):
         return None
-    return Found(found.start("value"), found.end("value"), "basic-auth")
+    return Secret(found.start("value"), found.end("value"), "basic-auth")
 
 
 RULES = (

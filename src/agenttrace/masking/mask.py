@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable, Iterator
 
 from agenttrace.masking import documents, fields
-from agenttrace.masking.finding import Hits, Markers, hits_of, secrets
-from agenttrace.masking.rule import MARKER, Found, marker
+from agenttrace.masking.rule import MARKER, Secret, marker
+from agenttrace.masking.scanner import Hits, Markers, hits_of, secrets
 
 #: The kind of what the user's own patterns match, and the group that says which part of it is the secret.
 OWN = "own"
 _PART = "secret"
-#: Masking brings what stands around a secret nearer to each other, so a text is masked until nothing changes.
+#: Masking moves the texts around a secret closer together, so a text is masked until nothing changes.
 _ROUNDS = 8
-#: So deep is JSON looked for in the strings of JSON.
+#: How deep JSON is searched inside the strings of JSON.
 _DEPTH = 8
 
 
@@ -36,7 +36,7 @@ class Mask:
         return text
 
     def value(self, value: object) -> object:
-        """The same for what JSON can hold; a field that is named like a secret is masked whole."""
+        """The same for any JSON value; a field that is named like a secret is masked whole."""
         return fields.masked(value, self.text)
 
     def _once(self, text: str, depth: int) -> str:
@@ -54,10 +54,10 @@ class Mask:
         if not found:
             return text
         told = _replaced(text, found)
-        # What reaches from one string of a document into the next would break it.
+        # A secret that reaches from one string of a document into the next would break it.
         return text if holds and documents.count(text) != documents.count(told) else told
 
-    def _found(self, text: str, hits: Hits) -> list[Found]:
+    def _found(self, text: str, hits: Hits) -> list[Secret]:
         found = secrets(text, hits)
         if self._patterns:
             markers = Markers(text)
@@ -66,16 +66,16 @@ class Mask:
         return found
 
 
-def _own(pattern: re.Pattern[str], text: str, markers: Markers) -> Iterator[Found]:
-    """What a pattern of the user's matches; a match that would tear a marker apart is none."""
+def _own(pattern: re.Pattern[str], text: str, markers: Markers) -> Iterator[Secret]:
+    """What a pattern of the user matches; a match that would cut a marker is ignored."""
     group = _PART if _PART in pattern.groupindex else 0
     for match in pattern.finditer(text):
         start, end = match.span(group)
         if start < end and not markers.cut(start, end) and not MARKER.fullmatch(text, start, end):
-            yield Found(start, end, OWN)
+            yield Secret(start, end, OWN)
 
 
-def _replaced(text: str, found: Iterable[Found]) -> str:
+def _replaced(text: str, found: Iterable[Secret]) -> str:
     """Secrets that overlap become one, which the first of them names."""
     pieces: list[str] = []
     done, masked = 0, 0

@@ -1,4 +1,4 @@
-"""What a name says of its value: ``DB_PASSWORD`` and ``apiKey`` announce a secret, ``primary_key`` does not."""
+"""The meaning of a name: ``DB_PASSWORD`` and ``apiKey`` announce a secret, ``primary_key`` does not."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ binding key token attribute property data label tag topic registry display job t
 websocket socket request lock change update starting forward backward result limit more s
 """
 _NEVER = frozenset(_NEVER_TEXT.split())
-#: The same where nothing stands between the words: ``apikey``, ``ACCESSTOKEN``; but not ``monkey``.
+#: The same without anything between the words: ``apikey``, ``ACCESSTOKEN``; but not ``monkey``.
 _GLUED = re.compile(
     r"(?:api|app|access|secret|private|auth|oauth|encryption|signing|master|account|admin|service|client|session"
     r"|subscription|storage|shared|license|refresh|bearer|personal|security|bot|user|id|jwt|github|gitlab|slack|npm)$"
@@ -66,14 +66,14 @@ _ENDING = re.compile(
     r"|authorization|cookie|key|token|(?<![A-Za-z])(?:auth|pat)|(?-i:(?<=[a-z])(?:Auth|Pat)))$",
     re.IGNORECASE,
 )
-#: Fields whose fields are all secrets, whatever they are called; ``ListSecrets`` is the name of a call.
+#: Fields whose fields are all secrets, whatever their names; ``ListSecrets`` is the name of a call.
 _CONTAINER = re.compile(
     r"(?!(?i:list|get|put|set|create|delete|update|describe|reset|change|allow|use|send|show|has|is|no|max|num))"
     r"(?:[A-Za-z0-9_.-]*[_.-]|[A-Za-z0-9_.-]*[a-z0-9](?=[A-Z]))?"
     r"(?P<word>(?i:passwords|passphrases|secrets?|cookies?|credentials?|api_?keys|(?:access|refresh)_?tokens|private_?keys"
     r"|stringdata|cookie_?jar))"
 )
-#: The last words of the names of fields that say something about a secret, and are none.
+#: The last words of the names of fields that describe a secret.
 _DESCRIPTION_TEXT = """
 type kind name id ids user username login email mail host hostname port url uri domain path file filename region zone
 project account tenant description title format pattern version provider scope scopes expires expiry expiration at on
@@ -88,7 +88,7 @@ _NUMBERED = re.compile(r"[_-]?[0-9]{1,2}$")
 
 
 def meaning(before: str, word: str) -> Meaning | None:
-    """What the value of the name that ends in ``word`` is, given what stands before it; None if no secret."""
+    """The meaning of a name that ends in ``word``, with the text before it; None if it is not that of a secret."""
     lowered = word.lower()
     if lowered == "secret":
         return _SECRET
@@ -130,7 +130,7 @@ def _bare(word: str) -> Doubt:
 
 @lru_cache(maxsize=4096)
 def of_field(name: str) -> Meaning | None:
-    """What a field of this name holds; None if no secret."""
+    """The meaning of a field of this name; None if it is not that of a secret."""
     name = _NUMBERED.sub("", name.strip()[-LONGEST:])
     found = _ENDING.search(name)
     if found is None:
@@ -143,7 +143,7 @@ def of_field(name: str) -> Meaning | None:
 
 @lru_cache(maxsize=4096)
 def of_container(name: str) -> Meaning | None:
-    """What everything in a field of this name is, if the field holds fields of its own; None if that depends."""
+    """The meaning of everything in a field of this name that has fields itself; None if that depends on those."""
     found = _CONTAINER.fullmatch(name[-LONGEST:])
     if found is None:
         return None
@@ -156,6 +156,6 @@ def of_container(name: str) -> Meaning | None:
 
 @lru_cache(maxsize=4096)
 def describes(name: str) -> bool:
-    """Whether a field among secrets only tells something about them: ``username``, ``expires_at``."""
+    """Whether a field among secrets only describes them: ``username``, ``expires_at``."""
     parts = _PARTS.findall(name)
     return bool(parts) and parts[-1].lower() in _DESCRIPTION

@@ -1,4 +1,4 @@
-"""What stands before a place in a text: the rest of a name, the beginning of a line, an address."""
+"""What is before a place in a text: the rest of a name, the beginning of a line, a URL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def name_start(text: str, word: int) -> int:
 
 
 def word_before(text: str, start: int) -> str:
-    """The word, and the space, that stand before this place; nothing if something else does."""
+    """The word and the space before this place; empty if something else is there."""
     if start == 0 or text[start - 1] != " ":
         return ""
     head = text[max(0, start - 17) : start - 1]
@@ -34,12 +34,12 @@ def word_before(text: str, start: int) -> str:
 
 
 def is_parameter(text: str, start: int) -> bool:
-    """Whether a parameter of an address begins here."""
+    """Whether a parameter of a URL begins here."""
     return text[max(0, start - 6) : start].endswith(_PARAMETER)
 
 
 def indent(text: str, start: int) -> str | None:
-    """The white space between the beginning of the line and this place; None if more stands there."""
+    """The white space between the beginning of the line and this place; None if there is more."""
     head = text[max(0, start - 40) : start].removesuffix("export ")
     before = head.rstrip(" \t")
     if before.endswith("-"):  # an item of a list
@@ -53,5 +53,5 @@ def indent(text: str, start: int) -> str | None:
 
 
 def follows_login(text: str, start: int) -> bool:
-    """Whether ``login NAME`` stands before this place, as in a file of logins (netrc)."""
+    """Whether ``login NAME`` is before this place, as in a file of logins (netrc)."""
     return _LOGIN.search(text[max(0, start - 80) : start]) is not None

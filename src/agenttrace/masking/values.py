@@ -1,6 +1,6 @@
 """Whether the value of a name such as ``API_KEY`` is a secret, or a placeholder, a word, a piece of program.
 
-Nothing here knows names; :mod:`agenttrace.masking.names` says how much doubt a name leaves.
+Names are judged in :mod:`agenttrace.masking.names`, which says how much doubt a name leaves.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from agenttrace.masking.words import is_wordlike
+from agenttrace.masking.words import PIECE, SYMBOL, is_wordlike
 
 #: Longer ones are judged by their beginning.
 _ENOUGH = 512
@@ -32,8 +32,8 @@ class Doubt(Enum):
     KEY = 5
 
 
-class Place(NamedTuple):
-    """How a value was written, which says what else it could be."""
+class Notation(NamedTuple):
+    """How a value is written, which limits what else it could be."""
 
     #: In quotation marks: no piece of program.
     quoted: bool = False
@@ -66,7 +66,7 @@ _PLACEHOLDER = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: Something that is put in when a program runs: f"{prefix}-{key}", "Bearer ${TOKEN}".
+#: A template that a program fills in: f"{prefix}-{key}", "Bearer ${TOKEN}".
 _TEMPLATE = re.compile(
     r"""
       \$\{[A-Za-z_][\w.:?/+ -]*+\} | \$\([a-z][^()]*+\) | \{\{[^{}]*+\}\}   # ${TOKEN}, $(cat file), {{ token }}
@@ -112,18 +112,16 @@ _SPACE = re.compile(r"\s")
 #: "The password of the user who signs in." in a description.
 _SENTENCE = re.compile(r"[A-Z][a-z]*(?: [\w,;:'\"`*()/-]+){3,}\.?.*", re.DOTALL)
 _CAPITALISED = re.compile(r"[A-Z][a-z]{2,}")
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STRONG = re.compile(r"[0-9@!#$%^&*+=?~]")
-_SYMBOL = re.compile(r"[@!#$%^&*+=?~]")
 _ODD_WORD = re.compile(r"[A-Za-z][0-9@$!#*]+[A-Za-z]")
 
 _SHAPE = {**dict.fromkeys(range(ord("a"), ord("z") + 1), "a"), **dict.fromkeys(range(ord("A"), ord("Z") + 1), "A")}
 _SHAPE |= dict.fromkeys(range(ord("0"), ord("9") + 1), "0")
 
 
-def is_secret(value: str, doubt: Doubt, place: Place) -> bool:
-    """Whether a value that stands beside a name is worth hiding."""
-    # Nearly all that is asked about is too short, or plain words: that is looked at first.
+def is_secret(value: str, doubt: Doubt, place: Notation) -> bool:
+    """Whether a value beside a name is a secret."""
+    # Nearly all values are too short, or plain words: that is checked first.
     if len(value) < _least(doubt, place):
         return False
     value = value[:_ENOUGH]
@@ -134,7 +132,7 @@ def is_secret(value: str, doubt: Doubt, place: Place) -> bool:
     return told and not is_placeholder(value) and (place.quoted or not _is_program(value))
 
 
-def _least(doubt: Doubt, place: Place) -> int:
+def _least(doubt: Doubt, place: Notation) -> int:
     """How long a secret is at least."""
     if doubt is Doubt.PASSWORD:
         return 3 if place.quoted else 4
@@ -151,8 +149,8 @@ def _is_number(value: str, doubt: Doubt) -> bool:
     return bool(_NUMBER.fullmatch(value) or _TECHNICAL.fullmatch(value))
 
 
-def _is_made_up(value: str, doubt: Doubt, place: Place) -> bool:
-    """Of a key or a token: where its name says enough, whatever is no word; elsewhere only what looks random."""
+def _is_made_up(value: str, doubt: Doubt, place: Notation) -> bool:
+    """Of a key or a token: where its name is clear, anything but a word; elsewhere only what looks random."""
     if doubt is Doubt.KEY and not place.query:
         return any(
             len(chunk) >= 16 and not _HEX.fullmatch(chunk) and _is_odd(chunk, strict=True)
@@ -178,11 +176,11 @@ def is_whole_secret(value: str, doubt: Doubt) -> bool:
         return not is_wordlike(value) or bool(re.search(r"[0-9]", value))
     if _SENTENCE.fullmatch(value):
         return False
-    return doubt is not Doubt.KEY or is_secret(value, doubt, Place(quoted=True))
+    return doubt is not Doubt.KEY or is_secret(value, doubt, Notation(quoted=True))
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for one, or is none: ``$TOKEN``, ``<your key>``, ``xxx``, ``None``, a path."""
+    """Whether a value is a placeholder, or no value: ``$TOKEN``, ``<your key>``, ``xxx``, ``None``, a path."""
     if value.lower().rstrip("?!") in _WORDS or _PLACEHOLDER.fullmatch(value) or "[masked:" in value:
         return True
     if _TEMPLATE.search(value):
@@ -194,16 +192,16 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_regular(value: str) -> bool:
-    """Whether it is a regular expression, which names such as ``IPV4_PAT`` and ``token`` hold as well."""
+    """Whether it is a regular expression, as names such as ``IPV4_PAT`` and ``token`` have as well."""
     return len(_REGULAR.findall(value)) > 1 or value.startswith("[")
 
 
 def looks_random(value: str, *, strict: bool = False) -> bool:
-    """Whether nobody would have made this up: digits and letters in no order, or one long row of letters."""
+    """Whether it looks random: digits and letters in no order, or one long row of letters."""
     if any(_is_odd(chunk, strict=strict) for chunk in _CHUNK.findall(value)):
         return True
     shape = value.translate(_SHAPE)
-    if not strict and len(value) >= 16 and len(_SYMBOL.findall(value)) >= 4:
+    if not strict and len(value) >= 16 and len(SYMBOL.findall(value)) >= 4:
         return True
     return "0" in shape and _turns(shape) >= max(5, len(value) // 5)
 
@@ -213,7 +211,7 @@ def is_garbled(value: str) -> bool:
     if len(value) < 8:
         return False
     kinds = (any(map(str.islower, value)), any(map(str.isupper, value)), any(map(str.isdigit, value)))
-    return sum(kinds) + bool(_SYMBOL.search(value)) >= 3 and 7 * len(_PIECE.findall(value)) >= 2 * len(value)
+    return sum(kinds) + bool(SYMBOL.search(value)) >= 3 and 7 * len(PIECE.findall(value)) >= 2 * len(value)
 
 
 def _is_odd(chunk: str, *, strict: bool) -> bool:
@@ -236,7 +234,7 @@ def _is_odd(chunk: str, *, strict: bool) -> bool:
 
 def _is_camel(chunk: str) -> bool:
     """``Ed25519PrivateKey``: a name of something, with several words and hardly anything else."""
-    return len(_CAPITALISED.findall(chunk)) >= 2 and len(chunk) >= 3 * len(_PIECE.findall(chunk))
+    return len(_CAPITALISED.findall(chunk)) >= 2 and len(chunk) >= 3 * len(PIECE.findall(chunk))
 
 
 def _turns(shape: str) -> int:
@@ -258,15 +256,15 @@ def _is_identifier(name: str) -> bool:
     """``snake_case``, ``NAME``, ``apiKey``: words, and no capitals in the middle of them."""
     if name.islower() or name.isupper() or name.istitle():
         return len(name) < 8 or not looks_random(name, strict=True)
-    pieces = _PIECE.findall(name)
+    pieces = PIECE.findall(name)
     return (sum(map(len, pieces)) >= 3 * len(pieces) and is_wordlike(name)) or _names_a_type(name)
 
 
 def _names_a_type(name: str) -> bool:
-    return _NAMED.search(name) is not None and 2 * len(name) >= 5 * len(_PIECE.findall(name))
+    return _NAMED.search(name) is not None and 2 * len(name) >= 5 * len(PIECE.findall(name))
 
 
-def _is_password(value: str, place: Place) -> bool:
+def _is_password(value: str, place: Notation) -> bool:
     if _TECHNICAL.fullmatch(value) or _SPACE.search(value):
         return False
     if place.loose:
@@ -276,14 +274,14 @@ def _is_password(value: str, place: Place) -> bool:
     if _NUMBER.fullmatch(value):
         return place.quoted
     if value.replace("_", "").isalpha():
-        # A word: chosen by somebody where it stands in quotation marks, elsewhere part of a sentence.
+        # A word: a password where it is in quotation marks, elsewhere part of a sentence.
         chosen = place.query or (place.quoted and (value.islower() or (value.isupper() and "_" not in value)))
         return value.isascii() and (chosen or not is_wordlike(value, certain=value.isupper()))
     return place.quoted or bool(_STRONG.search(value)) or not is_wordlike(value)
 
 
 def _is_phrase(value: str) -> bool:
-    """Several words, one of which nobody would write in a sentence."""
+    """Several words, one of which has digits or signs in it."""
     words = value.split()
     return len(words) <= 5 and any(_ODD_WORD.search(word) for word in words)
 

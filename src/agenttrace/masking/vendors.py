@@ -1,4 +1,4 @@
-"""Keys and tokens that begin with the mark of whoever issued them.
+"""Keys and tokens that begin with the prefix of their vendor.
 
 A row for each: what it is called in a marker, how it begins, and what follows. Lengths are those that are issued
 today, or less where they have changed before.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from agenttrace.masking.rule import LEFT, RIGHT, Found, Rule
+from agenttrace.masking.rule import LEFT, RIGHT, Rule, Secret
 from agenttrace.masking.values import looks_random
 
 _A = "[A-Za-z0-9]"
@@ -16,7 +16,7 @@ _W = "[A-Za-z0-9_-]"
 _H = "[0-9a-fA-F]"
 _UUID = f"{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}"
 
-#: Of several that begin alike the first is taken.
+#: Of several with the same prefix the first counts.
 TOKENS: tuple[tuple[str, str, str], ...] = (
     # Models
     ("anthropic-key", "sk-ant-", rf"{_W}{{20,}}"),
@@ -132,7 +132,7 @@ TOKENS: tuple[tuple[str, str, str], ...] = (
 _SK = re.compile(rf"{LEFT}sk-(?P<body>{_W}{{16,128}}+)")
 _SK_REST = re.compile(rf"{_W}*+")
 _ONE_PIECE = re.compile(rf"{_A}{{20}}")
-#: Nobody's token: sk-xxxxxxxxxxxx.
+#: Not a token: sk-xxxxxxxxxxxx.
 _BLANK = re.compile(r"[xX]{8}")
 
 
@@ -140,16 +140,16 @@ def _token(kind: str, prefixes: str, body: str) -> Rule:
     anchors = tuple(prefixes.split())
     pattern = re.compile(rf"{LEFT}(?:{'|'.join(map(re.escape, anchors))})(?P<body>{body}){RIGHT}")
 
-    def look(text: str, start: int, end: int) -> Found | None:
+    def look(text: str, start: int, end: int) -> Secret | None:
         found = pattern.match(text, start)
         if found is None or _BLANK.search(found["body"]):
             return None
-        return Found(start, found.end(), kind)
+        return Secret(start, found.end(), kind)
 
     return Rule(anchors, look)
 
 
-def _look_sk(text: str, start: int, end: int) -> Found | None:
+def _look_sk(text: str, start: int, end: int) -> Secret | None:
     """``sk-`` also begins words such as ``sk-estimator-doc-link``, so what follows has to look like a key."""
     found = _SK.match(text, start)
     if found is None or _BLANK.search(found["body"]):
@@ -157,7 +157,7 @@ def _look_sk(text: str, start: int, end: int) -> Found | None:
     if not _ONE_PIECE.match(found["body"]) and not looks_random(found["body"]):
         return None
     rest = _SK_REST.match(text, found.end())
-    return Found(start, rest.end() if rest else found.end(), "api-key")
+    return Secret(start, rest.end() if rest else found.end(), "api-key")
 
 
 RULES = (*(_token(*row) for row in TOKENS), Rule(("sk-",), _look_sk))

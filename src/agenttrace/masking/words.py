@@ -51,7 +51,7 @@ _LEAST_CERTAIN = 6.2
 _SHORTEST = 8
 #: Longer values are judged by their beginning.
 _ENOUGH = 96
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NUMBERED = re.compile(r"(?<=[a-z_-][a-z_-][a-z_-])[0-9]{1,2}$")
 #: Abbreviations that programs use as words.
 _KNOWN_TEXT = """
@@ -60,19 +60,19 @@ msg num oauth obj proxy pwd req resp sdk sql src ssh str sys tcp tls tmp uid uri
 """
 _KNOWN = frozenset(_KNOWN_TEXT.split())
 _CAMEL = re.compile(r"(?:[A-Z][a-z]+)+")
-_SYMBOL = re.compile(r"[@!#$%^&*+=?~]")
+SYMBOL = re.compile(r"[@!#$%^&*+=?~]")
 
 
 def is_wordlike(value: str, *, certain: bool = False) -> bool:
     """Whether words, or names made of words, are all there is; ``certain``: the name says that it is a secret."""
     value = _NUMBERED.sub("", value[:_ENOUGH].strip("_-. "))
-    pieces = _PIECE.findall(value)
+    pieces = PIECE.findall(value)
     letters = [piece.lower() for piece in pieces if piece.isalpha()]
     count = sum(map(len, letters))
     if len(value) < _SHORTEST and count == len(value):
         return True
     average = 3 if len(pieces) < 3 or value.islower() or value.isupper() or _CAMEL.fullmatch(value) else 3.5
-    if count < average * len(pieces) or 3 * count < 2 * len(value) or 6 * len(_SYMBOL.findall(value)) > len(value):
+    if count < average * len(pieces) or 3 * count < 2 * len(value) or 6 * len(SYMBOL.findall(value)) > len(value):
         return False
     unknown = [piece for piece in letters if piece not in _KNOWN]
     pairs = [piece[at : at + 2] for piece in unknown for at in range(len(piece) - 1)]

@@ -24,7 +24,7 @@ def zone(name: str) -> tzinfo | None:
 
 
 def zone_name(name: str) -> str:
-    """What the days of a store were counted in: for ``local``, the machine's zone by its names and offset."""
+    """The time zone in which a store counts days; for ``local``, the machine's zone by its names and offset."""
     return name if name != "local" else f"local {'/'.join(time.tzname)} {-time.timezone}"
 
 

@@ -1,4 +1,4 @@
-"""Whether recording is well: why it fails now, told to other processes by a small file in the data directory.
+"""Why recording fails now, for other processes: a small file in the data directory.
 
 Not in the store: that may be what fails.
 """
@@ -15,13 +15,13 @@ import msgspec
 _NAME = "recorder.problem.json"
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in the way of recording."""
+class RecordingProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why recording fails."""
 
     reason: str
-    #: When it was met first, in seconds since the epoch.
+    #: When it first occurred, in seconds since the epoch.
     since: float
-    #: How often recording was begun again because of it.
+    #: How often recording was restarted because of it.
     restarts: int = 0
 
     @property
@@ -32,9 +32,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report(home: Path, reason: str, *, restarts: int = 0) -> None:
-    """Say why recording fails; on a full disk nothing can be said."""
+    """Write down why recording fails; on a full disk this is not possible."""
     known = problem(home)
-    found = Problem(reason=reason, since=time.time() if known is None else known.since, restarts=restarts)
+    found = RecordingProblem(reason=reason, since=time.time() if known is None else known.since, restarts=restarts)
     temporary = home / f".{_NAME}.{os.getpid()}"
     with suppress(OSError):
         temporary.write_bytes(msgspec.json.encode(found))
@@ -42,14 +42,14 @@ def report(home: Path, reason: str, *, restarts: int = 0) -> None:
 
 
 def clear(home: Path) -> None:
-    """Recording is well."""
+    """Recording works."""
     with suppress(OSError):
         (home / _NAME).unlink(missing_ok=True)
 
 
-def problem(home: Path) -> Problem | None:
+def problem(home: Path) -> RecordingProblem | None:
     """Why recording fails, as far as is known."""
     try:
-        return msgspec.json.decode((home / _NAME).read_bytes(), type=Problem)
+        return msgspec.json.decode((home / _NAME).read_bytes(), type=RecordingProblem)
     except (OSError, msgspec.MsgspecError):
         return None

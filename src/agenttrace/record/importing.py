@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from agenttrace.config import Settings
-from agenttrace.record.files.tracked import COUNTS
 from agenttrace.record.lock import RecorderLock
 from agenttrace.record.recorder import Recorder, Summary
 
@@ -27,8 +26,8 @@ PARALLEL_BYTES = 64 << 20
 _STOP_SECONDS = 30
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is told."""
+class ImportShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker reads from its standard input."""
 
     index: int
     count: int
@@ -36,8 +35,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says: how many bytes it has read meanwhile, and at the end what it did."""
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker writes: how many bytes it has read meanwhile, and at the end what it did."""
 
     bytes: int = 0
     summary: Summary | None = None
@@ -56,15 +55,14 @@ def import_all(
 ) -> Summary:
     """Record everything that is there, on as many cores as it is worth."""
     started = time.monotonic()
-    total = Summary()
+    parts: list[Summary] = []
     sessions: set[tuple[str, str]] = set()
     backlog, files = _backlog(settings, paths, agent)
     on_total(backlog)
     workers = _workers(settings, backlog, files)
     if workers > 1:
         for report in _run_workers(settings, lock, workers, paths, agent, stop, on_progress):
-            if report.summary is not None:
-                _add(total, report.summary)
+            parts += [report.summary] if report.summary is not None else []
             sessions.update(report.sessions)
     recorder = Recorder(settings, paths=paths, agent=agent, on_progress=on_progress)
     try:
@@ -74,7 +72,9 @@ def import_all(
         sessions |= recorder.sessions
     finally:
         recorder.close()
-    _add(last, total)
+    for part in parts:  # files, sessions and time are those of the whole run, not a sum
+        last.add(msgspec.structs.asdict(part))
+        last.bytes += part.bytes
     last.sessions = len(sessions)
     return last
 
@@ -104,9 +104,11 @@ def _run_workers(
     agent: str | None,
     stop: Callable[[], bool],
     on_progress: Callable[[int], None],
-) -> list[Report]:
-    workers = [_start(settings, lock, Job(index=n, count=count, paths=list(paths), agent=agent)) for n in range(count)]
-    reports: list[Report] = []
+) -> list[ImportReport]:
+    workers = [
+        _start(settings, lock, ImportShare(index=n, count=count, paths=list(paths), agent=agent)) for n in range(count)
+    ]
+    reports: list[ImportReport] = []
     selector = selectors.DefaultSelector()
     for worker in workers:
         assert worker.stdout is not None
@@ -120,7 +122,7 @@ def _run_workers(
                 if not line:
                     selector.unregister(key.fileobj)
                     continue
-                report = msgspec.json.decode(line, type=Report)
+                report = msgspec.json.decode(line, type=ImportReport)
                 on_progress(report.bytes)
                 if report.summary is not None:
                     reports.append(report)
@@ -130,8 +132,8 @@ def _run_workers(
     return reports
 
 
-def _start(settings: Settings, lock: RecorderLock, job: Job) -> subprocess.Popen[bytes]:
-    """A worker holds the lock too: nobody else records while it lives, even should this process be killed."""
+def _start(settings: Settings, lock: RecorderLock, job: ImportShare) -> subprocess.Popen[bytes]:
+    """A worker has the lock too: no other process can record while it runs, even if this process is killed."""
     worker = subprocess.Popen(
         [sys.executable, "-m", "agenttrace.record.worker"],
         stdin=subprocess.PIPE,
@@ -147,7 +149,7 @@ def _start(settings: Settings, lock: RecorderLock, job: Job) -> subprocess.Popen
 
 
 def _ask_to_stop(workers: Sequence[subprocess.Popen[bytes]]) -> None:
-    """The end of its input tells a worker to commit what it has and leave."""
+    """The end of its input makes a worker commit what it has and exit."""
     for worker in workers:
         if worker.stdin is not None and not worker.stdin.closed:
             worker.stdin.close()
@@ -163,9 +165,3 @@ def _end(workers: Sequence[subprocess.Popen[bytes]]) -> None:
             worker.wait()
         if worker.stdout is not None:
             worker.stdout.close()
-
-
-def _add(total: Summary, part: Summary) -> None:
-    """Add up what was read; files, sessions and time are the whole run's, not a sum."""
-    for name in ("bytes", *COUNTS):
-        setattr(total, name, getattr(total, name) + getattr(part, name))

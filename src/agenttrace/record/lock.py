@@ -1,4 +1,4 @@
-"""One recorder a data directory: the second one says who the first is, and leaves."""
+"""One recorder a data directory: a second one names the process of the first, and exits."""
 
 from __future__ import annotations
 

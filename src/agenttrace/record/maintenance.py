@@ -1,4 +1,4 @@
-"""Retention and clean-up by themselves, in small pieces: the recorder does one piece when it has nothing to read.
+"""Retention and clean-up in small pieces: the recorder does one piece when it has nothing to read.
 
 A run is a generator that yields after each piece, so recording never waits for more than one of them. An interrupted
 run loses nothing: each piece is a transaction of its own, and the next run finds what is left.
@@ -6,13 +6,15 @@ run loses nothing: each piece is a transaction of its own, and the next run find
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from agenttrace.config import Settings
-from agenttrace.record import own_logs
 from agenttrace.record.files.stored_paths import still_there
+from agenttrace.store.sqlite.files import Files
 from agenttrace.store.sqlite.retention import Report
 from agenttrace.store.sqlite.store import SqliteStore
 
@@ -20,7 +22,7 @@ HOUR = 3_600.0
 DAY = 24 * HOUR
 #: Between the beginnings of two runs.
 RUN_EVERY = HOUR
-#: After a file is gone, its event ids are kept for this long, and what is known of the file for that long.
+#: How long the event ids of a deleted file stay in the store, and how long its row does.
 IDS_KEPT = DAY
 ROWS_KEPT = 7 * DAY
 #: The search index finds nothing of a pruned session from then on. The words themselves leave it when it is rebuilt,
@@ -31,7 +33,7 @@ _FILES_IN_A_PIECE = 200
 
 @dataclass(kw_only=True)
 class Maintenance:
-    """Runs every hour; ``step`` does a piece of the run that is under way."""
+    """Runs every hour; ``step`` does a piece of the current run."""
 
     store: SqliteStore
     settings: Settings
@@ -54,7 +56,7 @@ class Maintenance:
         return removed
 
     def interrupted(self) -> None:
-        """A piece failed: begin a new run, once what made it fail is over."""
+        """A piece failed: begin a new run once the cause is gone."""
         self._run = None
         self._next_run = 0.0
 
@@ -86,7 +88,7 @@ def _retention(store: SqliteStore, settings: Settings, cutoff: float, now: float
         yield True
     retention.forget_quarantined(cutoff)
     yield False
-    report.log_files += own_logs.remove_recorded(store.files, settings.home, cutoff)
+    report.log_files += remove_recorded_logs(store.files, settings.home, cutoff)
     yield False
     for size in retention.sweep():
         report.bytes += size
@@ -112,9 +114,31 @@ def _vanished_files(store: SqliteStore, now: float, report: Report) -> Iterator[
 
 
 def _search_index(store: SqliteStore, now: float, after: float) -> Iterator[bool]:
-    """Empty the index once it holds words of sessions that were pruned long enough ago; it is refilled in pieces."""
+    """Empty the index once it has had words of pruned sessions for long enough; it is refilled in pieces."""
     index = store.search_index
     since = index.stale_since
     if since is not None and since <= now - after:
         index.reset()
         yield False
+
+
+# -- logs of received spans: AgentTrace wrote them, and retention removes them with what was recorded of them ---------
+
+
+def recorded_logs(files: Files, home: Path, cutoff: float) -> list[Path]:
+    """Logs without a change since ``cutoff`` (seconds since the epoch), of which every byte was read."""
+    found = []
+    for path in sorted((home / "logs" / "otlp").glob("spans-*.jsonl")):
+        now = path.stat()
+        read = files.read_up_to(os.path.realpath(path))
+        if now.st_mtime < cutoff and read is not None and read >= now.st_size:
+            found.append(path)
+    return found
+
+
+def remove_recorded_logs(files: Files, home: Path, cutoff: float) -> int:
+    """Remove these logs; how many."""
+    found = recorded_logs(files, home, cutoff)
+    for path in found:
+        path.unlink(missing_ok=True)
+    return len(found)

@@ -1,4 +1,4 @@
-"""The recorder: keeps track of the files, reads what is new in them and has it committed in batches."""
+"""The recorder: tracks the files, reads what is new in them and commits it in batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agenttrace.prices import shape as price_shape
 from agenttrace.record.calendar import day_finder, zone_name
 from agenttrace.record.files.discover import (
     Bounds,
-    Found,
+    FoundFile,
     Listing,
     Root,
     agent_roots,
@@ -36,7 +36,7 @@ from agenttrace.record.files.recognition import may_become_known, openings, reco
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.files.watchlist import Watchlist
 from agenttrace.record.formats import AGENTS, BROKEN_FORMATS, is_side_file
-from agenttrace.record.formats.contract import Agent, NamesSessions, Source
+from agenttrace.record.formats.contract import Agent, Source
 from agenttrace.record.formats.lenient import DECODING_ERRORS
 from agenttrace.record.ingest.bad_lines import BadLineError, BatchLimit, blame, is_a_lines_fault
 from agenttrace.record.ingest.pipeline import Pipeline
@@ -47,7 +47,7 @@ from agenttrace.store.sqlite.database import Connection
 
 logger = logging.getLogger(__name__)
 
-#: A file that grew within this time is at work.
+#: A file that grew within this time is active.
 ACTIVE_SECONDS = 10.0
 
 
@@ -65,9 +65,14 @@ class Summary(msgspec.Struct, kw_only=True):
     sessions: int = 0
     seconds: float = 0.0
 
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Add up lines."""
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + counts[name])
+
 
 class Recorder:
-    """Reads log files into the store. ``scan`` looks what is there, ``drain`` records it."""
+    """Reads log files into the store. ``scan`` finds what is new, ``drain`` records it."""
 
     def __init__(
         self,
@@ -103,7 +108,7 @@ class Recorder:
         self.files = self._watchlist.files
         self.dirty: dict[int, TrackedFile] = {}
         self.summary = Summary()
-        #: A file may hold several; one whose lines mean nothing counts, too.
+        #: A file may have several; one whose lines have no meaning counts, too.
         self.sessions = self.pipeline.sessions
         self._share = share
         self._fair = True
@@ -127,7 +132,7 @@ class Recorder:
     # -- which files ------------------------------------------------------------------------------------------
 
     def scan(self) -> Listing:
-        """Look at all roots: new, grown, moved and vanished files."""
+        """Search all roots for new, grown, moved and vanished files."""
         record = self.settings.record
         listing = list_files(self.roots, record.exclude, follow=record.follow_symlinks)
         self._say_links(listing)
@@ -143,14 +148,14 @@ class Recorder:
         return listing
 
     def _say_links(self, listing: Listing) -> None:
-        """Once for each link that is not followed."""
+        """Log each link that is not followed, once."""
         for path, target in listing.links:
             if path not in self._links:
-                logger.warning("not followed out of the watched directories: %s leads to %s", path, target)
+                logger.warning("link out of the watched directories not followed: %s leads to %s", path, target)
         self._links = {path for path, _ in listing.links}
 
     def see_path(self, path: str) -> None:
-        """Look at one path that something happened to."""
+        """Check one path for which a change was reported."""
         if path in self.files:
             agent = self.files[path].home
         else:
@@ -167,23 +172,23 @@ class Recorder:
                 self.dirty[self.files[path].row.file_id] = self.files[path]
             return
         if stat.S_ISREG(found.st_mode):
-            self.see(Found(path, agent, found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino))
+            self.see(FoundFile(path, agent, found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino))
 
-    def see(self, found: Found) -> None:
-        """Take note of a file as it is now."""
+    def see(self, found: FoundFile) -> None:
+        """Add a file to those to be read, if it changed."""
         known = len(self.files)
         file = self._watchlist.see(found)
         self.summary.files += max(0, len(self.files) - known)
-        if (file.size, file.mtime_ns) != (found.size, found.mtime_ns) or file.unread:
+        if file.differs(found.size, found.mtime_ns):
             self.dirty[file.row.file_id] = file
 
     def _keep_open(self, file: TrackedFile) -> None:
-        """Somebody may still write to a file that no path leads to."""
+        """A program may still write to a file that no path leads to."""
         self._left_open = True
         self._opened[file.row.file_id] = self.dirty[file.row.file_id] = file
 
     def _let_go(self, file: TrackedFile) -> None:
-        """A file is gone; what was seen of it and never read is gone with it, and counted."""
+        """A file is gone; bytes of it that were seen and never read are counted as lost."""
         lost = file.unread_bytes()
         file.row.lost_bytes += lost
         self._watchlist.let_go(file)
@@ -193,7 +198,7 @@ class Recorder:
         self.store.files.set_gone(file.row.file_id, file.row.gone_at)
 
     def reload(self, numbers: Set[int]) -> None:
-        """Somebody else recorded lines of these files, while nothing was under way here: the store knows it all."""
+        """Another process recorded lines of these files, while no batch was open here: load what the store has."""
         self.pipeline.roll_back()
         self._watchlist.reload(numbers)
 
@@ -245,7 +250,7 @@ class Recorder:
             self._close_idle()
 
     def _batch_full(self) -> bool:
-        """By lines, by bytes, or by time; an import that nobody watches goes by size alone."""
+        """By lines, by bytes, or by time; a one-time import goes by size alone."""
         record, pipeline = self.settings.record, self.pipeline
         if pipeline.lines >= self._limit.lines or pipeline.bytes >= record.batch_bytes:
             return True
@@ -264,7 +269,7 @@ class Recorder:
         self._limit.stored()
 
     def _isolate(self, bad: BadLineError, file: TrackedFile) -> None:
-        """A line could not be decoded or folded: have it set aside, and everything of the batch read again."""
+        """A line could not be decoded or folded: set it aside, and read everything else of the batch again."""
         touched = self.pipeline.files
         self.pipeline.roll_back()
         if not self.pipeline.refuse(bad.file, bad.offset, bad.raw, str(bad)):
@@ -274,7 +279,7 @@ class Recorder:
         self._put_back([*touched, file])
 
     def _narrow(self, lines: int, first: tuple[TrackedFile, int, bytes] | None, error: BaseException) -> bool:
-        """A batch could not be stored: look for the line at fault. False if it is no line's."""
+        """A batch could not be stored: look for the line that causes it. False if no line does."""
         if lines > 1:
             self._limit.failed(lines)
             return True
@@ -285,7 +290,7 @@ class Recorder:
         return True
 
     def _put_back(self, files: Sequence[TrackedFile]) -> None:
-        """Have files read next whose lines were rolled back."""
+        """Read the files next whose lines were rolled back."""
         waiting = set(self._queue)
         fresh = list(dict.fromkeys(file for file in files if file not in waiting))
         self._queue.extendleft(reversed(fresh))
@@ -294,14 +299,11 @@ class Recorder:
         """Commit what was read."""
         if self.pipeline.empty:
             return
-        counts = dict.fromkeys(COUNTS, 0)
-        for file in self.pipeline.files:
-            for name in COUNTS:
-                counts[name] += file.counts[name]
         read = self.pipeline.read_bytes
+        counts = [file.counts for file in self.pipeline.files]
         self.pipeline.commit()
-        for name, count in counts.items():
-            setattr(self.summary, name, getattr(self.summary, name) + count)
+        for each in counts:
+            self.summary.add(each)
         self.summary.bytes += read
         if self._on_progress is not None:
             self._on_progress(read)
@@ -346,13 +348,13 @@ class Recorder:
         self.sessions.add((file.source.agent, file.source.session_id))
 
     def _unterminated_chunk(self, file: TrackedFile) -> Chunk | None:
-        """A last line without newline, taken once it is whole and the file quiet; never a half."""
+        """A last line without newline, read once it is complete and the file has not changed for a while."""
         if not file.pending():
             return None
         if not file.is_quiet():
             self._unterminated[file.row.file_id] = file
             return None
-        # Looked at once; should the line go on, the file has changed.
+        # Checked once; if the line goes on, the file has changed.
         self._unterminated.pop(file.row.file_id, None)
         chunk = file.unterminated()
         return chunk if chunk is not None and _is_whole(chunk.lines[0]) else None
@@ -362,7 +364,7 @@ class Recorder:
         self.dirty.update(self._unterminated)
 
     def _recognise(self, file: TrackedFile) -> bool:
-        """Find out what the file is; True once its lines can be read."""
+        """Find the format of the file; True once its lines can be read."""
         if file.row.file_id in self._for_others:
             return False
         if file.position and not may_become_known(file):
@@ -380,20 +382,20 @@ class Recorder:
                 self._refuse(file)
             return False
         if file.position:
-            # Nobody knew it when it was shorter; now all its lines are wanted.
+            # No format recognised it when it was shorter; now all its lines are recorded.
             self.pipeline.resolve(file, UNRECOGNISED)
             file.forgive()
         file.source = storable(source)
         return True
 
     def _is_wanted(self, source: Source) -> bool:
-        """Whether the lines of such a file are this recorder's to read."""
+        """Whether this recorder reads the lines of such a file."""
         return source.agent in self.pipeline.agents and self._is_ours(source)
 
     def _is_ours(self, source: Source | None) -> bool:
-        """Whether this recorder's share of a parallel import holds the session.
+        """Whether the session is in this recorder's share of a parallel import.
 
-        Files that may hold several sessions, and files nobody knows, all fall to the first share.
+        Files that may have several sessions, and files that no format recognises, are all in the first share.
         """
         if self._share is None:
             return True
@@ -419,19 +421,18 @@ class Recorder:
                 self._leave_to_others(file)
                 return None
         if home is not None:
-            # In an agent's own directory a damaged beginning does not make the rest somebody else's.
-            name = home.session_name(path) if isinstance(home, NamesSessions) else path.stem
-            return Source(agent=home.name, session_id=name, directory=str(path.parent))
+            # In an agent's own directory, a file with a damaged beginning is still that agent's.
+            return Source(agent=home.name, session_id=home.session_name(path), directory=str(path.parent))
         return None
 
     def _leave_to_others(self, file: TrackedFile) -> None:
-        """It is no log of the agents that are recorded now: another agent's, or none but kept beside logs."""
+        """It is no log of the agents that are recorded now: another agent's log, or a file beside logs."""
         self._for_others.add(file.row.file_id)
         self.summary.files -= 1
         file.close()
 
     def _refuse(self, file: TrackedFile) -> None:
-        """No format we know: one note in quarantine for the file, all its lines counted, read again if it changes."""
+        """No known format: one row in quarantine for the file, all its lines counted, read again if it changes."""
         lines = 0
         noted = file.position > 0
         while (chunk := file.read()) is not None:
@@ -440,12 +441,12 @@ class Recorder:
         if not lines:
             return
         file.counts["lines"] += lines
-        fresh = noted or self.pipeline.quarantine(file, 0, file.head()[:4096], UNRECOGNISED)
+        fresh = noted or self.pipeline.quarantine.add(file, 0, file.head()[:4096], UNRECOGNISED)
         file.counts["quarantined" if fresh else "duplicate"] += lines
         self.pipeline.touch_file(file)
 
     def _cannot_read(self, file: TrackedFile, error: OSError) -> None:
-        """Gone, forbidden, or failing: said once, tried again with the next look."""
+        """Gone, forbidden, or failing: logged once, retried with the next scan."""
         if not file.detached:
             file.close()
         self._unterminated.pop(file.row.file_id, None)
@@ -454,22 +455,22 @@ class Recorder:
             return
         logger.warning("cannot read %s: %s", file.path, reason)
         if file.dirty:
-            # What was read of it before goes first: storing that says that all is well.
+            # What was read of it before is committed first, because a commit clears the error.
             self._commit_or_requeue()
         file.row.error = reason
         self.pipeline.touch_error(file, reason)
 
     def _close_idle(self) -> None:
-        """Give back descriptors of files that went quiet; forget moved-away files for good."""
+        """Close files that have not changed for a while; stop tracking those that have no path."""
         horizon = time.monotonic() - self.settings.record.idle_close_seconds
         opened = [file for file in self._opened.values() if file.handle is not None]
         excess = len(opened) - self._open_limit
         if excess > 0:
-            # Those that a path leads to go first: they can be opened again.
+            # Those that a path leads to are closed first: they can be opened again.
             opened.sort(key=lambda file: (not file.is_reachable(), file.last_growth))
         for index, file in enumerate(opened):
             if file.detached and self._has_more(file):
-                continue  # once closed, what it still holds could not be read any more
+                continue  # once closed, the rest of it could not be read any more
             if file.last_growth < horizon or index < excess:
                 file.close()
                 if file.detached:
@@ -478,9 +479,9 @@ class Recorder:
         self._left_open = any(file.detached for file in self._opened.values())
 
     def look_at_open(self) -> None:
-        """Files whose path is gone or names another file grow unseen by any watch: ask the descriptors.
+        """No watch reports files whose path is gone or names another file: check the descriptors.
 
-        Of the others only those at work are asked, in case a notification was missed; the slow look finds the rest.
+        Of the others only active ones are checked, in case a notification was missed; the slow scan finds the rest.
         """
         recently = time.monotonic() - ACTIVE_SECONDS
         if self._last_taken < recently and not self._left_open:
@@ -491,16 +492,16 @@ class Recorder:
 
     @staticmethod
     def _has_more(file: TrackedFile) -> bool:
-        """Whether an open file holds something that was not read."""
+        """Whether an open file has something that was not read."""
         if file.handle is None:
             return False
         now = file.handle.stat()
-        return (now.st_size, now.st_mtime_ns) != (file.size, file.mtime_ns) or file.unread
+        return file.differs(now.st_size, now.st_mtime_ns)
 
     # -- ending -----------------------------------------------------------------------------------------------
 
     def run_once(self, *, stop: Callable[[], bool] = lambda: False) -> Summary:
-        """Record what is there and say what was done."""
+        """Record what is there, and return what was done."""
         started = time.monotonic()
         self.scan()
         self.drain(fair=False, stop=stop)
@@ -521,7 +522,7 @@ class Recorder:
         for file in self._opened.values():
             file.close()
         self._compressor.shutdown()
-        with suppress(*STORE_FAILURES):  # what a checkpoint cannot do now, the next start does
+        with suppress(*STORE_FAILURES):  # the next start does the checkpoint
             self.store.checkpoint()
         self.store.close()
 
@@ -544,7 +545,7 @@ def _roots(settings: Settings, agents: Sequence[Agent], paths: Sequence[str], en
     if paths:
         return named_roots(paths)
     home = Path(environ.get("HOME") or Path.home())
-    # Wherever the settings say that the data directory is: our own logs are written there.
+    # The run half writes its logs to the data directory of the settings.
     environ = {**environ, "AGENTTRACE_HOME": str(settings.home)}
     return [*agent_roots(agents, environ, home), *named_roots(settings.record.paths)]
 

@@ -24,6 +24,7 @@ from agenttrace.record.calendar import day_finder
 from agenttrace.record.files.reader import stored_path
 from agenttrace.record.files.stored_paths import path_on_disk
 from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.record.formats.contract import stored_source
 from agenttrace.record.ingest import replay
 from agenttrace.store.batch import BLOCK_BITS, FileRow
 from agenttrace.store.sqlite import rebuilding
@@ -124,20 +125,20 @@ class _Salvage:
         return place.file_id not in self.readable or (row is not None and place.generation < row.generation)
 
     def _lost(self, needed: Iterable[Place], replayed: set[int]) -> set[int]:
-        """The blocks whose lines could be had from nowhere."""
+        """The blocks whose lines could not be recovered."""
         whole = (row for row in self.rows.values() if self._should_be_whole(row))
         expected = {row.file_id << BLOCK_BITS | number for row in whole for number in range(row.blocks)}
         return (expected | {place.block_id for place in needed}) - replayed
 
     def _sessions_in(self, blocks: set[int]) -> set[int]:
-        """Whose lines these blocks held: by the events, and by what is known of the files."""
+        """The sessions whose lines were in these blocks: by the events, and by the rows of the files."""
         rows = (self.rows[number] for number in {block >> BLOCK_BITS for block in blocks} & self.rows.keys())
-        sources = (TrackedFile(row.filepath, row, 0).source for row in rows)
+        sources = (stored_source(row.source) for row in rows)
         named = {session_number(source.agent, source.session_id) for source in sources if source is not None}
         return named | self.stores.sessions_in(blocks)
 
     def _should_be_whole(self, row: FileRow) -> bool:
-        """Retention takes blocks too, and those are not missed."""
+        """Retention removes blocks too; those are not missing."""
         return row.file_id not in self.readable and row.file_id not in self.pruned_files
 
     def _report(self, lost: set[int]) -> None:
@@ -186,7 +187,7 @@ class _Salvage:
 
 
 def _is_intact(row: FileRow) -> bool:
-    """Whether the file still holds what was read of it: then reading it again gives everything."""
+    """Whether the file still has what was read of it: then reading it again gives everything."""
     try:
         found = path_on_disk(row.filepath)
     except OSError:

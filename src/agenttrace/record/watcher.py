@@ -1,7 +1,7 @@
-"""The long-running recorder: woken when a file changes, with a slow look around as a safety net.
+"""The long-running recorder: woken when a file changes, with a slow scan as a safety net.
 
-Everything that can go wrong outside (disk full, store locked, directory read-only) is said once, waited out and
-tried again; nothing is lost meanwhile, because nothing counts as read before it is stored.
+What can fail outside (disk full, store locked, directory read-only) is logged once and retried after a pause; nothing
+is lost meanwhile, because nothing counts as read before it is stored.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from agenttrace.store.errors import STORE_FAILURES, StoreError, is_corruption
 
 logger = logging.getLogger(__name__)
 
-#: How long changes may trickle in before they are looked at, and how long a quiet moment is, in milliseconds.
+#: How long changes are collected before a round, and the pause that ends collecting, in milliseconds.
 _DEBOUNCE_MS = 40
 _STEP_MS = 14
 _RETRY_SECONDS = (0.5, 1, 2, 5, 10)
-#: Between two looks at files that no watch reports: moved away, or ended without a newline.
+#: Between two checks of files that no watch reports: moved away, or ended without a newline.
 _WAKE_SECONDS = 0.25
-#: Looking around takes at most one part in this many of the time.
+#: Scanning takes at most one part in this many of the time.
 _SCAN_SHARE = 250
 #: Between two portions of search indexing while lines keep coming.
 _INDEX_SECONDS = 5.0
@@ -56,19 +56,19 @@ class Watcher:
         self._on_problem = on_problem
         self._on_commit = on_commit
         self._failures = 0
-        #: Whether a round has come to its end since something failed, perhaps in an earlier process.
+        #: Whether a round has succeeded since the last failure, perhaps in an earlier process.
         self._is_well = False
         self._watched: tuple[Path, ...] = ()
         self._next_scan = self._next_index = 0.0
         self._rested = False
         self._maintenance = Maintenance(store=recorder.store, settings=recorder.settings)
-        #: The version of the store after what others have written; -1: not looked at yet.
+        #: The version of the store after the last write of another process; -1: not read yet.
         self._others_wrote = -1
         #: Files with lines that are being tried again.
         self._retried: set[int] = set()
 
     def run(self) -> None:
-        """Record until told to stop."""
+        """Record until ``stop`` is set."""
         self._round(None)
         self.recorder.store.expect_small_commits()
         while not self.stop.is_set():
@@ -76,7 +76,7 @@ class Watcher:
             if self._watched:
                 self._watch()
             else:
-                # No agent has written anything yet; its directory may appear any time.
+                # No agent has written anything yet; its directory may be created any time.
                 self.stop.wait(min(1.0, self.recorder.settings.record.poll_seconds))
                 self._round(None)
 
@@ -108,7 +108,7 @@ class Watcher:
         return tuple(found)
 
     def _round(self, changed: set[str] | None) -> None:
-        """Look at what changed, record it, index a little; wait out what fails."""
+        """Record what changed, index a little; pause after a failure."""
         recorder = self.recorder
         try:
             if changed is None or time.monotonic() >= self._next_scan:
@@ -133,7 +133,7 @@ class Watcher:
             self._wait_out(error.strerror or str(error))
 
     def _scan(self) -> None:
-        """The safety net; where there are so many files that a look takes long, it looks less often."""
+        """The safety net; where a scan takes long because there are many files, it is done less often."""
         began = time.monotonic()
         self.recorder.scan()
         taken = time.monotonic() - began
@@ -141,9 +141,9 @@ class Watcher:
         self._next_scan = began + taken + pause
 
     def _retry(self) -> None:
-        """Try lines in quarantine again where somebody asks for it, a portion in each round.
+        """Retry lines in quarantine for which a retry is requested, a portion in each round.
 
-        Whoever asks writes to the store, and it costs nothing to see that nobody but us has.
+        A request is a write of another process to the store, and checking for one costs nothing.
         """
         self._take_over()
         recorder = self.recorder
@@ -160,7 +160,7 @@ class Watcher:
         self._on_commit()
 
     def _take_over(self) -> None:
-        """What was tried again has changed the store behind the recorder's back, even if it then failed."""
+        """Load what a retry has changed in the store, even if it then failed."""
         if self._retried:
             self.recorder.reload(self._retried)
             self._retried = set()
@@ -184,7 +184,7 @@ class Watcher:
             self._on_commit()
 
     def _rest(self) -> None:
-        """All is done: give back the memory that a burst of work took."""
+        """Nothing is left to do: free the memory that a burst of work used."""
         if not self._rested:
             self._rested = True
             self.recorder.store.shrink_memory()
@@ -194,7 +194,7 @@ class Watcher:
         delay = _RETRY_SECONDS[min(self._failures, len(_RETRY_SECONDS) - 1)]
         self._failures += 1
         if self._failures == 1:
-            logger.warning("recording is stopped by: %s; nothing is lost, trying again", reason)
+            logger.warning("recording fails: %s; nothing is lost, retrying", reason)
         self._is_well = False
         health.report(self.recorder.settings.home, reason)
         self._on_problem(reason)
@@ -208,6 +208,6 @@ class Watcher:
             health.clear(self.recorder.settings.home)
             self._is_well = True
         if self._failures:
-            logger.warning("recording goes on")
+            logger.warning("recording works again")
             self._failures = 0
             self._on_problem(None)

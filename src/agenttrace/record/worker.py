@@ -1,4 +1,4 @@
-"""One process of a parallel import: told its share on standard input, reports on standard output."""
+"""One process of a parallel import: reads its share from standard input, writes reports to standard output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import threading
 import msgspec
 
 from agenttrace.config import load_settings
-from agenttrace.record.importing import Job, Report
+from agenttrace.record.importing import ImportReport, ImportShare
 from agenttrace.record.recorder import Recorder
 
 
@@ -20,7 +20,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A batch makes many objects and no cycles.
     gc.set_threshold(100_000, 50, 100)
-    job = msgspec.json.decode(_first_line(), type=Job)
+    job = msgspec.json.decode(_first_line(), type=ImportShare)
     stop = threading.Event()
     threading.Thread(target=_await_end_of_input, args=(stop,), daemon=True).start()
     recorder = Recorder(
@@ -28,12 +28,12 @@ def main() -> None:
         paths=job.paths,
         agent=job.agent,
         share=(job.index, job.count),
-        on_progress=lambda count: _say(Report(bytes=count)),
+        on_progress=lambda count: _say(ImportReport(bytes=count)),
     )
     try:
         recorder.scan()
         recorder.drain(fair=False, stop=stop.is_set)
-        _say(Report(summary=recorder.summary, sessions=sorted(recorder.sessions)))
+        _say(ImportReport(summary=recorder.summary, sessions=sorted(recorder.sessions)))
     finally:
         recorder.close()
 
@@ -52,12 +52,12 @@ def _await_end_of_input(stop: threading.Event) -> None:
     stop.set()
 
 
-def _say(report: Report) -> None:
+def _say(report: ImportReport) -> None:
     try:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # Whoever started this is gone; what was read is still worth committing.
+        # The process that started this one is gone; what was read is still worth committing.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # stays open for the rest of the process
 
 

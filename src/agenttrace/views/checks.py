@@ -17,7 +17,7 @@ from agenttrace.views.trouble import REBUILD
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.record.files.discover import Found, Listing
+    from agenttrace.record.files.discover import FoundFile, Listing
     from agenttrace.record.formats.contract import LogCleanup
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -255,17 +255,15 @@ def _number(path: Path) -> int | None:
 def deletions(settings: Settings, listing: Listing) -> Iterator[Check]:
     """Some agents delete their logs after a while; what is not recorded by then is gone."""
     from agenttrace.record.formats import AGENTS
-    from agenttrace.record.formats.contract import DeletesLogs
 
     for agent in AGENTS:
         logs = [found for found in listing.files if found.agent is not None and found.agent.name == agent.name]
-        if logs and isinstance(agent, DeletesLogs):
-            for cleanup in agent.cleanups([Path(found.path) for found in logs]):
-                mine = [found for found in logs if found.path.startswith(str(cleanup.directory) + os.sep)]
-                yield _deletion(settings, agent.title, mine, cleanup)
+        for cleanup in agent.cleanups([Path(found.path) for found in logs]):
+            mine = [found for found in logs if found.path.startswith(str(cleanup.directory) + os.sep)]
+            yield _deletion(settings, agent.title, mine, cleanup)
 
 
-def _deletion(settings: Settings, title: str, logs: list[Found], cleanup: LogCleanup) -> Check:
+def _deletion(settings: Settings, title: str, logs: list[FoundFile], cleanup: LogCleanup) -> Check:
     due = time.time() - max(0.0, cleanup.days - _NEAR) * 86_400
     near = [found for found in logs if found.mtime_ns / 1e9 < due]
     offsets = recorded_offsets(settings)

@@ -1,94 +1,84 @@
-"""Parrot: one numbered message per line; the input includes cached tokens."""
+"""Parrot: one message a line, numbered; cached tokens are counted inside the input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from agenttrace.model import Event, Usage
-from agenttrace.record.formats.contract import Content, Source, Unusable
-from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField
+from agenttrace.model import Event
+from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
+from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.lenient import Count, FieldByField, raw_text
 from agenttrace.record.ingest import acts as a
 
 
-class Call(msgspec.Struct):
-    """A tool call, or its result."""
+class ParrotCall(msgspec.Struct):
+    """A tool call, or the answer to one."""
 
     id: str = ""
     tool: str = "tool"
     with_: msgspec.Raw = msgspec.field(name="with", default=msgspec.Raw())
 
 
-class Tokens(msgspec.Struct):
+class ParrotTokens(msgspec.Struct):
     """The tokens of one answer."""
 
-    in_: int = msgspec.field(name="in", default=0)
-    cached: int = 0
-    out: int = 0
+    in_: Count = msgspec.field(name="in", default=0)
+    cached: Count = 0
+    out: Count = 0
 
 
-class Line(msgspec.Struct):
+class ParrotLine(msgspec.Struct):
     """One message."""
 
     t: float | None = None
     n: int | None = None
-    who: str | None = None
+    who: str = "unknown"
     say: str = ""
-    call: Call | None = None
-    tokens: Tokens | None = None
+    call: ParrotCall | None = None
+    tokens: ParrotTokens | None = None
 
 
-_decode = msgspec.json.Decoder(Line).decode
-#: For lines with a field of the wrong type: skips that field.
-_decode_leniently = FieldByField(Line)
-
-
-class Parrot:
+class Parrot(LogFormat[ParrotLine]):
     """Logs of Parrot."""
 
     name = "parrot"
     title = "Parrot"
+    traits = Traits(variables=("PARROT_HOME",))
+    decoder = LineDecoder(ParrotLine, {"call": FieldByField(ParrotCall), "tokens": FieldByField(ParrotTokens)})
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """One directory."""
-        return [home / ".parrot"]
+        return [agent_directory(environ, home, "PARROT_HOME", default=".parrot")]
 
     def is_log(self, path: Path) -> bool:
         """``<session>.log``."""
         return path.suffix == ".log"
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
-        """By its first line; the session is the file name."""
-        line = _decode_leniently(head.partition(b"\n")[0])
-        if line is None or line.n is None or line.who is None:
-            return None
-        return Source(agent=self.name, session_id=path.stem, directory=str(path.parent))
+        """By its first lines; the session is in the name."""
+        lines = [line for raw in first_lines(head, 8) if (line := self.decoder(raw)) is not None]
+        known = any(line.n is not None and line.who in ("user", "parrot", "tool") for line in lines)
+        return self.source(path, path.stem) if known else None
 
-    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
+    def event(self, line: ParrotLine, raw: bytes, source: Source) -> Event:
         """The number of a line is its key."""
-        try:
-            line = _decode(raw)
-        except DECODING_ERRORS:
-            found = _decode_leniently(raw)
-            if found is None:
-                return Unusable("not a JSON object", harmless=False)
-            line = found
         key = None if line.n is None else str(line.n)
-        at = None if line.t is None else round(line.t * 1_000_000)
-        return Event(line.who or "unknown", key, at, line)
+        at = round(line.t * 1_000_000) if line.t is not None and 0 < line.t < 1e11 else None
+        return Event(line.who, key, at, line)
 
-    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[a.Act]:
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
         """A user's line begins a turn, a parrot's line is a step; one without a call ends the turn."""
-        line: Line = event.body
+        line: ParrotLine = event.body
         if event.type == "user":
-            yield a.TurnBegin(line.say[:500])
+            yield a.TurnBegin(line.say)
         elif event.type == "parrot":
             yield a.StepBegin(event.key)
             if line.tokens:
-                yield a.ResponseUsage(f"parrot:{source.session_id}:{event.key}", usage(line.tokens))
+                usage = usage_of_prompt(line.tokens.in_, line.tokens.out, line.tokens.cached)
+                yield a.ResponseUsage(f"parrot:{source.session_id}:{event.key}", usage)
             if line.call:
                 yield a.ToolBegin(line.call.id, line.call.tool)
             yield a.StepEnd()
@@ -98,21 +88,11 @@ class Parrot:
             yield a.ToolEnd(line.call.id)
 
     def content(self, event: Event, source: Source) -> list[Content]:
-        """The messages, arguments and results."""
-        line: Line = event.body
-        call = line.call.id if line.call else None
-        texts = [Content("arguments", bytes(line.call.with_).decode(), call)] if line.call else []
+        """What was said, and with what a tool was called."""
+        line: ParrotLine = event.body
         if event.type == "tool":
-            texts.append(Content("result", line.say, call))
+            texts = [Content("result", line.say, line.call.id if line.call else None)]
         else:
-            texts.append(Content("prompt" if event.type == "user" else "text", line.say))
+            texts = [Content("prompt" if event.type == "user" else "text", line.say)]
+            texts += [Content("arguments", raw_text(line.call.with_), line.call.id)] if line.call else []
         return [text for text in texts if text.text]
-
-
-def usage(tokens: Tokens) -> Usage:
-    """Subtract cached tokens from the input."""
-    return Usage(
-        input_tokens=tokens.in_ - tokens.cached,
-        cache_read_tokens=tokens.cached,
-        output_tokens=tokens.out,
-    )

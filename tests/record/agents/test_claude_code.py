@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.claude_code import ClaudeCode
-from agenttrace.record.formats.contract import DeletesLogs, Source, Unusable
+from agenttrace.record.formats.contract import Source, Unusable
 from agenttrace.record.ingest.acts import (
     Act,
     Error,
     Note,
+    ReportedTotals,
     ResponseUsage,
     SessionInfo,
     Spawned,
@@ -26,7 +27,6 @@ from agenttrace.record.ingest.acts import (
     StepEnd,
     ToolBegin,
     ToolEnd,
-    Totals,
     TurnBegin,
     TurnEnd,
     Waiting,
@@ -218,7 +218,7 @@ def test_a_fork_names_the_same_responses() -> None:
     assert fork - original == {"claude:msg_01n3dwHjhxCiQADMqOLRAxXV"}
 
 
-def test_a_fork_is_a_session_of_its_own() -> None:
+def test_a_fork_is_a_separate_session() -> None:
     """The fork belongs to the session its file is named after and is known to have come later."""
     assert recognised(FORK).session_id == FORK.stem
     assert recognised(FORK).copied
@@ -308,7 +308,7 @@ def test_homes_follow_the_environment(tmp_path: Path) -> None:
     assert default[2:] == named[2:4]
 
 
-def test_files_that_are_no_logs_are_left_alone() -> None:
+def test_files_that_are_no_logs_are_ignored() -> None:
     """Lists of typed prompts, workflow journals and mirrors of a session are not read."""
     assert AGENT.is_log(ORIGINAL)
     assert AGENT.is_log(SUBAGENT)
@@ -323,7 +323,7 @@ WHOLE = json.dumps(said("hello"), separators=(",", ":")).encode()
 
 @pytest.mark.parametrize("raw", [b'"massive error"', b"42", b"[1]", b"null", b"true"])
 def test_json_that_is_no_object_is_quarantined(raw: bytes) -> None:
-    """A line of JSON that is no object is kept aside, with its reason."""
+    """A line of JSON that is no object is set aside, with its reason."""
     assert AGENT.decode(raw, SOURCE) == Unusable("not a JSON object", harmless=False)
 
 
@@ -335,7 +335,7 @@ def test_blank_lines_are_harmless(raw: bytes) -> None:
 
 @pytest.mark.parametrize("cut", range(1, len(WHOLE), 7))
 def test_a_line_written_into_another_is_saved(cut: int) -> None:
-    """However much of one line stands before another, the whole one is cut out, byte for byte."""
+    """However much of one line is before another, the whole one is cut out, byte for byte."""
     torn = AGENT.decode(WHOLE[:cut] + WHOLE, SOURCE)
     assert isinstance(torn, Unusable)
     assert (torn.harmless, torn.salvaged) == (False, (WHOLE,))
@@ -425,7 +425,7 @@ def test_a_known_uuid_is_the_key_and_nothing_else_is() -> None:
 
 
 def test_subagents_inside_the_main_file_are_streams_of_their_own() -> None:
-    """Old versions wrote subagents' lines between the session's own; they are told apart by their mark."""
+    """Old versions wrote subagents' lines between the session's own; their mark separates them."""
     assert event_of(said("x", isSidechain=True)).stream == "sidechain"
     assert event_of(said("x", isSidechain=True, agentId="a1")).stream == "a1"
     assert event_of(said("x", isSidechain=True, agentId="a1"), SUB_SOURCE).stream is None
@@ -440,7 +440,6 @@ def test_a_prompt_begins_a_turn() -> None:
     assert played(said([text("<ide_opened_file>f</ide_opened_file>"), text("do it")])) == [
         TurnBegin("do it", "user", "u1")
     ]
-    assert played(said("x" * 1000)) == [TurnBegin("x" * 300, "user", "u1")]
 
 
 @pytest.mark.parametrize(
@@ -456,7 +455,7 @@ def test_a_prompt_begins_a_turn() -> None:
         {"type": "user", "uuid": "u", "message": "error"},
     ],
 )
-def test_what_nobody_asked_begins_no_turn(line: dict[str, Any]) -> None:
+def test_injected_lines_begin_no_turn(line: dict[str, Any]) -> None:
     """Injected lines, summaries and the traces of local commands are no prompts."""
     assert of_kind(played(line), TurnBegin) == []
 
@@ -513,7 +512,7 @@ def test_a_stop_hook_sends_the_same_turn_on() -> None:
 
 
 def test_work_after_a_local_command_is_not_the_old_turns() -> None:
-    """A built-in command that makes the model work begins a turn of its own."""
+    """A built-in command that makes the model work begins a turn."""
     folder = folded(
         said("go", promptId="p"),
         answered(text(), stop="end_turn"),
@@ -625,7 +624,7 @@ def names(*lines: dict[str, Any], known: Sequence[bool] = ()) -> list[str]:
     ],
 )
 def test_ids_that_are_unique_name_their_responses(name: str) -> None:
-    """Whatever else a line says; so stores that hold such responses know them again."""
+    """Whatever else is in a line, so that the responses in existing stores keep their names."""
     lines = [answered(text(), name=name, uuid="a1", parentUuid="u1"), answered(text(), name=name, uuid="b1")]
     assert names(*lines) == [f"claude:{name}"] * 2
 
@@ -652,7 +651,7 @@ def test_one_response_under_an_id_made_from_a_clock() -> None:
     ],
 )
 def test_responses_that_share_an_id_made_from_a_clock(other: dict[str, str]) -> None:
-    """Another model, another request, another chain of lines: another response, with a step of its own."""
+    """Another model, another request, another chain of lines: another response, with another step."""
     second = answered(text(), name=CLOCK, uuid="b1", parentUuid=other["parentUuid"])
     second |= {"requestId": other["requestId"]} if "requestId" in other else {}
     second["message"]["model"] = other.get("model", "claude-x")
@@ -682,7 +681,7 @@ def test_large_output_without_a_stop_reason_is_no_placeholder() -> None:
     assert usages(answered(text(), output=500)) == [(500, False)]
 
 
-def test_cache_writes_of_an_hour_are_told_apart() -> None:
+def test_cache_writes_of_an_hour_are_counted_apart() -> None:
     """All counts are disjoint, and the hour's share is part of what was written."""
     line = answered(text())
     line["message"]["usage"] |= {
@@ -731,7 +730,6 @@ def test_parallel_calls_belong_to_one_step() -> None:
         (result(), ToolEnd("toolu_1")),
         (result(content="Exit code 3", is_error=True), ToolEnd("toolu_1", "error", "Exit code 3")),
         (result(content=[text("a"), text("b")], is_error=True), ToolEnd("toolu_1", "error", "a\nb")),
-        (result(content="e" * 999, is_error=True), ToolEnd("toolu_1", "error", "e" * 300)),
         (
             result(content="The user doesn't want to proceed with this tool use.", is_error=True),
             ToolEnd("toolu_1", "cancelled", "The user doesn't want to proceed with this tool use."),
@@ -740,7 +738,7 @@ def test_parallel_calls_belong_to_one_step() -> None:
     ],
 )
 def test_results_end_their_tools(line: dict[str, Any], end: ToolEnd) -> None:
-    """A result tells how the call went, with the beginning of the error."""
+    """A result tells how the call went, and the error."""
     assert played(line) == [end]
 
 
@@ -776,10 +774,10 @@ def test_retries_compactions_and_steering_are_noted() -> None:
         {**system, "subtype": "compact_boundary", "compactMetadata": {"trigger": "auto", "preTokens": 5}},
         {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "also this"}},
         {"type": "attachment", "attachment": {"type": "skill_listing", "content": "- x"}},
-    ) == [Note("retry", "overloaded"), Note("compaction", "auto"), Note("steer", "also this")]
+    ) == [Note("retry"), Note("compaction"), Note("steer")]
 
 
-def test_facts_are_told_when_they_change() -> None:
+def test_facts_are_reported_when_they_change() -> None:
     """Directory, branch, version and model are said once, and of the main stream only."""
     line = answered(text(), cwd="/w", gitBranch="main", version="2.1.197")
     assert of_kind(played(line, line, {**line, "cwd": "/v"}), SessionInfo) == [
@@ -885,7 +883,7 @@ def used_up(raw: bytes, source: Source) -> Event | Unusable:
 
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda noise: WHOLE[:80] + noise + WHOLE))
 def test_no_bytes_raise(raw: bytes) -> None:
-    """Whatever bytes a file holds, reading them gives an event or a reason why not."""
+    """Whatever the bytes of a file, reading them gives an event or a reason why not."""
     used_up(raw, SOURCE)
     AGENT.recognise(Path("x.jsonl"), raw)
 
@@ -959,7 +957,7 @@ def test_prompts_of_a_fork_are_turns_although_they_share_an_id() -> None:
 
 
 def test_a_scheduled_task_begins_a_turn() -> None:
-    """``/loop``: the turn begins when the task fires; what it asks for stands in the next line."""
+    """``/loop``: the turn begins when the task fires; its prompt is in the next line."""
     fired = {**said("", uuid="f1"), "type": "system", "subtype": "scheduled_task_fire", "content": "Running task"}
     del fired["message"]
     before = [said("start"), answered(text(), stop="end_turn")]
@@ -984,7 +982,7 @@ def test_a_scheduled_task_begins_a_turn() -> None:
     ],
     ids=lambda line: line["type"],
 )
-def test_requests_are_nobodys_words(line: dict[str, Any], tmp_path: Path) -> None:
+def test_requests_have_no_texts(line: dict[str, Any], tmp_path: Path) -> None:
     """What was sent to the model is recorded, and is no message, prompt or text to be found; it tells a file, too."""
     event = event_of(line)
     assert event.type == line["type"]
@@ -1011,13 +1009,13 @@ def test_the_agents_own_total() -> None:
         "modelUsage": {"m": counts, "odd": 3},
     }
     usage = Usage(input_tokens=5, output_tokens=4, reasoning_tokens=3, cache_read_tokens=2, cache_write_tokens=1)
-    want = Totals(segment="claude:1794789643017", usage={"m": usage}, since=1_794_789_643_017_000)
+    want = ReportedTotals(segment="claude:1794789643017", usage={"m": usage}, since=1_794_789_643_017_000)
     assert played(state) == [want]
     assert played(state | {"modelUsage": None}) == played(state | {"startTime": -1}) == []
     assert played(state, source=SUB_SOURCE) == []
 
 
-def test_reasoning_and_searches_are_told() -> None:
+def test_reasoning_and_searches_are_counted() -> None:
     """What was thought, and how often the web was searched, where usage tells it."""
     line = answered(text(), stop="end_turn")
     line["message"]["usage"]["output_tokens_details"] = {"thinking_tokens": 20}
@@ -1027,7 +1025,7 @@ def test_reasoning_and_searches_are_told() -> None:
 
 
 def test_agents_of_a_workflow_hang_under_its_call(tmp_path: Path) -> None:
-    """They stand one level deeper, in the directory of the run, which the outcome of the call names."""
+    """They are one level deeper, in the directory of the run, which the outcome of the call names."""
     run = "wf_8ca2332b-21c"
     path = tmp_path / ORIGINAL.stem / "subagents" / "workflows" / run / "agent-ab84.jsonl"
     path.parent.mkdir(parents=True)
@@ -1060,4 +1058,3 @@ def test_when_transcripts_are_deleted(tmp_path: Path) -> None:
         broken: default,
         nested: (7.5, f"cleanupPeriodDays in {nested / 'settings.local.json'}"),
     }
-    assert isinstance(agent, DeletesLogs)

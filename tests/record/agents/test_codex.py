@@ -79,7 +79,7 @@ class Play:
 
     @property
     def responses(self) -> dict[str, Usage]:
-        """What the ledger would hold of this file alone."""
+        """What the ledger would have of this file alone."""
         return {act.response: act.usage for act in self.of(a.ResponseUsage)}
 
     @property
@@ -219,7 +219,7 @@ def test_a_real_review_and_the_parents_copies_share_their_names() -> None:
 
 
 def test_a_review_in_a_newer_log_shares_its_names_too() -> None:
-    """The prompt connects a review with its copy, although both sides have turn ids of their own."""
+    """The prompt connects a review with its copy, although both sides have different turn ids."""
     counts = [count(300, 300, 5), count(700, 400, 9)]
     prompt = event_msg("user_message", message="review this")
     parent = Play(
@@ -267,10 +267,10 @@ def test_a_count_before_its_items_belongs_to_them() -> None:
     assert list(used.values()) == [110, 220]
     (tool,) = played.of(a.ToolBegin)
     assert tool.step == next(iter(used))
-    assert [type(act) for act in played.acts if isinstance(act, a.StepBegin | a.Answered)] == [
+    assert [type(act) for act in played.acts if isinstance(act, a.StepBegin | a.FinalAnswer)] == [
         a.StepBegin,
         a.StepBegin,
-        a.Answered,
+        a.FinalAnswer,
     ]
 
 
@@ -335,7 +335,7 @@ def test_a_turn_that_failed() -> None:
 @pytest.mark.parametrize("command", ["/bin/bash -lc ls", "x" * 5_000, "cat <<'E'\nOutput:\nExit code: 0\nE"])
 @pytest.mark.parametrize("code", [0, 3])
 def test_exit_codes_behind_the_command(command: str, code: int) -> None:
-    """0.115 to 0.119 repeat the command first; the exit code stands behind it."""
+    """0.115 to 0.119 repeat the command first; the exit code is after it."""
     header = f"Chunk ID: 1a2b3c\nWall time: 0.0521 seconds\nProcess exited with code {code}\nOriginal token count: 3"
     output = f"Command: {command}\n{header}\nOutput:\nProcess exited with code 9"
     played = Play([meta(), *turn(OLD_TURN, call("c1"), answer("c1", output))])
@@ -399,7 +399,7 @@ def test_a_review_that_was_killed_does_not_swallow_the_next_turn() -> None:
 
 
 def test_a_fork_shares_the_names_of_what_it_copied() -> None:
-    """A fork holds the parent's history, stamped anew: only what follows is under new names."""
+    """A fork has the parent's history with new times: only what follows has new names."""
     history = turn(OLD_TURN, call("c1"), count(100, 100), answer("c1"), said("done"), count(300, 200))
     parent = Play([meta(OLD_THREAD), *history], f"rollout-x-{OLD_THREAD}.jsonl")
     stamped = [{**line, "timestamp": "2026-11-15T11:00:00.000Z"} for line in history]
@@ -426,7 +426,7 @@ def test_a_fork_from_before_turn_ids_shares_names_by_what_was_answered() -> None
 
 
 def spawned(thread: str, turn_id: str, *prefix: dict[str, Any]) -> Play:
-    """A thread spawned by ``OLD_THREAD``: the parent's events without its calls, then work of its own."""
+    """A thread spawned by ``OLD_THREAD``: the parent's events without its calls, then the thread's own work."""
     source = {"subagent": {"thread_spawn": {"parent_thread_id": OLD_THREAD, "depth": 1, "agent_role": "explorer"}}}
     own = turn(turn_id, count(300, 200, 7), said("found"), count(700, 400, 9))
     return Play([meta(thread, source=source), meta(OLD_THREAD), *prefix, *own], f"rollout-x-{thread}.jsonl")
@@ -484,7 +484,7 @@ def test_a_resume_starts_the_total_anew() -> None:
 
 
 def test_a_context_that_overflowed_costs_nothing() -> None:
-    """The filler that stands for a full window has no input and no output."""
+    """The placeholder for a full window has no input and no output."""
     full = {"total_tokens": 258_400, "input_tokens": 0, "output_tokens": 0}
     filler = event_msg("token_count", info={"total_token_usage": full, "last_token_usage": full})
     played = Play([meta(), *turn(NEW_TURN, said("a"), count(100, 100), filler, said("b"), count(300, 300))])
@@ -500,7 +500,7 @@ def test_a_call_without_items_counts() -> None:
 
 
 def test_a_file_that_starts_in_the_middle_counts_what_it_shows() -> None:
-    """A total that was not followed from the beginning counts when its answer stands before it."""
+    """A total that was not followed from the beginning counts when its answer is before it."""
     played = Play([said("a"), count(900, 100), said("b"), count(1100, 200)])
     assert [usage.total for usage in played.responses.values()] == [110, 220]
 
@@ -831,7 +831,7 @@ SOURCE = Source(agent="codex", session_id=THREAD)
 
 
 def test_ordinals_are_keys() -> None:
-    """In paginated mode every line has a key of its own; an ordinal that is used again is another line."""
+    """In paginated mode every line has a unique key; an ordinal that is used again is another line."""
     keys = [event.key for event in play(ROLLOUT).events]
     assert None not in keys
     assert len(set(keys)) == len(keys) == 37
@@ -857,7 +857,7 @@ def test_lines_without_an_ordinal_have_no_key() -> None:
         (b"{}", "unknown"),
     ],
 )
-def test_odd_objects_are_kept(line: bytes, kind: str) -> None:
+def test_odd_objects_are_events(line: bytes, kind: str) -> None:
     """One odd field costs that field, not the line; unknown types are events."""
     event = codex.decode(line, SOURCE)
     assert isinstance(event, Event)
@@ -883,7 +883,7 @@ def run(line: bytes, memory: dict[str, Any]) -> None:
 
 @given(st.binary(max_size=300))
 def test_no_bytes_raise(line: bytes) -> None:
-    """Whatever stands in a line, it is an event or unusable, the same each time."""
+    """Whatever the bytes of a line, it is an event or unusable, the same each time."""
     run(line, {})
 
 

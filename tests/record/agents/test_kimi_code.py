@@ -21,6 +21,7 @@ from agenttrace.record.formats.kimi_code import KimiCode
 from agenttrace.record.ingest.acts import (
     Act,
     Note,
+    ReportedTotals,
     ResponseUsage,
     SessionInfo,
     Spawned,
@@ -28,7 +29,6 @@ from agenttrace.record.ingest.acts import (
     StepEnd,
     ToolBegin,
     ToolEnd,
-    Totals,
     TurnBegin,
     TurnEnd,
     Waiting,
@@ -130,7 +130,7 @@ def test_every_line_is_an_event_or_the_header(path: Path, expected: dict[str, An
 
 @pytest.mark.parametrize(("path", "expected"), golden())
 def test_usage_is_counted_once(path: Path, expected: dict[str, Any]) -> None:
-    """Of the four records of a step's usage one is counted, with a name of its own for each response."""
+    """Of the four records of a step's usage one is counted, with a unique name for each response."""
     found = of(ResponseUsage, acts_of(path))
     assert len({act.response for act in found}) == len(found) == expected["types"].get("usage.record", 0)
     totals = {
@@ -154,7 +154,7 @@ def test_every_call_has_its_result(path: Path, expected: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     "session", [SESSION, OLD / "sample-main", OLD / "sample-compaction"], ids=lambda path: path.name
 )
-def test_every_event_has_a_key_of_its_own(session: Path) -> None:
+def test_every_event_has_a_unique_key(session: Path) -> None:
     """Type and key name each event of a session, all its agents together."""
     events = [event for path in session.rglob("wire.jsonl") for event in decoded(path)]
     assert None not in {event.key for event in events}
@@ -257,7 +257,7 @@ def test_imported_records_are_passed_over_and_their_continuation_is_not(tmp_path
 
 
 def test_an_import_without_a_time_is_a_copy_all_of_it(tmp_path: Path) -> None:
-    """An import that does not say when it was made cannot be told from its continuation."""
+    """An import without a time cannot be separated from its continuation."""
     source = imported(tmp_path, '{"custom": {"imported_from_kimi_cli": true}}')
     assert agent.decode(line("turn.prompt", 1_790_000_000_000, input=[]), source) == COPY
 
@@ -399,10 +399,10 @@ def test_how_turns_end(reason: str, status: str, error: str | None) -> None:
 
 
 def test_a_retried_step_is_two_steps() -> None:
-    """A failed attempt is a step of its own, ended as an error, with a note of the retry."""
+    """A failed attempt is a separate step, ended as an error, with a note of the retry."""
     found = acted(decoded(MAIN), recognised(MAIN))
     acts = [act for _, acts in found for act in acts]
-    place = acts.index(Note("retry", "APIConnectionError: terminated"))
+    place = acts.index(Note("retry"))
     failed = acts[place - 1]
     assert isinstance(failed, StepEnd)
     assert failed.status == "error"
@@ -438,8 +438,8 @@ def test_usage_finds_its_step() -> None:
 
 
 @pytest.mark.parametrize("scope", ["session", None])
-def test_calls_outside_a_turn_stand_apart(scope: str | None) -> None:
-    """Compaction costs tokens of no step: in a turn they stand by themselves, between turns they are a turn."""
+def test_calls_outside_a_turn_are_separate(scope: str | None) -> None:
+    """Compaction uses tokens of no step: in a turn they are a separate call, between turns a turn."""
     (between,) = of(ResponseUsage, acts_of_lines(spent(1, 1, scope)))
     assert (between.step, between.detached) == (None, True)
     assert acts_of_lines(spent(1, 1, scope)) == [TurnBegin(origin="system"), between, TurnEnd()]
@@ -478,7 +478,7 @@ def test_mirrors_mean_nothing() -> None:
     found = acted(decoded(MAIN), recognised(MAIN))
     seen = [acts for event, acts in found if event.type in mirrors]
     assert len(seen) == 50
-    assert all(isinstance(act, Totals) for acts in seen for act in acts)
+    assert all(isinstance(act, ReportedTotals) for acts in seen for act in acts)
 
 
 def test_the_wait_goes_on_until_the_answer() -> None:
@@ -501,12 +501,12 @@ def test_the_wait_goes_on_until_the_answer() -> None:
         (line("full_compaction.cancel", 1), Note("compaction cancelled")),
         (line("context.clear", 1), Note("clear")),
         (line("context.undo", 1, count=1), Note("undo")),
-        (line("turn.steer", 1, input=[{"type": "text", "text": "left"}]), Note("steer", "left")),
-        (line("permission.record_approval_result", 1, result={"decision": "rejected"}), Note("approval", "rejected")),
+        (line("turn.steer", 1, input=[{"type": "text", "text": "left"}]), Note("steer")),
+        (line("permission.record_approval_result", 1, result={"decision": "rejected"}), Note("approval")),
     ],
 )
 def test_notes(raw: bytes, note: Note) -> None:
-    """What has no span of its own is noted on the one that is open."""
+    """What has no span is noted on the open one."""
     assert acts_of_lines(raw) == [note]
 
 
@@ -582,7 +582,7 @@ def test_a_torn_line_gives_back_the_whole_one_in_it() -> None:
     ],
 )
 def test_unexpected_shapes_are_still_events(raw: bytes, kind: str) -> None:
-    """An object that is not as expected is kept and counted under what it says it is."""
+    """An object of another shape is recorded under its type."""
     assert event_of(raw).type == kind
 
 

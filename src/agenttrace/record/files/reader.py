@@ -2,7 +2,7 @@
 
 Reading decides nothing about content. It promises: a line is handed out once it is complete, memory is bounded by
 the longest allowed line, and a file that was truncated, replaced or rewritten is noticed before its next line is
-read and read from the start, where the events' ids tell what is known.
+read and read from the start, where known events are dropped by their ids.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 import msgspec
 import zstandard
 
-from agenttrace.record.files.positioned import pread
+from agenttrace.record.files.fingerprint import pread
 from agenttrace.record.formats.contract import Source
 
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
-#: Descriptors kept open at most; files idle longest give theirs back first.
+#: The most open descriptors; those of the files idle longest are closed first.
 OPEN_FILES = 1024
 BOM = b"\xef\xbb\xbf"
 #: How the reason begins why the rest of a compressed file is not read.
@@ -59,26 +59,36 @@ def split_lines(data: bytes, offset: int, most: int = -1) -> tuple[list[bytes], 
 
 
 class OpenFile:
-    """A file that is being read: the descriptor, and what tells it from another file."""
+    """A file that is being read: its descriptor, device and inode."""
 
     def __init__(self, path: str, *, follow: bool = True) -> None:
         self.path = path
-        # Should a pipe stand here meanwhile, opening it must not wait for somebody to write.
+        # If the path is a pipe by now, opening it must not wait for a writer.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         self.descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
         stat = os.fstat(self.descriptor)
         if not modes.S_ISREG(stat.st_mode):
             os.close(self.descriptor)
             raise OSError(errno.EINVAL, "not a regular file", path)
-        self.device, self.inode = stat.st_dev, stat.st_ino
+        #: Device and inode.
+        self.place = (stat.st_dev, stat.st_ino)
 
     def stat(self) -> os.stat_result:
         """The file behind the descriptor, whatever its name is now."""
         return os.fstat(self.descriptor)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the descriptor."""
         os.close(self.descriptor)
+
+
+def leads_to(path: str, place: tuple[int, int]) -> bool:
+    """Whether a path is a name of the file with this device and inode."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == place
 
 
 class LineReader:
@@ -155,11 +165,11 @@ class LineReader:
         return digest.digest()[:16]
 
     def solid_end(self, size: int) -> int:
-        """Where the bytes end that somebody wrote, as far as is known: reserved space is not content."""
+        """Where the written bytes end, as far as is known: reserved space is not content."""
         return size if self._start < 0 else min(size, self._scanned)
 
     def unterminated(self, offset: int, size: int) -> bytes | None:
-        """The last line, without its newline, if it is short enough to be looked at."""
+        """The last line, without its newline, if it is short enough to be loaded."""
         if not 0 < size - offset <= self._max_line_bytes:
             return None
         return pread(self._descriptor, size - offset, offset)
@@ -217,7 +227,7 @@ class ZstdReader:
         return Chunk(lines, offsets, end)
 
     def _refusal(self, offset: int) -> Chunk | None:
-        """What to say of a file that goes on behind the limit; ``None`` where it does not."""
+        """The refusal of a file that is longer than the limit; ``None`` where it is not."""
         self._buffer = self._buffer or self._next()
         if not self._buffer:
             return self._last(offset)
@@ -240,7 +250,7 @@ class ZstdReader:
             if self._step == 1:
                 self._damage = f"compressed log ends early: {error}"
                 return b""
-            # What was decompressed before the damage went with it: come closer in smaller steps.
+            # What was decompressed before the damage is lost with it: approach it in smaller steps.
             self._step = max(1, self._step // 64)
             self._rewind(self._given)
             return self._next(most)
@@ -270,7 +280,7 @@ class ZstdReader:
         return Chunk([], [], self._position, (offset, length, digest.digest()[:16]))
 
     def solid_end(self, size: int) -> int:
-        """The end: nobody reserves space for a compressed file."""
+        """The end: a compressed file has no reserved space."""
         return size
 
     def unterminated(self, offset: int, size: int) -> bytes | None:
@@ -289,12 +299,12 @@ def open_limit() -> int:
 
 
 def stored_path(path: str | Path) -> str:
-    """A path as the store can hold it: names that are not UTF-8 are shown with escapes."""
+    """A path that can be stored: bytes that are not UTF-8 become escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def storable(source: Source) -> Source:
-    """A source as the store can hold it: what was taken from a path may not be UTF-8."""
+    """A source that can be stored: texts from a path may not be UTF-8."""
     texts = {
         name: stored_path(value)
         for name, value in msgspec.structs.asdict(source).items()

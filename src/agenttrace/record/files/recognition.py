@@ -1,7 +1,7 @@
-"""What a file is: told by its first lines, and where those say nothing, by the ones that follow.
+"""The format of a file, from its first lines, or from the lines after them.
 
-A session may begin with a pasted text or a snapshot of megabytes, or with lines that every format could have. So what
-no agent knows by its head is looked at further, a few lines at a time, up to a limit.
+A session may begin with a pasted text or a snapshot of megabytes, or with lines that every format could have. So where
+no format recognises the head, the next lines are tried, a few at a time, up to a limit.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from agenttrace.record.files.reader import BOM
 from agenttrace.record.files.tracked import HEAD_BYTES, TrackedFile
 from agenttrace.record.formats.contract import Agent, Source
 
-#: So many lines are looked at, and so many bytes of them.
+#: How many lines are tried, and how many bytes of them.
 MOST_LINES = 400
 MOST_BYTES = 4 << 20
-#: Of a longer line only the beginning is looked at.
+#: Of a longer line only the beginning is used.
 _LONG_LINE = 1 << 20
-#: Every agent looks at as many lines of what it is given.
+#: Every format reads at least so many lines of what it gets.
 _AT_ONCE = 8
 
 
@@ -41,11 +41,11 @@ def _looked_at(line: bytes) -> bytes:
 
 
 def recognised(agents: Sequence[Agent], path: Path, opening: bytes) -> Source | None:
-    """The first that knows it."""
+    """The answer of the first format that recognises the file."""
     found = (agent.recognise(path, opening) for agent in agents)
     return next((source for source in found if source is not None), None)
 
 
 def may_become_known(file: TrackedFile) -> bool:
-    """Whether a file that was refused may be known by what was added to it."""
+    """Whether a file that was refused may be recognised by lines that were added."""
     return file.position < MOST_BYTES and file.row.lines + file.counts["lines"] < MOST_LINES

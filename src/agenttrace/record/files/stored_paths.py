@@ -1,4 +1,4 @@
-"""From a path as the store holds it back to the file on disk."""
+"""From a path in the store to the file on disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 def path_on_disk(stored: str) -> bytes | None:
-    """The file behind a path as the store holds it, or ``None``. Raises ``OSError`` where one may not look."""
+    """The file of a path in the store, or ``None``. Raises ``OSError`` without permission to read its directory."""
     for path in (os.fsencode(stored), _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), stored.encode())):
         try:
             os.lstat(path)
@@ -21,7 +21,7 @@ def path_on_disk(stored: str) -> bytes | None:
 
 
 def still_there(stored: str) -> bool:
-    """Whether a file is on disk, by its path as the store holds it; what cannot be looked at is not gone."""
+    """Whether the file of a path in the store is on disk; without permission to look, it counts as there."""
     try:
         return path_on_disk(stored) is not None
     except OSError:

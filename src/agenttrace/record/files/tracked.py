@@ -1,7 +1,7 @@
-"""A file under watch: where reading stands, and whether it is still the file that was read.
+"""A file under watch: how far it was read, and whether it is still the file that was read.
 
-That is checked before and after every read, by a ``Mark`` of the bytes that were read: they must stand in the file as
-they did. The mark is taken from those bytes and never from the file afterwards, which may have become another one
+That is checked before and after every read, by a ``ReadMark`` of the bytes that were read: the file must still have
+them. The mark is taken from those bytes and never from the file afterwards, which may have become another one
 meanwhile. The inode decides nothing here: it misses an atomic rewrite (new inode, same file) and a reused number
 (same inode, other file). Any doubt means reading from the start: known events are dropped by their ids, so doubt
 costs time and never data.
@@ -12,116 +12,89 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import msgspec
 
 from agenttrace.record.files import fingerprint as fp
-from agenttrace.record.files.positioned import pread
-from agenttrace.record.files.reader import BOM, CHUNK_BYTES, Chunk, LineReader, OpenFile, ZstdReader, stored_path
-from agenttrace.record.formats.contract import Agent, Source
+from agenttrace.record.files.fingerprint import pread
+from agenttrace.record.files.reader import (
+    BOM,
+    CHUNK_BYTES,
+    Chunk,
+    LineReader,
+    OpenFile,
+    ZstdReader,
+    leads_to,
+    stored_path,
+)
+from agenttrace.record.formats.contract import Agent, Source, stored_source
 from agenttrace.store.batch import FileRow
 
 logger = logging.getLogger(__name__)
 
-#: A complete last line without its newline is taken once the file has been quiet for this long.
+#: A complete last line without its newline is read once the file has not changed for this long.
 QUIET_SECONDS = 1.0
 #: Clocks of file systems tick this slowly at worst: a file changed twice within a tick may look unchanged.
 TICK_SECONDS = 2.0
 #: In place of the hash of a tail: this compressed file was read to its end.
 END = "end"
-#: So much of a file tells nearly always what it is.
+#: So much of a file is nearly always enough to recognise it.
 HEAD_BYTES = 65_536
 COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
 
 
+@dataclass(eq=False, slots=True)  # slots: there may be ten thousand of them
 class TrackedFile:
-    """One file. ``row`` is what the store holds; the other fields are ahead of it until the next commit."""
+    """One file. ``row`` is what the store has; the other fields are ahead of it until the next commit."""
 
-    #: There may be ten thousand of them.
-    __slots__ = (
-        "_content_end",
-        "_ended",
-        "_forgiven",
-        "_fresh",
-        "_fruitless",
-        "_mark",
-        "_max_line_bytes",
-        "_max_unpacked_bytes",
-        "_noticed",
-        "_noticed_before",
-        "_reader",
-        "begun",
-        "blocks",
-        "counted_end",
-        "counted_only",
-        "counts",
-        "detached",
-        "generation",
-        "handle",
-        "home",
-        "last_growth",
-        "lost_bytes",
-        "mtime_ns",
-        "path",
-        "place",
-        "position",
-        "row",
-        "seen_lines",
-        "size",
-        "source",
-    )
+    path: str
+    row: FileRow
+    max_line_bytes: int
+    #: The agent in whose directory it was found.
+    home: Agent | None = None
+    max_unpacked_bytes: int = field(default=1 << 62, kw_only=True)
 
-    def __init__(
-        self,
-        path: str,
-        row: FileRow,
-        max_line_bytes: int,
-        home: Agent | None = None,
-        *,
-        max_unpacked_bytes: int = 1 << 62,
-    ) -> None:
-        self.path = path
-        self.row = row
-        #: The agent in whose directory it was found.
-        self.home = home
-        self.source: Source | None = _decode_source(row.source)
-        self.position = row.offset
-        self.blocks = row.blocks
-        self.generation = row.generation
-        self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
-        self.lost_bytes = 0
-        self.counted_only = 0
-        self.counted_end = row.counted_end
-        #: True while the counts of the row are those of a file that was refused, and do not hold any more.
-        self._forgiven = False
-        self.size = row.file_size
-        self.mtime_ns = row.mtime_ns
-        #: ``size`` without the space that is only reserved.
-        self._content_end = row.file_size
-        #: Device and inode, as the last look found them.
-        self.place: tuple[int, int] | None = None
-        #: Size and time at the last look and at the one before: what goes before it is read is counted as lost.
-        self._noticed: tuple[int, int | None] = (0, None)
-        self._noticed_before: tuple[int, int | None] = (0, None)
-        self.handle: OpenFile | None = None
-        #: True once the path names another file: what is left is read through the handle alone.
-        self.detached = False
-        self.last_growth = time.monotonic()
-        #: How often each line stood before ``position``; built when a line without an id turns up again.
-        self.seen_lines: dict[int, int] | None = None
-        #: Whether a line before ``position`` told when the log was begun; ``None``: not known without a look.
-        self.begun: bool | None = None
-        self._mark: fp.Mark | None = None
-        #: Changed so shortly before the last look that a further change might not show.
-        self._fresh = False
-        #: Position, size and time at which there was no complete line to read.
-        self._fruitless: tuple[int, int, int | None] | None = None
-        #: Only of compressed files, whose size says nothing about how far they were read.
-        self._ended = row.tail_hash == END
-        self._reader: LineReader | ZstdReader | None = None
-        self._max_line_bytes = max_line_bytes
-        self._max_unpacked_bytes = max_unpacked_bytes
+    source: Source | None = field(init=False)
+    position: int = field(init=False)
+    blocks: int = field(init=False)
+    generation: int = field(init=False)
+    counts: dict[str, int] = field(init=False)
+    lost_bytes: int = field(init=False)
+    counted_only: int = field(init=False)
+    counted_end: int = field(init=False)
+    size: int = field(init=False)
+    mtime_ns: int | None = field(init=False)
+    #: How often each line occurs before ``position``; built when a line without an id is read again.
+    seen_lines: dict[int, int] | None = field(init=False)
+    #: Whether a line before ``position`` has the time at which the log began; ``None``: not known without a look.
+    begun: bool | None = field(init=False)
+    #: Device and inode, as the last look found them.
+    place: tuple[int, int] | None = field(default=None, init=False)
+    handle: OpenFile | None = field(default=None, init=False)
+    #: True once the path names another file: the rest is read through the handle alone.
+    detached: bool = field(default=False, init=False)
+    last_growth: float = field(default_factory=time.monotonic, init=False)
+    #: True while the counts of the row are those of a file that was refused, and are no longer right.
+    _forgiven: bool = field(init=False)
+    #: ``size`` without the space that is only reserved.
+    _content_end: int = field(init=False)
+    #: Size and time at the last look and at the one before: bytes that vanish before they are read count as lost.
+    _noticed: tuple[int, int | None] = field(default=(0, None), init=False)
+    _noticed_before: tuple[int, int | None] = field(default=(0, None), init=False)
+    _mark: fp.ReadMark | None = field(init=False)
+    #: Changed so shortly before the last look that a further change might not show.
+    _fresh: bool = field(default=False, init=False)
+    #: Position, size and time at which there was no complete line to read.
+    _fruitless: tuple[int, int, int | None] | None = field(init=False)
+    #: Only of compressed files, whose size says nothing about how far they were read.
+    _ended: bool = field(init=False)
+    _reader: LineReader | ZstdReader | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.roll_back()
 
     @property
     def compressed(self) -> bool:
@@ -133,28 +106,25 @@ class TrackedFile:
     def open(self) -> OpenFile:
         """The open file; opened on first use."""
         if self.handle is None:
-            # Links were followed when it was found: one that stands here now may lead anywhere.
+            # Links were followed when it was found: a link that is here now may lead anywhere.
             self.handle = OpenFile(self.path, follow=False)
-            self._make_reader()
+            self._reader = self._new_reader()
             self._verify()
         return self.handle
-
-    def _make_reader(self) -> None:
-        self._reader = self._new_reader()
 
     def _new_reader(self) -> LineReader | ZstdReader:
         assert self.handle is not None
         if self.compressed:
-            return ZstdReader(self.handle.descriptor, self._max_line_bytes, self._max_unpacked_bytes)
-        return LineReader(self.handle.descriptor, self._max_line_bytes)
+            return ZstdReader(self.handle.descriptor, self.max_line_bytes, self.max_unpacked_bytes)
+        return LineReader(self.handle.descriptor, self.max_line_bytes)
 
     def close(self) -> None:
-        """Give the descriptor back; reading can go on later."""
+        """Close the descriptor; reading can go on later."""
         if self.handle is not None:
             self.handle.close()
             self.handle = self._reader = None
         if not self.dirty:
-            # The store knows it too; ten thousand quiet files should not weigh anything.
+            # The store has it too; ten thousand quiet files should need no memory.
             self._mark = self.seen_lines = self.begun = None
 
     def hand_over(self, rest: TrackedFile) -> None:
@@ -165,22 +135,24 @@ class TrackedFile:
         rest.size, rest.mtime_ns, rest._noticed = self.size, self.mtime_ns, self._noticed
         rest._content_end = self._content_end
         rest._mark = self._mark
-        rest._make_reader()
+        rest._reader = rest._new_reader()
         self.size = self._content_end = self.position
         self._noticed, self._noticed_before = (0, None), (0, None)
 
     def is_reachable(self) -> bool:
-        """Whether the path leads to the open file; if not, it must not be closed while somebody may write to it."""
-        if self.handle is None or self.detached:
-            return False
-        try:
-            stat = os.stat(self.path)
-        except OSError:
-            return False
-        return (stat.st_dev, stat.st_ino) == (self.handle.device, self.handle.inode)
+        """Whether the path leads to the open file; if not, it must stay open while a program may write to it."""
+        return self.handle is not None and not self.detached and leads_to(self.path, self.handle.place)
+
+    def actual_place(self) -> tuple[int, int] | None:
+        """Device and inode of the open file, or else as the last look found them."""
+        return self.place if self.handle is None else self.handle.place
+
+    def differs(self, size: int, mtime_ns: int) -> bool:
+        """Whether a file of this size and time may have something that was not read."""
+        return (size, mtime_ns) != (self.size, self.mtime_ns) or self.unread
 
     def notice(self, size: int, mtime_ns: int) -> None:
-        """A look at the path found the file like this."""
+        """Size and time of the file as a search found it."""
         if (size, mtime_ns) != self._noticed:
             self._noticed_before, self._noticed = self._noticed, (size, mtime_ns)
 
@@ -195,7 +167,7 @@ class TrackedFile:
             if self._verify() and stat.st_size < self.size:
                 self._cut(stat.st_size)
             if stat.st_size <= self.size:
-                self._make_reader()  # what was scanned may be other bytes by now
+                self._reader = self._new_reader()  # the bytes that were scanned may have changed
             self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
             self._content_end = self.size
             self._fresh = abs(time.time() - stat.st_mtime) < TICK_SECONDS
@@ -205,38 +177,34 @@ class TrackedFile:
 
     def _verify(self) -> bool:
         """Start over unless what was read is as it was."""
-        if self.position == 0 or self._is_as_it_was():
-            return True
         assert self.handle is not None
+        if self.position == 0 or self._is_as_it_was(self.handle.descriptor):
+            return True
         self.restart("truncated" if self.handle.stat().st_size < self.position else "replaced")
         return False
 
-    def _is_as_it_was(self) -> bool:
-        assert self.handle is not None
-        descriptor, row = self.handle.descriptor, self.row
+    def _is_as_it_was(self, descriptor: int) -> bool:
+        row, mark = self.row, self._mark
         if self.compressed:
             stat = os.fstat(descriptor)
             return (self.size, self.mtime_ns) == (stat.st_size, stat.st_mtime_ns)
-        mark = self._mark
         if mark is not None and mark.end == self.position:
             return fp.read_mark(descriptor, mark.end, mark.line) == mark
         if self.position != row.offset:
             return False
-        self._mark = fp.stored_mark(descriptor, row.offset, row.fingerprint, row.tail_hash)
-        return self._mark is not None
+        self._mark = fp.stored_mark(descriptor, row.offset, row.fingerprint, row.tail_hash) or mark
+        return self._mark is not mark
 
     def fits(self, path: str) -> bool:
         """Whether the file at ``path`` can be this one: it begins with what was read of it."""
-        other = TrackedFile(path, self.row, self._max_line_bytes)
-        other.position, other.size, other.mtime_ns, other._mark = self.position, self.size, self.mtime_ns, self._mark
         try:
-            other.handle = OpenFile(path, follow=False)
+            other = OpenFile(path, follow=False)
         except OSError:
             return False
         try:
-            return other.position == 0 or other._is_as_it_was()
+            return self.position == 0 or self._is_as_it_was(other.descriptor)
         finally:
-            other.handle.close()
+            other.close()
 
     def restart(self, why: str) -> None:
         """Read from the first byte again; bytes that were seen and never read are counted as lost."""
@@ -249,7 +217,7 @@ class TrackedFile:
         self.start_over()
 
     def _begins_as_before(self) -> bool:
-        """Whether lines that were only counted may stand where they did."""
+        """Whether lines that were only counted may be where they were."""
         assert self.handle is not None
         known = self._mark.identity if self._mark is not None else self.row.fingerprint
         return known is not None and fp.same_head(known, fp.read_head(self.handle.descriptor))
@@ -260,10 +228,10 @@ class TrackedFile:
         self.position = 0
         self.source = self._mark = self.seen_lines = self.begun = self._fruitless = None
         self._ended = False
-        self._make_reader()
+        self._reader = self._new_reader()
 
     def forgive(self) -> None:
-        """Read all of a file that was refused as one that nobody knew; its lines were never read."""
+        """Read all of a file that no format had recognised; its lines were only counted."""
         self._forgiven = not self.row.recorded and not self.row.ignored
         self.start_over()
 
@@ -290,12 +258,11 @@ class TrackedFile:
 
     def head(self) -> bytes:
         """The first whole lines, for recognition."""
-        self.open()
-        assert self.handle is not None
+        handle = self.open()
         if self.compressed:
             chunk = self._new_reader().read(0, 0, 50)
             return b"\n".join(chunk.lines) + b"\n" if chunk and chunk.lines else b""
-        return pread(self.handle.descriptor, HEAD_BYTES, 0)
+        return pread(handle.descriptor, HEAD_BYTES, 0)
 
     def lines_from(self, start: int) -> Iterator[bytes]:
         """The complete lines behind ``start``, as they are now; those too long to be loaded are left out."""
@@ -324,7 +291,7 @@ class TrackedFile:
         if not self._verify():
             return None
         if chunk.lines and not chunk.lines[0] and self._inside_line():
-            # The newline of a line that was taken before it came.
+            # The newline of a line that was read before it was there.
             return Chunk(chunk.lines[1:], chunk.offsets[1:], chunk.end, chunk.oversized, chunk.data)
         return chunk
 
@@ -344,14 +311,14 @@ class TrackedFile:
 
     @property
     def unread(self) -> bool:
-        """Whether there may be lines that nobody has looked for yet."""
+        """Whether there may be lines that were not looked for yet."""
         looked = (self.position, self.size, self.mtime_ns) == self._fruitless
         if self.compressed:
             return self._fresh or not self._ended
         return self._fresh or (self.size > self.position and not looked)
 
     def is_quiet(self) -> bool:
-        """Whether nobody has written for a while."""
+        """Whether the file has not changed for a while."""
         if self.mtime_ns is not None and time.time() - self.mtime_ns / 1e9 >= QUIET_SECONDS:
             return True
         return time.monotonic() - self.last_growth >= QUIET_SECONDS
@@ -367,29 +334,20 @@ class TrackedFile:
 
     def pending(self) -> int:
         """1 if a line has begun and not ended."""
-        if self.compressed or self.size <= self.position:
-            return 0
-        return 1
+        return int(not self.compressed and self.size > self.position)
 
     def times_seen(self, raw: bytes, offset: int, *, whole: bool = True) -> int:
-        """How often this very line stood in the file before ``offset``; counts it as seen, unless it is a piece of one.
+        """How often this very line occurs before ``offset``; counts it as seen, unless it is a piece of a line.
 
-        Who counts the lines of the file anew finds no pieces either.
+        A new count of the lines of the file finds no pieces either.
         """
         if self.seen_lines is None:
-            self.seen_lines = self._count_lines(offset)
+            self.seen_lines = Counter(map(hash, self.lines_before(offset)))
         mark = hash(raw)
         seen = self.seen_lines.get(mark, 0)
         if whole:
             self.seen_lines[mark] = seen + 1
         return seen
-
-    def _count_lines(self, end: int) -> dict[int, int]:
-        counts: dict[int, int] = {}
-        for line in self.lines_before(end):
-            mark = hash(line)
-            counts[mark] = counts.get(mark, 0) + 1
-        return counts
 
     def lines_before(self, end: int) -> Iterator[bytes]:
         """The lines of the file up to a place that was read."""
@@ -424,12 +382,10 @@ class TrackedFile:
             gone_at=None,
             **{name: getattr(before, name) + count for name, count in self.counts.items()},
         )
-        if self.handle is not None:
-            row.device, row.inode = self.handle.device, self.handle.inode
-        elif self.place is not None:
-            row.device, row.inode = self.place
+        if (place := self.actual_place()) is not None:
+            row.device, row.inode = place
         if self.compressed:
-            row.fingerprint = fp.identity(b"")  # size and time tell whether it changed
+            row.fingerprint = fp.identity(b"")  # size and time show whether it changed
             row.tail_hash = END if self._ended else None
         elif self._mark is not None and self._mark.end == self.position:
             row.fingerprint, row.tail_hash = self._mark.identity, self._mark.ending
@@ -441,6 +397,9 @@ class TrackedFile:
     def committed(self, row: FileRow) -> None:
         """The row is in the store."""
         self.row = row
+        self._count_anew()
+
+    def _count_anew(self) -> None:
         self._forgiven = False
         self.counts = dict.fromkeys(COUNTS, 0)
         self.lost_bytes = self.counted_only = 0
@@ -449,11 +408,9 @@ class TrackedFile:
         """The batch was not stored: go back to what is."""
         self.position, self.blocks = self.row.offset, self.row.blocks
         self.generation = self.row.generation
-        self.source = _decode_source(self.row.source)
-        self.counts = dict.fromkeys(COUNTS, 0)
-        self.lost_bytes = self.counted_only = 0
+        self.source = stored_source(self.row.source)
+        self._count_anew()
         self.counted_end = self.row.counted_end
-        self._forgiven = False
         self.seen_lines = self.begun = self._mark = self._fruitless = None
         self._ended = self.row.tail_hash == END
         # What no path leads to any more must stay open; the rest is opened and checked again.
@@ -470,12 +427,3 @@ class TrackedFile:
             or any(self.counts.values())
             or (self.compressed and self._ended != (self.row.tail_hash == END))
         )
-
-
-def _decode_source(data: bytes | None) -> Source | None:
-    if data is None:
-        return None
-    try:
-        return msgspec.json.decode(data, type=Source)
-    except msgspec.MsgspecError:
-        return None

@@ -1,4 +1,4 @@
-"""Which of the files under watch stands at which path now: they are renamed, replaced, deleted and come back.
+"""The files under watch, and the path of each: they are renamed, replaced, deleted and come back.
 
 A path says where to look, device and inode say which open file it is, and the content alone says whether reading can
 go on where it stopped. So a file that was rotated is followed to its new name; one that was saved anew (another inode,
@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Iterator, Set
 import msgspec
 
 from agenttrace.ids import file_number
-from agenttrace.record.files.discover import Found
-from agenttrace.record.files.reader import stored_path
+from agenttrace.record.files.discover import FoundFile
+from agenttrace.record.files.reader import leads_to, stored_path
 from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats.contract import Agent
 from agenttrace.store.batch import FileRow
@@ -40,7 +40,7 @@ class Watchlist:
         on_left: Callable[[TrackedFile], None],
     ) -> None:
         self._stored = stored
-        #: Told of files that no path leads to any more and that are to be kept open.
+        #: Called with files that no path leads to any more and that must stay open.
         self._on_left = on_left
         self._max_line_bytes, self._max_unpacked_bytes = max_line_bytes, max_unpacked_bytes
         self.files: dict[str, TrackedFile] = {}
@@ -73,24 +73,24 @@ class Watchlist:
         yield from self.files.values()
         yield from self._adrift.values()
 
-    # -- who stands where -------------------------------------------------------------------------------------
+    # -- which file is at which path --------------------------------------------------------------------------
 
-    def see(self, found: Found) -> TrackedFile:
+    def see(self, found: FoundFile) -> TrackedFile:
         """The tracked file that was found: the one known at the path, one that moved there, or a new one."""
         place = (found.device, found.inode)
         file = self.files.get(found.path)
-        if file is None or _place_of(file) != place:
+        if file is None or file.actual_place() != place:
             file = self._settle(found, place, file)
         file.notice(found.size, found.mtime_ns)
         return file
 
-    def _settle(self, found: Found, place: Place, current: TrackedFile | None) -> TrackedFile:
+    def _settle(self, found: FoundFile, place: Place, current: TrackedFile | None) -> TrackedFile:
         owner = self._owner(place, found.path)
         if current is not None and (owner is not None or not current.fits(found.path)):
             self._displace(current)
             current = None
         if owner is not None:
-            if owner.detached or not _names(owner.path, place):
+            if owner.detached or not leads_to(owner.path, place):
                 self._move(owner, found)
             return owner  # else a hard link to a file that is read under its other name
         if current is None:
@@ -101,11 +101,11 @@ class Watchlist:
         return current
 
     def _owner(self, place: Place, path: str) -> TrackedFile | None:
-        """Who was last seen under this inode, unless its number was given to another file since."""
+        """The file that last had this inode, unless another file has it now."""
         owner = self._by_place.get(place)
         if owner is None:
             return None
-        actual = _place_of(owner)
+        actual = owner.actual_place()
         if actual != place:
             # Between looking and opening another file came to its path.
             self._bind(owner, None if actual in self._by_place else actual)
@@ -122,7 +122,7 @@ class Watchlist:
         if place is not None:
             self._by_place[place] = file
 
-    def _move(self, file: TrackedFile, found: Found) -> None:
+    def _move(self, file: TrackedFile, found: FoundFile) -> None:
         """A file is found under a new name."""
         self._rename_row(file.row, stored_path(found.path))
         self._unlist(file)
@@ -137,9 +137,9 @@ class Watchlist:
         self._set_adrift(file)
 
     def _leave_behind(self, file: TrackedFile) -> None:
-        """The file was saved anew; somebody may still write to the old one."""
+        """The file was saved anew; a program may still write to the old one."""
         rest = self._tracked(file.path, self._new_row(_aside(file)), None)
-        place = _place_of(file)
+        place = file.actual_place()
         self._bind(file, None)
         file.hand_over(rest)
         self._bind(rest, place)
@@ -157,7 +157,7 @@ class Watchlist:
 
     # -- rows -------------------------------------------------------------------------------------------------
 
-    def _adopt(self, found: Found) -> TrackedFile:
+    def _adopt(self, found: FoundFile) -> TrackedFile:
         """Start tracking a path: a file known from an earlier time, or a new one."""
         key = stored_path(found.path)
         row = self._known_row(key, found)
@@ -178,7 +178,7 @@ class Watchlist:
         limit = self._max_unpacked_bytes
         return TrackedFile(path, row, self._max_line_bytes, home, max_unpacked_bytes=limit)
 
-    def _known_row(self, key: str, found: Found) -> FileRow | None:
+    def _known_row(self, key: str, found: FoundFile) -> FileRow | None:
         """The row of this path or of this inode, whichever the content fits."""
         place = (found.device, found.inode)
         here, there = self._rows.get(key), self._rows_by_place.get(place)
@@ -193,7 +193,7 @@ class Watchlist:
         return row.offset > 0 and TrackedFile(path, row, self._max_line_bytes).fits(path)
 
     def reload(self, numbers: Set[int]) -> None:
-        """Take over from the store what somebody else has changed about these files."""
+        """Load what another process has changed in the rows of these files."""
         rows = {row.file_id: row for row in self._rows.values()}
         rows |= {file.row.file_id: file.row for file in self.tracked()}
         for number in numbers & rows.keys():
@@ -225,7 +225,7 @@ class Watchlist:
     # -- leaving ----------------------------------------------------------------------------------------------
 
     def missing(self, present: Collection[str], unreadable: Collection[str]) -> list[TrackedFile]:
-        """Files that stand nowhere any more, after a look at every path."""
+        """Files that have no path any more, after every path was checked."""
         return [file for file in self.tracked() if file.detached or not _is_there(file.path, present, unreadable)]
 
     def let_go(self, file: TrackedFile) -> None:
@@ -238,16 +238,16 @@ class Watchlist:
         if file.row.read_count:
             self._put_away(file.row)
         else:
-            # Nothing was recorded from it; its number is free again.
+            # Nothing was recorded from it, so its number can be reused.
             self._used_ids.discard(file.row.file_id)
 
 
 def _is_there(path: str, present: Collection[str], unreadable: Collection[str]) -> bool:
-    """Whether a file may still be at its path: what cannot be looked at is not gone."""
+    """Whether a file may still be at its path: a directory that cannot be read proves nothing."""
     if path in present or any(path.startswith(directory + os.sep) for directory in unreadable):
         return True
     try:
-        # What is watched is no link: one that stands there has taken its place.
+        # Files under watch are no links: a link at the path has replaced the file.
         return not stat.S_ISLNK(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
@@ -259,17 +259,3 @@ def _aside(file: TrackedFile) -> str:
     """A name for a file that has no path."""
     inode = "unknown" if file.place is None else file.place[1]
     return f"{stored_path(file.path)} (moved away, inode {inode})"
-
-
-def _place_of(file: TrackedFile) -> Place | None:
-    """What a file is open as, or was last seen as."""
-    return file.place if file.handle is None else (file.handle.device, file.handle.inode)
-
-
-def _names(path: str, place: Place) -> bool:
-    """Whether ``path`` is still a name of the file in this place."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return False
-    return (found.st_dev, found.st_ino) == place

@@ -13,7 +13,7 @@ from agenttrace.record.formats.otlp import Otlp
 from agenttrace.record.formats.plugins import load_formats
 from agenttrace.record.formats.qwen_code import QwenCode
 
-#: The log of received spans is inside the home of our own format: whose directory is the inner one comes first.
+#: The directory of received spans is inside that of our own format: the format of the inner one comes first.
 _BUILT_IN: tuple[Agent, ...] = (Otlp(), Native(), KimiCode(), KimiCli(), Codex(), QwenCode(), ClaudeCode())
 _FROM_PACKAGES = load_formats({agent.name for agent in _BUILT_IN})
 
@@ -28,6 +28,6 @@ FACTS = {
 
 
 def is_side_file(name: str) -> bool:
-    """Whether a file whose content no agent recognises is kept beside logs by one of them: no log, and no damage."""
+    """Whether a file that no format recognises is one that an agent writes beside its logs: no log, and no damage."""
     patterns = (agent.traits.side_files for agent in AGENTS)
     return any(pattern is not None and pattern.fullmatch(name) is not None for pattern in patterns)

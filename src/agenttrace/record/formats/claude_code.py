@@ -2,7 +2,7 @@
 
 One model response fills several lines, each with the usage of the whole; forks, compaction replays and
 parallel subagents repeat lines of other files under the same uuid. Hence a line's uuid is its key, a message
-id names the response wherever it is met, and what is said twice is left to the fold and the ledger to merge.
+id names the response in every file, and the fold and the ledger merge what is repeated.
 """
 
 from __future__ import annotations
@@ -11,29 +11,28 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from agenttrace.model import Event
-from agenttrace.record.formats.claude_acts import meaning, repeated_usage
-from agenttrace.record.formats.claude_lines import (
-    ABSENT,
-    NOT_SAID,
-    Line,
-    decode_line,
-    read_odd_line,
-    texts_of,
-    unusable,
+from agenttrace.record.formats.base import (
+    UUID,
+    LineDecoder,
+    LogFormat,
+    agent_directory,
+    expanded,
+    first,
+    first_lines,
 )
-from agenttrace.record.formats.contract import Content, LogCleanup, Source, Traits, Unusable
-from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField, mended, moment, time_of, value_of
-from agenttrace.record.ingest.acts import Act, ResponseUsage
-
-NAME = "claude-code"
+from agenttrace.record.formats.claude_acts import meaning, repeated_usage
+from agenttrace.record.formats.claude_lines import ABSENT, LINES, NOT_SAID, ClaudeLine, texts_of
+from agenttrace.record.formats.contract import Content, LogCleanup, Memory, Source, Traits
+from agenttrace.record.formats.lenient import moment, read_object, text_at, time_of, value_of
+from agenttrace.record.ingest import acts as a
 
 _NOT_LOGS = frozenset({"history.jsonl", "journal.jsonl", "audit.jsonl"})
-#: Kinds of lines that have no envelope by which to tell them.
+#: Kinds of lines without the usual envelope.
 _BARE = NOT_SAID | frozenset(
     {
         "agent-name",
@@ -49,20 +48,18 @@ _BARE = NOT_SAID | frozenset(
 )
 #: A fork's first own line is later than the history it goes on with, by more than lines swap places.
 _FORK_GAP = 1_000_000
-_META_SIZE = 65_536
 #: After so many days transcripts are deleted, unless a setting says otherwise.
 _CLEANUP_DAYS = 30
-#: So many first lines tell what a file is; a damaged beginning is rarely longer.
+#: So many first lines are read to recognise a file; a damaged beginning is rarely longer.
 _OPENING_LINES = 16
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 #: A first line too long for the head; Qwen Code's begin with the uuid.
 _CUT_LINE = re.compile(rb'\{(?!"uuid")[^\n]{0,2000}?"isSidechain": ?(?:true|false)')
 _SESSION = re.compile(rb'"sessionId": ?"([^"\\]{1,200})"')
 
 
 class _Opening(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the first lines tell about a file."""
+    """The fields of first lines by which a file is recognised."""
 
     type: str | None = None
     uuid: str | None = None
@@ -79,37 +76,28 @@ class _Opening(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tool_call_result: msgspec.Raw = ABSENT
 
 
-_quick_opening = msgspec.json.Decoder(_Opening).decode
-_odd_opening = FieldByField(_Opening, {"timestamp": moment})
+_read_opening = LineDecoder(_Opening, {"timestamp": moment})
 
 
-def _read_opening(raw: bytes) -> _Opening | None:
-    try:
-        return _quick_opening(raw)
-    except DECODING_ERRORS:
-        line = _odd_opening(raw)
-    if line is None and (better := mended(raw)) is not None:
-        line = _odd_opening(better)
-    return line
-
-
-class ClaudeCode:
+class ClaudeCode(LogFormat[ClaudeLine]):
     """The log format of Claude Code, its desktop app included."""
 
-    name = NAME
+    name = "claude-code"
     title = "Claude Code"
     traits = Traits(
         provider="anthropic",
         integration="claude-code",
         variables=("CLAUDE_CONFIG_DIR",),
         side_files=re.compile("|".join(map(re.escape, sorted(_NOT_LOGS)))),
+        repeats_usage=True,
     )
+    decoder = LINES
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """``projects`` under each configuration directory, and the desktop app's sessions."""
-        settings = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+        settings = agent_directory(environ, home, "XDG_CONFIG_HOME", default=".config")
         named = [part.strip() for part in environ.get("CLAUDE_CONFIG_DIR", "").split(",")]
-        chosen = [_expanded(part, home) for part in named if part]
+        chosen = [expanded(part, home) for part in named if part]
         desktop = [home / "Library" / "Application Support", settings]
         if environ.get("APPDATA"):
             desktop.append(Path(environ["APPDATA"]))
@@ -124,52 +112,60 @@ class ClaudeCode:
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """A session's main file, or the file of one of its subagents."""
-        beginning = head.split(b"\n", _OPENING_LINES)[:_OPENING_LINES]
-        lines = [line for raw in beginning if (line := _read_opening(raw)) is not None]
+        lines = [line for raw in first_lines(head, _OPENING_LINES) if (line := _read_opening(raw)) is not None]
         if not (any(_is_ours(line, path) for line in lines) or (not lines and _CUT_LINE.match(head))):
             return None
-        inside = _first(line.session_id for line in lines) or _session_in(head)
+        cut = _SESSION.search(head)
+        inside = first(line.session_id for line in lines) or (cut and cut[1].decode("utf-8", "replace"))
         if path.stem.startswith("agent-"):
-            return _subagent_source(path, inside, _first(line.agent_id for line in lines))
-        own = path.stem if _UUID.fullmatch(path.stem) else inside or path.stem
-        origin = _first(_forked_from(line) for line in lines) or (inside if inside != own else None)
-        return Source(
-            agent=NAME,
-            session_id=own,
+            return self._subagent(path, inside, first(line.agent_id for line in lines))
+        own = path.stem if UUID.fullmatch(path.stem) else inside or path.stem
+        forked = first(text_at(value_of(line.forked_from), "sessionId") for line in lines)
+        origin = forked or (inside if inside != own else None)
+        return self.source(
+            path,
+            own,
             parent_session=origin,
             copied=origin is not None or _goes_back(lines),
-            cwd=_first(line.cwd for line in lines),
-            directory=str(path.parent),
+            cwd=first(line.cwd for line in lines),
         )
 
-    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
-        """Decode one line; texts and tool results are not built, only found."""
-        try:
-            line = decode_line(raw)
-        except DECODING_ERRORS:
-            odd = read_odd_line(raw)
-            if odd is None:
-                return unusable(raw)
-            line = odd
+    def _subagent(self, path: Path, inside: str | None, agent_id: str | None) -> Source:
+        session = inside or path.stem
+        if "subagents" in path.parts:
+            above = path.parts[len(path.parts) - path.parts[::-1].index("subagents") - 2]
+            session = above if UUID.fullmatch(above) else inside or above
+        meta = read_object(path.with_suffix(".meta.json"))
+        depth = meta.get("spawnDepth")
+        # The call that runs a workflow names the run, and all its agents are in the run's directory.
+        run = path.parent.name if path.parent.parent.name == "workflows" else None
+        return self.source(
+            path,
+            session,
+            stream=path.stem.removeprefix("agent-") or agent_id or path.stem,
+            parent_stream=None if isinstance(depth, int) and depth > 1 else "main",
+            parent_call=text_at(meta, "toolUseId") or run,
+            name=text_at(meta, "agentType"),
+        )
+
+    def event(self, line: ClaudeLine, raw: bytes, source: Source) -> Event:
+        """A line's uuid is its key."""
         stream = None
         if line.is_sidechain and source.stream == "main":
             stream = line.agent_id or "sidechain"
         return Event(line.type or "unknown", line.uuid or None, time_of(line.timestamp), line, stream)
 
-    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the line means."""
-        line: Line = event.body
-        return meaning(line, memory, event.stream is None and source.stream == "main")
+        return meaning(event.body, memory, event.stream is None and source.stream == "main")
 
-    def repeated_usage(self, event: Event, source: Source, memory: dict[str, Any]) -> ResponseUsage | None:
+    def repeated_usage(self, event: Event, source: Source, memory: Memory) -> a.ResponseUsage | None:
         """The usage in a line that was recorded before."""
-        line: Line = event.body
-        return repeated_usage(line, memory)
+        return repeated_usage(event.body, memory)
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""
-        line: Line = event.body
-        return texts_of(line)
+        return texts_of(event.body)
 
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """The configuration directories of these logs, and after how many days each deletes its transcripts."""
@@ -180,23 +176,11 @@ class ClaudeCode:
 def _cleanup(base: Path) -> LogCleanup:
     found = LogCleanup(directory=base, days=float(_CLEANUP_DAYS), origin="its default; cleanupPeriodDays is not set")
     for name in ("settings.json", "settings.local.json"):
-        try:
-            value = msgspec.json.decode((base / name).read_bytes())
-        except (OSError, *DECODING_ERRORS):
-            continue
-        days = value.get("cleanupPeriodDays") if isinstance(value, dict) else None
+        days = read_object(base / name).get("cleanupPeriodDays")
         if isinstance(days, int | float) and not isinstance(days, bool) and days >= 0:
             origin = f"cleanupPeriodDays in {base / name}"
             found = LogCleanup(directory=base, days=float(days), origin=origin)
     return found
-
-
-def _expanded(path: str, home: Path) -> Path:
-    return home / path[2:] if path.startswith("~/") else Path(path)
-
-
-def _first(values: Iterable[str | None]) -> str | None:
-    return next((value for value in values if value), None)
 
 
 def _is_ours(line: _Opening, path: Path) -> bool:
@@ -208,52 +192,10 @@ def _is_ours(line: _Opening, path: Path) -> bool:
         return False
     if line.type in _BARE:
         return any((line.session_id, line.leaf_uuid, line.message_id))
-    return line.session_id is not None and _UUID.fullmatch(path.stem) is not None
-
-
-def _session_in(head: bytes) -> str | None:
-    match = _SESSION.search(head)
-    return None if match is None else match[1].decode("utf-8", "replace")
-
-
-def _forked_from(line: _Opening) -> str | None:
-    value = value_of(line.forked_from)
-    session = value.get("sessionId") if isinstance(value, dict) else None
-    return session if isinstance(session, str) else None
+    return line.session_id is not None and UUID.fullmatch(path.stem) is not None
 
 
 def _goes_back(lines: list[_Opening]) -> bool:
-    """Whether the file begins with a line of its own and goes on with older ones: what it was forked from."""
+    """Whether older lines follow the first line: then the file is a fork, and they are the original's."""
     times = [at for line in lines if (at := time_of(line.timestamp)) is not None]
     return bool(times) and times[0] - min(times) > _FORK_GAP
-
-
-def _subagent_source(path: Path, inside: str | None, agent_id: str | None) -> Source:
-    session = inside or path.stem
-    if "subagents" in path.parts:
-        above = path.parts[len(path.parts) - path.parts[::-1].index("subagents") - 2]
-        session = above if _UUID.fullmatch(above) else inside or above
-    meta = _meta(path.with_suffix(".meta.json"))
-    call, kind, depth = meta.get("toolUseId"), meta.get("agentType"), meta.get("spawnDepth")
-    if not isinstance(call, str) and path.parent.parent.name == "workflows":
-        # The call that runs the workflow names the run, and all its agents are in the run's directory.
-        call = path.parent.name
-    stream = path.stem.removeprefix("agent-") or agent_id or path.stem
-    return Source(
-        agent=NAME,
-        session_id=session,
-        stream=stream,
-        parent_stream=None if isinstance(depth, int) and depth > 1 else "main",
-        parent_call=call if isinstance(call, str) else None,
-        name=kind if isinstance(kind, str) else None,
-        directory=str(path.parent),
-    )
-
-
-def _meta(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            value = value_of(msgspec.Raw(file.read(_META_SIZE)))
-    except OSError:
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -6,25 +6,18 @@ is dealt with when that pass fails.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from agenttrace.record.formats.contract import Content, Unusable
-from agenttrace.record.formats.lenient import (
-    DECODING_ERRORS,
-    FieldByField,
-    mended,
-    moment,
-    value_of,
-    whole_objects,
-)
+from agenttrace.record.formats.base import LineDecoder
+from agenttrace.record.formats.contract import Content
+from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField, list_of, lookup, moment, raw_text, value_of
 
 ABSENT = msgspec.Raw()
 
-#: How user lines begin that nobody typed as a prompt: local commands and what they printed, reminders.
+#: How user lines begin that are no prompts: local commands and their output, reminders.
 NOISE = (
     "<local-command-",
     "<command-name>",
@@ -37,16 +30,15 @@ NOISE = (
 )
 INTERRUPTED = "[Request interrupted by user"
 
-#: What editors and the agent itself put before a prompt, in blocks of their own.
+#: Separate blocks that editors and the agent itself put before a prompt.
 _CONTEXT = ("<ide_", "<system-reminder>")
 _WITHOUT_SESSION = ("summary", "file-history-snapshot")
-#: Lines about the requests that were sent and about the agent itself: nobody said what is in them.
+#: Lines about the requests that were sent and about the agent itself: no messages.
 NOT_SAID = frozenset({"api-request", "api-request-blob", "api-request-shape", "atis-latch", "cost-state", "tools-used"})
-_OPENINGS = re.compile(r'\{"(?:parentUuid|type|timestamp)"')
 
 
 class CacheCreation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was written to the prompt cache, by how long it is kept."""
+    """What was written to the prompt cache, by its time to live."""
 
     ephemeral_1h_input_tokens: int | None = None
     ephemeral_5m_input_tokens: int | None = None
@@ -64,7 +56,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     web_search_requests: int | None = None
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ClaudeTokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The usage of a response; all counts are disjoint."""
 
     input_tokens: int | None = None
@@ -78,8 +70,8 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     output_tokens_details: OutputDetails | None = None
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One block of a message. What can be long stays raw until somebody wants to read it."""
+class ClaudeBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One block of a message. What can be long stays raw until it is read."""
 
     type: str | None = None
     id: str | None = None
@@ -92,17 +84,17 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content: msgspec.Raw = ABSENT
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was said to the model or by it."""
+class ClaudeMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message to the model or from it."""
 
     id: str | None = None
     model: str | None = None
-    content: str | list[Block] | None = None
+    content: str | list[ClaudeBlock] | None = None
     stop_reason: str | None = None
-    usage: Tokens | None = None
+    usage: ClaudeTokens | None = None
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+class ClaudeLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """A line; its fields in the order in which Claude Code writes them, because that is decoded fastest."""
 
     parent_uuid: str | None = None
@@ -110,7 +102,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     prompt_id: str | None = None
     agent_id: str | None = None
     attachment: msgspec.Raw = ABSENT
-    message: Message | None = None
+    message: ClaudeMessage | None = None
     request_id: str | None = None
     type: str | None = None
     subtype: str | None = None
@@ -125,8 +117,6 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     data: msgspec.Raw = ABSENT
     parent_tool_use_id: str | None = msgspec.field(name="parentToolUseID", default=None)
     error: msgspec.Raw = ABSENT
-    retry_attempt: int | None = None
-    compact_metadata: msgspec.Raw = ABSENT
     summary: str | None = None
     ai_title: str | None = None
     custom_title: str | None = None
@@ -138,37 +128,21 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     model_usage: msgspec.Raw = ABSENT
 
 
-#: The one strict pass; raises one of ``DECODING_ERRORS``.
-decode_line = msgspec.json.Decoder(Line).decode
-
-_blocks: msgspec.json.Decoder[str | list[Block] | None] = msgspec.json.Decoder(str | list[Block] | None)
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
-_block = FieldByField(Block)
+_blocks: msgspec.json.Decoder[str | list[ClaudeBlock] | None] = msgspec.json.Decoder(str | list[ClaudeBlock] | None)
+_readable_blocks = list_of(FieldByField(ClaudeBlock))
 
 
-def _read_content(raw: msgspec.Raw) -> str | list[Block] | None:
+def _read_content(raw: msgspec.Raw) -> str | list[ClaudeBlock] | None:
     """Message content of which some block is not what it should be: the others still count."""
     try:
         return _blocks.decode(raw)
     except DECODING_ERRORS:
         if not bytes(raw).startswith(b"["):
             raise
-        blocks: list[Block | None] = [_block(part) for part in _raws.decode(raw)]
-        return [block for block in blocks if block is not None]
+        return _readable_blocks(raw)
 
 
-_message = FieldByField(Message, {"content": _read_content, "usage": FieldByField(Tokens)})
-#: For lines that the strict pass refuses: what of them can be read, or ``None`` if they are no JSON object.
-read_odd_line = FieldByField(Line, {"message": _message, "timestamp": moment})
-
-
-def unusable(raw: bytes) -> Unusable:
-    """What to say of a line that is no JSON object."""
-    if not raw.strip():
-        return Unusable("blank line", harmless=True)
-    if mended(raw) is not None:
-        return Unusable("not a JSON object", harmless=False)
-    return Unusable("torn or malformed", harmless=False, salvaged=whole_objects(raw, _OPENINGS, _is_line))
+_message = FieldByField(ClaudeMessage, {"content": _read_content, "usage": FieldByField(ClaudeTokens)})
 
 
 def _is_line(value: dict[str, Any]) -> bool:
@@ -176,12 +150,20 @@ def _is_line(value: dict[str, Any]) -> bool:
     return isinstance(value.get("sessionId"), str) or value.get("type") in _WITHOUT_SESSION
 
 
-def is_result(block: Block) -> bool:
+LINES = LineDecoder(
+    ClaudeLine,
+    {"message": _message, "timestamp": moment},
+    openings=r'\{"(?:parentUuid|type|timestamp)"',
+    is_line=_is_line,
+)
+
+
+def is_result(block: ClaudeBlock) -> bool:
     """Whether the block answers a tool call, the user's side's or the provider's."""
     return block.tool_use_id is not None and block.type is not None and block.type.endswith("tool_result")
 
 
-def error_text(line: Line) -> str:
+def error_text(line: ClaudeLine) -> str:
     """Why a request failed, however deep the providers have wrapped it."""
     error = value_of(line.error)
     while isinstance(error, dict):
@@ -189,7 +171,7 @@ def error_text(line: Line) -> str:
     return error if isinstance(error, str) else ""
 
 
-def prompt_text(content: str | list[Block]) -> str:
+def prompt_text(content: str | list[ClaudeBlock]) -> str:
     """What was said in a message, without the context that editors put before a prompt."""
     if isinstance(content, str):
         return content
@@ -199,7 +181,7 @@ def prompt_text(content: str | list[Block]) -> str:
 
 
 def plain(raw: msgspec.Raw) -> str:
-    """The text of a part that was kept raw."""
+    """The text of a raw part."""
     return flat(value_of(raw))
 
 
@@ -218,7 +200,7 @@ def _text_of_block(block: object) -> str:
     return f"[{block['type']}]" if isinstance(block.get("type"), str) else ""
 
 
-def texts_of(line: Line) -> list[Content]:
+def texts_of(line: ClaudeLine) -> list[Content]:
     """Every text in the line, whole."""
     if line.type in NOT_SAID:
         return []
@@ -227,7 +209,7 @@ def texts_of(line: Line) -> list[Content]:
     return [Content("note", text) for text in _side_texts(line) if text]
 
 
-def _message_content(line: Line, message: Message) -> list[Content]:
+def _message_content(line: ClaudeLine, message: ClaudeMessage) -> list[Content]:
     if isinstance(message.content, str):
         kind = _prompt_kind(line, message.content)
         return [Content(kind, message.content)] if message.content else []
@@ -235,18 +217,18 @@ def _message_content(line: Line, message: Message) -> list[Content]:
     return [piece for piece in found if piece is not None and piece.text]
 
 
-def _prompt_kind(line: Line, text: str) -> Literal["prompt", "text", "error", "note"]:
+def _prompt_kind(line: ClaudeLine, text: str) -> Literal["prompt", "text", "error", "note"]:
     if line.type != "user":
         return "error" if line.is_api_error_message else "text"
     injected = line.is_meta or line.is_compact_summary or text.lstrip().startswith((*NOISE, INTERRUPTED))
     return "note" if injected else "prompt"
 
 
-def _block_content(line: Line, block: Block) -> Content | None:
+def _block_content(line: ClaudeLine, block: ClaudeBlock) -> Content | None:
     if is_result(block):
         return Content("error" if block.is_error else "result", plain(block.content), block.tool_use_id)
     if block.input:
-        return Content("arguments", bytes(block.input).decode("utf-8", "replace"), block.id)
+        return Content("arguments", raw_text(block.input), block.id)
     if block.thinking:
         return Content("thinking", plain(block.thinking))
     if block.text:
@@ -255,12 +237,12 @@ def _block_content(line: Line, block: Block) -> Content | None:
     return None
 
 
-def _side_texts(line: Line) -> list[str]:
+def _side_texts(line: ClaudeLine) -> list[str]:
     """The texts of lines without a message: system notes, queued prompts, attachments, titles."""
     texts = [plain(line.content), line.custom_title or line.ai_title or line.summary or ""]
     if line.attachment:
         value = value_of(line.attachment)
-        texts += [flat(value.get(key)) for key in ("prompt", "content")] if isinstance(value, dict) else []
+        texts += [flat(lookup(value, key)) for key in ("prompt", "content")]
     if line.type == "system":
         texts.append(error_text(line))
     return texts

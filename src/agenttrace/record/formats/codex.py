@@ -1,9 +1,9 @@
 """OpenAI Codex CLI: rollout files of ``{"timestamp", "type", "payload"}`` lines, one thread a file.
 
-``response_item`` lines are what the model and the tools said, ``event_msg`` lines say much of it again and
-add where turns begin and end. How tokens are counted is told in ``codex_usage.py``.
+``response_item`` lines have the texts of the model and the tools; ``event_msg`` lines repeat many of them and mark
+where turns begin and end. ``codex_usage.py`` describes how tokens are counted.
 
-``memory`` holds, for this module: ``turn``, the open turn's id, in logs that mark turns; ``step``, the open
+``memory`` has, for this module: ``turn``, the open turn's id, in logs that mark turns; ``step``, the open
 step, with ``spoke``, ``called`` and ``answered`` (what it has had); ``calls`` that wait for their answer, with what is
 known of how they ended; ``model``; of the first ``session_meta``: ``named``, ``origin``, ``delegate`` (a review or the
 like), ``spawned``; of a review that is an item: ``reviewer`` while its first turn is still to come, and ``reviewed``
@@ -15,20 +15,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import msgspec
 from msgspec import Raw
 
 from agenttrace.model import Event
 from agenttrace.record.formats import codex_lines as lines
 from agenttrace.record.formats import codex_usage as usage
-from agenttrace.record.formats.codex_usage import Memory
-from agenttrace.record.formats.contract import Content, Source, Traits, Unusable
-from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField, mended, moment, whole_objects
+from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines, remember
+from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.lenient import value_of
 from agenttrace.record.ingest import acts as a
 
-PROMPT_LIMIT = 500
 #: Calls without an answer that a stream remembers; the next turn clears them.
 OPEN_CALLS_LIMIT = 256
 
@@ -49,7 +47,7 @@ _ENVELOPES = frozenset(
         "token_usage_record",
     }
 )
-#: Calls, and the name of those that have no name of their own.
+#: Calls, and the tool's name for those that have none.
 _CALLS = {
     "function_call": "function",
     "custom_tool_call": "custom_tool",
@@ -70,15 +68,10 @@ _BARE_ITEMS = frozenset({"message", "reasoning", *_CALLS, *_ANSWERS})
 _BARE_BODY = b'{"payload":'
 _IDE_REQUEST = "## My request for Codex:"
 
-_HEAD = msgspec.json.Decoder(lines.Head)
-_TOLERANT_HEAD = FieldByField(lines.Head, {"timestamp": moment, "payload": FieldByField(lines.Kind)})
-_FIELDS = msgspec.json.Decoder(dict[str, Raw])
-_OPENING = re.compile(r'\{"timestamp":')
-
 Handler = Callable[[Event, Source, Memory], Iterable[a.Act]]
 
 
-class Codex:
+class Codex(LogFormat[lines.CodexHead]):
     """Rollouts under ``$CODEX_HOME`` of any version; cold ones (``.zst``) arrive here decompressed."""
 
     name = "codex"
@@ -89,10 +82,11 @@ class Codex:
         variables=("CODEX_HOME",),
         side_files=re.compile(r"(session_index|history)\.jsonl"),
     )
+    decoder = lines.HEADS
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """The live sessions and the archived ones."""
-        root = Path(environ["CODEX_HOME"]) if environ.get("CODEX_HOME") else home / ".codex"
+        root = agent_directory(environ, home, "CODEX_HOME", default=".codex")
         return [root / "sessions", root / "archived_sessions"]
 
     def is_log(self, path: Path) -> bool:
@@ -102,35 +96,38 @@ class Codex:
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """A rollout by its first lines; the file names the thread, or else its first ``session_meta``."""
         named = _FILE_NAME.search(path.name)
-        first = [line for line in head.split(b"\n", 8)[:8] if line.strip()]
-        metas = (_meta_in(line, named is not None) for line in first)
+        metas = (self._meta_in(line, named is not None) for line in first_lines(head, 8) if line.strip())
         meta = next((found for found in metas if found is not None), None)
         if meta is None:
             return None
         parent, begun_by = meta.lineage()
-        return Source(
-            agent=self.name,
-            session_id=named[1] if named else meta.id or path.name.partition(".")[0],
-            parent_session=parent,
-            copied=parent is not None,
-            cwd=meta.cwd,
-            name=begun_by,
-            directory=str(path.parent),
-        )
+        session = named[1] if named else meta.id or path.name.partition(".")[0]
+        facts = {"parent_session": parent, "copied": parent is not None, "cwd": meta.cwd, "name": begun_by}
+        return self.source(path, session, **facts)
 
-    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
-        """One pass over the line for its kind, time and ordinal; the rest is read when it is asked for."""
-        try:
-            head = _HEAD.decode(raw)
-        except DECODING_ERRORS:
-            return _decode_odd(raw)
-        payload = head.payload
+    def _meta_in(self, line: bytes, named: bool) -> lines.SessionMeta | None:
+        """The facts about the thread in a line of Codex (often none); ``None`` if it is not a line of Codex."""
+        event = self.decode(line, Source(agent="codex", session_id=""))
+        if isinstance(event, Unusable):
+            return _meta_in_cut(line) if _CUT_META.match(line) else None
+        if event.body is not line:
+            return (lines.read_meta(event.body) or lines.SessionMeta()) if named else None
+        envelope, _, detail = event.type.partition("/")
+        if envelope not in _ENVELOPES or event.at is None:
+            return None
+        if envelope in ("response_item", "event_msg") and not detail:
+            return None
+        return (lines.read_meta(line) if envelope == "session_meta" else None) or lines.SessionMeta()
+
+    def event(self, line: lines.CodexHead, raw: bytes, source: Source) -> Event:
+        """A line's kind, time and ordinal; the rest is read when it is asked for."""
+        payload = line.payload
         if payload is None:
-            return _decode_bare(raw, head)
-        kind = head.type or "unknown"
-        at = lines.micros(head.timestamp)
+            return _bare_event(raw, line)
+        kind = line.type or "unknown"
+        at = lines.micros(line.timestamp)
         # Codex has been seen to use an ordinal again (openai/codex#35746), though never at the same time.
-        key = None if head.ordinal is None else f"ord:{head.ordinal}:{at}"
+        key = None if line.ordinal is None else f"ord:{line.ordinal}:{at}"
         return Event(f"{kind}/{payload.type}" if payload.type else kind, key, at, raw)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
@@ -139,7 +136,7 @@ class Codex:
         return handler(event, source, memory) if handler else ()
 
     def content(self, event: Event, source: Source) -> list[Content]:
-        """Texts of ``response_item`` lines; ``event_msg`` says the same again and is passed over."""
+        """Texts of ``response_item`` lines; ``event_msg`` lines repeat them and are skipped."""
         kind, _, detail = event.type.partition("/")
         if kind == "response_item":
             item = lines.read_item(event.body)
@@ -157,53 +154,22 @@ class Codex:
 # -- lines ---------------------------------------------------------------------------------------------------
 
 
-def _meta_in(line: bytes, named: bool) -> lines.Meta | None:
-    """What a line says about the thread: nothing, for any line of Codex's; ``None`` if it is not Codex's."""
-    event = Codex().decode(line, Source(agent="codex", session_id=""))
-    if isinstance(event, Unusable):
-        return _meta_in_cut(line) if _CUT_META.match(line) else None
-    if event.body is not line:
-        return (lines.read_meta(event.body) or lines.Meta()) if named else None
-    envelope, _, detail = event.type.partition("/")
-    if envelope not in _ENVELOPES or event.at is None:
-        return None
-    if envelope in ("response_item", "event_msg") and not detail:
-        return None
-    return (lines.read_meta(line) if envelope == "session_meta" else None) or lines.Meta()
-
-
-def _meta_in_cut(line: bytes) -> lines.Meta:
+def _meta_in_cut(line: bytes) -> lines.SessionMeta:
     """A first line that is longer than what was read of it."""
     thread, parent = _CUT_ID.search(line), _CUT_PARENT.search(line)
-    return lines.Meta(id=thread[1].decode() if thread else None, forked_from_id=parent[1].decode() if parent else None)
+    return lines.SessionMeta(
+        id=thread[1].decode() if thread else None, forked_from_id=parent[1].decode() if parent else None
+    )
 
 
-def _decode_odd(raw: bytes) -> Event | Unusable:
-    """A line with a field of an unexpected type is kept with what can be read of it."""
-    head = _TOLERANT_HEAD(raw)
-    if head is None:
-        better = mended(raw)
-        head = _TOLERANT_HEAD(better) if better is not None else None
-        if head is None or better is None:
-            return Unusable("not a JSON object", harmless=False, salvaged=whole_objects(raw, _OPENING, _is_line))
-        raw = better
-    kind = head.type or "unknown"
-    detail = head.payload.type if head.payload else None
-    return Event(f"{kind}/{detail}" if detail else kind, None, lines.micros(head.timestamp), raw)
-
-
-def _is_line(value: dict[str, Any]) -> bool:
-    return "type" in value and "payload" in value
-
-
-def _decode_bare(raw: bytes, head: lines.Head) -> Event:
-    """Before the envelope (2025): a header, then bare response items. They get the envelope they lack."""
+def _bare_event(raw: bytes, head: lines.CodexHead) -> Event:
+    """Before the envelope (2025): a header, then bare response items. An envelope is added to them."""
     at = lines.micros(head.timestamp)
     if head.type in _BARE_ITEMS:
         return Event(f"response_item/{head.type}", None, at, _BARE_BODY + raw + b"}")
     if head.type is None and at is not None:
-        fields = _FIELDS.decode(raw)
-        if "id" in fields and "instructions" in fields:
+        fields = value_of(Raw(raw))
+        if isinstance(fields, dict) and "id" in fields and "instructions" in fields:
             return Event("session_meta", None, at, _BARE_BODY + raw + b"}")
     return Event(head.type or "unknown", None, at, raw)
 
@@ -243,7 +209,7 @@ def _task_started(event: Event, source: Source, memory: Memory) -> Iterator[a.Ac
     turn = lines.read_turn(event.body)
     turn_id = turn.turn_id if turn else None
     if memory.pop("reviewer", None):
-        return  # the reviewer's turn, which has a log of its own
+        return  # the reviewer's turn, which has a separate log
     usage.leave_review(memory)
     memory.pop("reviewed", None)
     _forget_turn(memory)
@@ -276,7 +242,7 @@ def _user_message(event: Event, source: Source, memory: Memory) -> Iterator[a.Ac
 
 
 def _prompt(text: str, memory: Memory) -> Iterator[a.Act]:
-    """Opens a turn where no ``task_started`` did; a review says its prompt twice."""
+    """Opens a turn where no ``task_started`` did; a review logs its prompt twice."""
     if not lines.is_said_by_user(text):
         return
     digest = usage.digest(text.encode("utf-8", "surrogatepass"))
@@ -291,7 +257,7 @@ def _prompt(text: str, memory: Memory) -> Iterator[a.Act]:
         _forget_turn(memory)
     memory["trail"] = digest
     asked = text.rpartition(_IDE_REQUEST)[2].strip() or text
-    yield a.TurnBegin(asked[:PROMPT_LIMIT], memory.get("origin", "user"), memory.get("turn"))
+    yield a.TurnBegin(asked, memory.get("origin", "user"), memory.get("turn"))
 
 
 def _forget_turn(memory: Memory) -> None:
@@ -300,10 +266,9 @@ def _forget_turn(memory: Memory) -> None:
 
 
 def _entered_review(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    said = lines.read_said(event.body)
     usage.enter_review(memory)
     usage.forget_step(memory)
-    yield a.Note("review", said.user_facing_hint if said else None)
+    yield a.Note("review")
 
 
 def _exited_review(event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
@@ -311,8 +276,8 @@ def _exited_review(event: Event, source: Source, memory: Memory) -> Iterable[a.A
     return ()
 
 
-def _review_item(completed: lines.Completed, memory: Memory) -> Iterator[a.Act]:
-    """0.166: the turn of a review begins with an item, then the reviewer's ``task_started`` stands in this log too."""
+def _review_item(completed: lines.CompletedItem, memory: Memory) -> Iterator[a.Act]:
+    """0.166: the turn of a review begins with an item, then the reviewer's ``task_started`` is in this log too."""
     item = completed.item
     assert item is not None
     if item.type == "ExitedReviewMode":
@@ -325,7 +290,7 @@ def _review_item(completed: lines.Completed, memory: Memory) -> Iterator[a.Act]:
     memory["reviewer"] = True
     usage.enter_review(memory)
     yield a.TurnBegin(f"/review {item.user_facing_hint or ''}".strip(), memory.get("origin", "user"), completed.turn_id)
-    yield a.Note("review", item.user_facing_hint)
+    yield a.Note("review")
 
 
 # -- steps and tools -----------------------------------------------------------------------------------------
@@ -336,7 +301,7 @@ def _response_item(event: Event, source: Source, memory: Memory) -> Iterator[a.A
     if item is None:
         return
     if item.type == "message" and item.role != "assistant":
-        # Bare logs have no events that tell a user's message from Codex's own.
+        # Bare logs have no events that mark the user's messages.
         if item.role == "user" and event.body.startswith(_BARE_BODY):
             text = lines.text_of(item.content)
             yield from _prompt(text, memory)
@@ -344,17 +309,17 @@ def _response_item(event: Event, source: Source, memory: Memory) -> Iterator[a.A
                 yield a.SessionInfo(cwd=cwd)
         return
     if memory.get("reviewed") and item.type == "message":
-        return  # what the reviewer found, said once more by no model
+        return  # the result of the review, repeated; no model wrote this message
     yield from _open_step(item, memory)
     if item.type in _CALLS:
         yield from _begin_call(item, memory)
     elif item.type == "message":
         memory["spoke"] = True
         if memory.get("counts_first") and not memory.get("called") and not memory.get("turn"):
-            yield a.Answered()
+            yield a.FinalAnswer()
 
 
-def _open_step(item: lines.Item, memory: Memory) -> Iterator[a.Act]:
+def _open_step(item: lines.ResponseItem, memory: Memory) -> Iterator[a.Act]:
     """The first item after a counted response begins the next; so does one after a tool's answer."""
     unnamed = bytes(item.encrypted_content) or bytes(item.content) or bytes(item.summary)
     name = memory["trail"] = item.call_id or item.id or usage.digest(unnamed)
@@ -364,16 +329,15 @@ def _open_step(item: lines.Item, memory: Memory) -> Iterator[a.Act]:
     memory["item"] = name
 
 
-def _begin_call(item: lines.Item, memory: Memory) -> Iterator[a.Act]:
-    calls = memory.setdefault("calls", {})
+def _begin_call(item: lines.ResponseItem, memory: Memory) -> Iterator[a.Act]:
     memory["called"] = memory.get("called", 0) + 1
     call = item.call_id or item.id or f"{memory['step']} call {memory['called']}"
     name = f"{item.namespace or ''}{item.name}" if item.name else _CALLS[item.type]
     yield a.ToolBegin(call, name, memory["step"], subagent=name == "spawn_agent")
     if item.type in _REMOTE_CALLS:
         yield a.ToolEnd(call, "error" if item.status == "failed" else "ok")
-    elif len(calls) < OPEN_CALLS_LIMIT:
-        calls[call] = None
+    else:
+        remember(memory.setdefault("calls", {}), call, None, OPEN_CALLS_LIMIT)
 
 
 def _answer(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
@@ -409,8 +373,8 @@ def _item_completed(event: Event, source: Source, memory: Memory) -> Iterator[a.
         _remember_end(completed.item, memory)
 
 
-def _remember_end(done: lines.Done, memory: Memory) -> None:
-    """Kept for the answer, which follows and alone ends the call."""
+def _remember_end(done: lines.ItemEnd, memory: Memory) -> None:
+    """Remember how a call ended; the answer, which follows, ends it."""
     calls = memory.get("calls", {})
     call = done.call_id or done.id
     if call in calls:
@@ -428,7 +392,7 @@ def _note(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
     elif event.type == "event_msg/thread_name_updated":
         yield a.SessionInfo(title=said.thread_name if said else None)
     else:
-        yield a.Note(_NOTES[event.type], message[:PROMPT_LIMIT] if message else None)
+        yield a.Note(_NOTES[event.type])
 
 
 _NOTES = {
@@ -467,7 +431,7 @@ _HANDLERS: dict[str, Handler] = {
 _TextKind = Literal["prompt", "text", "thinking", "arguments", "result", "error", "note"]
 
 
-def _item_content(item: lines.Item) -> list[Content]:
+def _item_content(item: lines.ResponseItem) -> list[Content]:
     call = item.call_id or item.id
     if item.type == "message":
         text = lines.text_of(item.content)

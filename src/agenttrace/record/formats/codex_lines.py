@@ -1,4 +1,4 @@
-"""What stands in Codex's lines, as far as recording reads it: fields by name, long ones left undecoded."""
+"""The lines of a Codex log: their fields as far as recording needs them, long ones left undecoded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ import msgspec
 from msgspec import Raw, Struct
 
 from agenttrace.model import Usage
-from agenttrace.record.formats.lenient import DECODING_ERRORS, LARGEST_NUMBER, FieldByField, count, time_of, value_of
+from agenttrace.record.formats.base import LineDecoder, usage_of_prompt
+from agenttrace.record.formats.lenient import (
+    DECODING_ERRORS,
+    LARGEST_NUMBER,
+    FieldByField,
+    as_text,
+    count,
+    lookup,
+    moment,
+    raw_text,
+    text_at,
+    time_of,
+    value_of,
+)
 
 #: A thread counts all its responses together.
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_NUMBER)]
@@ -51,19 +64,19 @@ _FAILURES = (
 )
 
 
-class Kind(Struct, gc=False):
+class PayloadKind(Struct, gc=False):
     """A payload, for its type alone."""
 
     type: str | None = None
 
 
-class Head(Struct, gc=False):
+class CodexHead(Struct, gc=False):
     """What identifies a line."""
 
     timestamp: datetime | None = None
     type: str | None = None
     ordinal: int | None = None
-    payload: Kind | None = None
+    payload: PayloadKind | None = None
 
 
 class Git(Struct):
@@ -72,7 +85,7 @@ class Git(Struct):
     branch: str | None = None
 
 
-class Meta(Struct):
+class SessionMeta(Struct):
     """A ``session_meta``."""
 
     id: str | None = None
@@ -85,14 +98,14 @@ class Meta(Struct):
 
     @property
     def counts_first(self) -> bool:
-        """Whether tokens stand before the items of their response, as versions 0.36 to 0.65 write them."""
+        """Whether tokens are logged before the items of their response, as in versions 0.36 to 0.65."""
         found = _VERSION.match(self.cli_version or "")
         return found is not None and 36 <= int(found[1]) <= 65
 
     @property
     def subagent(self) -> object:
         """``review`` and the like, an object for a spawned thread, ``None`` when a user began it."""
-        return self.source.get("subagent") if isinstance(self.source, dict) else None
+        return lookup(self.source, "subagent")
 
     def lineage(self) -> tuple[str | None, str | None]:
         """The parent thread, and what began this one if it was no user: ``review``, a subagent's role."""
@@ -100,15 +113,12 @@ class Meta(Struct):
         parent = self.forked_from_id or self.parent_thread_id
         if isinstance(subagent, str):
             return parent, subagent
-        spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
-        if not isinstance(spawn, dict):
-            return parent, "subagent" if subagent else None
-        texts = {key: value for key, value in spawn.items() if isinstance(value, str)}
-        role = texts.get("agent_role") or texts.get("agent_nickname") or "subagent"
-        return parent or texts.get("parent_thread_id"), role
+        spawn = lookup(subagent, "thread_spawn")
+        role = text_at(spawn, "agent_role") or text_at(spawn, "agent_nickname")
+        return parent or text_at(spawn, "parent_thread_id"), role or ("subagent" if subagent else None)
 
 
-class Item(Struct):
+class ResponseItem(Struct):
     """A ``response_item``."""
 
     type: str = ""
@@ -127,7 +137,7 @@ class Item(Struct):
     output: Raw = Raw()
 
 
-class Tokens(Struct):
+class CodexTokens(Struct):
     """Codex's five counts; their sum is not a total, see ``usage``."""
 
     input_tokens: Count | None = 0
@@ -149,40 +159,32 @@ class Tokens(Struct):
     def usage(self) -> Usage:
         """Cached tokens, read or written, are inside the input; reasoning is inside the output."""
         prompt, cached, written, output, reasoning = map(count, self.vector())
-        cached = min(cached, prompt)
-        written = min(written, prompt - cached)
-        return Usage(
-            input_tokens=prompt - cached - written,
-            output_tokens=output,
-            cache_read_tokens=cached,
-            cache_write_tokens=written,
-            reasoning_tokens=min(reasoning, output),
-        )
+        return usage_of_prompt(prompt, output, cached, written, reasoning)
 
 
-class Info(Struct):
+class TokenInfo(Struct):
     """The thread's tokens so far, and those of its latest response."""
 
-    total_token_usage: Tokens | None = None
-    last_token_usage: Tokens | None = None
+    total_token_usage: CodexTokens | None = None
+    last_token_usage: CodexTokens | None = None
 
 
 class TokenCount(Struct):
-    """An ``event_msg/token_count``; without ``info`` it only tells the rate limits."""
+    """An ``event_msg/token_count``; without ``info`` it has only rate limits."""
 
-    info: Info | None = None
+    info: TokenInfo | None = None
 
 
-class Record(Struct):
+class UsageRecord(Struct):
     """A ``token_usage_record``."""
 
     response_id: str | None = None
-    usage: Tokens | None = None
+    usage: CodexTokens | None = None
     turn_id: str | None = None
-    turn_token_usage: Tokens | None = None
+    turn_token_usage: CodexTokens | None = None
 
 
-class Turn(Struct):
+class TurnMark(Struct):
     """The beginning or the end of a turn."""
 
     turn_id: str | None = None
@@ -194,11 +196,10 @@ class Turn(Struct):
         """What made the turn fail; ``None`` where nothing did."""
         if not self.error:
             return None
-        message = self.error.get("message") if isinstance(self.error, dict) else self.error
-        return message if isinstance(message, str) and message else "failed"
+        return as_text(self.error) or text_at(self.error, "message") or "failed"
 
 
-class Said(Struct):
+class EventMessage(Struct):
     """An ``event_msg`` with a message."""
 
     message: str | None = None
@@ -208,21 +209,21 @@ class Said(Struct):
     thread_name: str | None = None
 
 
-class Settings(Struct):
+class ThreadSettings(Struct):
     """The settings of a thread."""
 
     model: str | None = None
 
 
-class Context(Struct):
+class TurnContext(Struct):
     """A ``turn_context`` or an ``event_msg/thread_settings_applied``."""
 
     model: str | None = None
     turn_id: str | None = None
-    thread_settings: Settings | None = None
+    thread_settings: ThreadSettings | None = None
 
 
-class Done(Struct):
+class ItemEnd(Struct):
     """How something ended: the item of an ``item_completed``, or one of the older ``*_end`` events."""
 
     type: str = ""
@@ -248,43 +249,38 @@ class Done(Struct):
         return [status, exited, _span_micros(self.duration)]
 
 
-class Completed(Struct):
+class CompletedItem(Struct):
     """An ``event_msg/item_completed``; of a review also those of the reviewer's thread."""
 
     thread_id: str | None = None
     turn_id: str | None = None
-    item: Done | None = None
-
-
-class _Payload(Struct):
-    payload: Any = None
+    item: ItemEnd | None = None
 
 
 def _reader(kind: type[_T]) -> Callable[[bytes], _T | None]:
     """Read a line's payload as ``kind``, skipping all that it does not name; ``None`` if it is no object."""
-    decoder = msgspec.json.Decoder(msgspec.defstruct("Line", [("payload", kind)]))
-    tolerant = FieldByField(_Payload, {"payload": FieldByField(kind)})
+    line = msgspec.defstruct("Line", [("payload", kind | None, None)])
+    decoder: Any = LineDecoder(line, {"payload": FieldByField(kind)})
 
     def read(raw: bytes) -> _T | None:
         try:
-            line: Any = decoder.decode(raw)
+            found = decoder.strict(raw)
         except DECODING_ERRORS:
-            line = tolerant(raw) or _Payload()
-        payload: _T | None = line.payload
-        return payload
+            found = decoder.lenient(raw)
+        return None if found is None else found.payload
 
     return read
 
 
-read_meta = _reader(Meta)
-read_item = _reader(Item)
+read_meta = _reader(SessionMeta)
+read_item = _reader(ResponseItem)
 read_token_count = _reader(TokenCount)
-read_record = _reader(Record)
-read_turn = _reader(Turn)
-read_said = _reader(Said)
-read_context = _reader(Context)
-read_done = _reader(Done)
-read_completed = _reader(Completed)
+read_record = _reader(UsageRecord)
+read_turn = _reader(TurnMark)
+read_said = _reader(EventMessage)
+read_context = _reader(TurnContext)
+read_done = _reader(ItemEnd)
+read_completed = _reader(CompletedItem)
 
 
 def micros(moment: datetime | None) -> int | None:
@@ -294,13 +290,21 @@ def micros(moment: datetime | None) -> int | None:
     return time_of(moment)
 
 
+HEADS = LineDecoder(
+    CodexHead,
+    {"timestamp": moment, "payload": FieldByField(PayloadKind)},
+    openings=r'\{"timestamp":',
+    is_line=lambda value: "type" in value and "payload" in value,
+)
+
+
 def is_said_by_user(text: str) -> bool:
-    """False for what Codex says in the user's name: surroundings, instructions, notifications."""
+    """False for messages that Codex adds in the user's name: environment, instructions, notifications."""
     return not text.lstrip().startswith(_NOT_SAID_BY_THE_USER)
 
 
 def working_directory(text: str) -> str | None:
-    """Where Codex works, as it tells the model."""
+    """The working directory, as Codex reports it to the model."""
     if not text.lstrip().startswith("<environment_context"):
         return None
     found = _DIRECTORY.search(text)
@@ -308,27 +312,26 @@ def working_directory(text: str) -> str | None:
 
 
 def text_of(raw: Raw) -> str:
-    """The text in a string, a list of parts or an object; another object as it stands."""
+    """The text in a string, a list of parts or an object; another object as it is written."""
     value = value_of(raw)
     if isinstance(value, list):
         return "\n".join(text for text in map(_part_text, value) if text)
     if isinstance(value, dict):
-        return _part_text(value) or bytes(raw).decode("utf-8", "replace")
+        return _part_text(value) or raw_text(raw)
     return value if isinstance(value, str) else ""
 
 
-def answer_text(item: Item) -> str:
+def answer_text(item: ResponseItem) -> str:
     """What a tool answered; older shells answered with JSON in a string."""
     text = text_of(item.output)
     if not text.startswith('{"output":'):
         return text
-    fields = value_of(Raw(text.encode("utf-8", "surrogatepass")))
-    output = fields.get("output") if isinstance(fields, dict) else None
+    output = lookup(value_of(Raw(text.encode("utf-8", "surrogatepass"))), "output")
     return output if isinstance(output, str) else text
 
 
 def answer_verdict(output: Raw) -> tuple[str, str | None, int | None]:
-    """Status, error and duration as an answer's first and last bytes tell them, without decoding it."""
+    """Status, error and duration from the first and last bytes of an answer, without decoding it."""
     view = memoryview(output)
     start, end = bytes(view[:400]), bytes(view[-200:])
     code = took = None
@@ -355,9 +358,7 @@ def _part_text(part: object) -> str:
 
 
 def _span_micros(duration: object) -> int | None:
-    if not isinstance(duration, dict):
-        return None
-    seconds, nanos = duration.get("secs"), duration.get("nanos")
+    seconds, nanos = lookup(duration, "secs"), lookup(duration, "nanos")
     if not isinstance(seconds, int) or not isinstance(nanos, int):
         return None
     return min(abs(seconds) * 1_000_000 + abs(nanos) // 1000, LARGEST_NUMBER)

@@ -1,25 +1,30 @@
-"""Which of Codex's token counts are responses, and what those are called.
+"""Which of Codex's token counts are responses, and how these are named.
 
 **Which count.** ``token_count`` repeats itself and its totals start anew on resume, so its
 ``last_token_usage`` counts only when the total moved and something says that a model answered: its answer
-stands before it, or the total moved by exactly that much. The counts of a review stand inside the parent's; the
+is before it, or the total moved by exactly that much. The counts of a review are inside the parent's; the
 first one after it repeats the last one before it, and is no response. Once a file has ``token_usage_record`` lines,
 those count and ``token_count`` does not.
 
-**Where they stand.** After the items of their response; in versions 0.36 to 0.65 before them, so there a count begins
+**Where they are.** After the items of their response; in versions 0.36 to 0.65 before them, so there a count begins
 a model call.
 
 **What a response is called**, so that its copies share the name and nothing else does. A record has the
 provider's id. A ``token_count`` has none: its name is a digest of both breakdowns and of a scope that
 copies keep and strangers do not have. The scope is the turn's uuid where turns have one; in older logs what
-identifies the answer (call id, encrypted reasoning, text), or, where the count stands before the answer, what
-stands before the count; for a review the prompt, because the parent's copy has neither. Timestamps are of no use:
+identifies the answer (call id, encrypted reasoning, text), or, where the count is before the answer, what
+is before the count; for a review the prompt, because the parent's copy has neither. Timestamps are of no use:
 forks are stamped anew. A thread that was spawned begins with its parent's counts but without the records that alone
 hold their ids: turns older than the thread are shown, their tokens left to the parent.
 
-``memory`` holds, for this module: ``total``, the latest breakdown of the thread; ``outer``, the same while
+**Totals that Codex reports.** ``total_token_usage`` is cumulative for as long as a process counts on: it starts
+again on some resumes, in every review and in copies. So each run of it is a count of its own, of what was added since
+its first line. Since 0.166 records carry the total of their turn instead.
+
+``memory`` has, for this module: ``total``, the latest breakdown of the thread; ``outer``, the same while
 a ``review`` has its own; ``records``; ``prompt``, ``turn_id``, ``item`` and ``trail``, the scopes; ``step``, the open
-one, with ``steps``, how many so far; ``counts_first``, where counts stand before their items.
+one, with ``steps``, how many so far; ``counts_first``, where counts are before their items; ``runs``, for the
+thread itself and for its reviews the number of the run, what it began with, and the latest total.
 """
 
 from __future__ import annotations
@@ -29,12 +34,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenttrace.model import Event
-from agenttrace.record.formats import codex_totals
-from agenttrace.record.formats.codex_lines import Tokens, read_record, read_token_count
-from agenttrace.record.formats.contract import Source
+from agenttrace.record.formats.codex_lines import CodexTokens, read_record, read_token_count
+from agenttrace.record.formats.contract import Memory, Source
 from agenttrace.record.ingest import acts as a
-
-Memory = dict[str, Any]
 
 
 def digest(data: bytes) -> str:
@@ -67,13 +69,8 @@ def token_count(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]
             yield from begin_step(memory)
         name = digest(repr((_scope(source, memory), total, last)).encode("utf-8", "surrogatepass"))
         yield from _responded(f"codex:{name}", info.last_token_usage, source, memory)
-    yield from codex_totals.running(
-        info.total_token_usage,
-        info.last_token_usage,
-        memory,
-        stream=source.stream,
-        counted=not _is_parents(source, memory),
-    )
+    counted = not _is_parents(source, memory)
+    yield running_total(info.total_token_usage, info.last_token_usage, memory, stream=source.stream, counted=counted)
 
 
 def usage_record(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
@@ -83,7 +80,27 @@ def usage_record(event: Event, source: Source, memory: Memory) -> Iterator[a.Act
         return
     memory["records"] = True
     yield from _responded(f"codex:{record.response_id or digest(event.body)}", record.usage, source, memory)
-    yield from codex_totals.of_turn(record.turn_id, record.turn_token_usage, stream=source.stream)
+    if record.turn_id and record.turn_token_usage is not None:
+        usage = {"": record.turn_token_usage.usage()}
+        yield a.ReportedTotals(segment=f"turn {record.turn_id}", usage=usage, stream=source.stream)
+
+
+def running_total(
+    total: CodexTokens, last: CodexTokens, memory: Memory, *, stream: str, counted: bool
+) -> a.ReportedTotals:
+    """The thread's total as of this line; ``counted``: its response does not count for another thread."""
+    whose = "review" if memory.get("review") else "thread"
+    runs: dict[str, list[Any]] = memory.setdefault("runs", {})
+    now, step = total.vector(), last.vector()
+    number, base, before = runs.get(whose, [0, [], []])
+    if not before or now == step != before or any(new < old for new, old in zip(now, before, strict=True)):
+        number += 1
+        base = before = [max(new - old, 0) for new, old in zip(now, step, strict=True)]
+    if not counted:
+        base = [old + new - known for old, new, known in zip(base, now, before, strict=True)]
+    runs[whose] = [number, base, now]
+    added = CodexTokens(*(new - old for new, old in zip(now, base, strict=True)))
+    return a.ReportedTotals(segment=f"{whose} {number}", usage={"": added.usage()}, stream=stream)
 
 
 def _is_response(total: list[int], last: list[int], memory: Memory) -> bool:
@@ -104,9 +121,9 @@ def _scope(source: Source, memory: Memory) -> str:
     return memory.get("turn_id") or memory.get("item") or source.session_id
 
 
-def _responded(name: str, tokens: Tokens, source: Source, memory: Memory) -> Iterator[a.Act]:
+def _responded(name: str, tokens: CodexTokens, source: Source, memory: Memory) -> Iterator[a.Act]:
     step = memory.get("step")
-    # A reviewer has a model of its own, which the parent's log does not tell.
+    # A reviewer has another model, which is not in the parent's log.
     model = "unknown" if memory.get("review") else memory.get("model")
     if not _is_parents(source, memory):
         yield a.ResponseUsage(name, tokens.usage(), model, step, detached=step is None)

@@ -1,7 +1,7 @@
-"""What an agent module provides: recognise a file, decode a line, say what it means, and what it says.
+"""What a log format provides: recognise a file, decode a line, translate it into acts, find the texts in it.
 
-To add a format, write one module with one class like this and name it in ``agents/__init__.py``, or in the entry points
-of a package. Nothing else in the product knows the formats.
+To add a format, write one module with one class and name it in ``formats/__init__.py``, or in the entry points of a
+package. ``base.py`` has what formats share. Nothing else in the product knows the formats.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,27 +18,35 @@ from agenttrace.record.ingest.acts import Act, ResponseUsage
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file is, found out from its path, its first bytes and the small files beside it."""
+    """What a file is: from its path, its first bytes and the small files beside it."""
 
     agent: str
     session_id: str
     #: ``main``, or the id of the subagent that wrote this file.
     stream: str = "main"
-    #: The stream and the tool call that started this one, where the files beside it say so.
+    #: The stream and the tool call that started this one, where the files beside it have them.
     parent_stream: str | None = None
     parent_call: str | None = None
-    #: The session this one was forked from, where the files beside it say so.
+    #: The session this one was forked from, where the files beside it have it.
     parent_session: str | None = None
-    #: True for a copy that came after its original, when the files say so: it never owns tokens it shares.
+    #: True for a copy of an earlier session: tokens of both count for the original.
     copied: bool = False
     cwd: str | None = None
     title: str | None = None
     #: The subagent's kind ("coder"), for the name of its turns.
     name: str | None = None
-    #: The model where only the agent's settings know it.
+    #: The model, where only the agent's settings have it.
     model: str | None = None
     #: The directory of the file, for agents that keep companions there.
     directory: str = ""
+
+
+def stored_source(data: bytes | None) -> Source | None:
+    """A source as the store has it; ``None`` where it cannot be read."""
+    try:
+        return None if data is None else msgspec.json.decode(data, type=Source)
+    except msgspec.MsgspecError:
+        return None
 
 
 class Unusable(msgspec.Struct, frozen=True):
@@ -60,26 +68,10 @@ class Content(msgspec.Struct, frozen=True):
     call: str | None = None
 
 
+#: What a stream remembers from one line to the next.
+Memory = dict[str, Any]
 #: The raw line of another event of the same session, by trace, type and key; ``None`` where there is none.
 Find = Callable[[str, str, str], bytes | None]
-
-
-@runtime_checkable
-class TellsAttributes(Protocol):
-    """An agent whose lines have more to show than its acts carry."""
-
-    def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
-        """Everything that a line says of its span, by name; ``find`` looks up lines that it refers to."""
-        ...
-
-
-@runtime_checkable
-class RepeatsUsage(Protocol):
-    """An agent that writes a line again, in another file, with more of its response's usage than it had before."""
-
-    def repeated_usage(self, event: Event, source: Source, memory: dict[str, Any]) -> ResponseUsage | None:
-        """The usage in a line whose event is recorded already; called in file order, among the calls of ``acts``."""
-        ...
 
 
 class LogCleanup(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,24 +83,6 @@ class LogCleanup(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
 
 
-@runtime_checkable
-class DeletesLogs(Protocol):
-    """An agent that deletes its logs after a while."""
-
-    def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
-        """The directories of these logs, each with its period."""
-        ...
-
-
-@runtime_checkable
-class NamesSessions(Protocol):
-    """An agent whose sessions are not named by the file's own name."""
-
-    def session_name(self, path: Path) -> str:
-        """The session of a log whose beginning is damaged."""
-        ...
-
-
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """What the rest of the product has to know of an agent; a format may leave all of it out."""
 
@@ -116,51 +90,70 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     provider: str | None = None
     #: What observability tools call it, for a coding agent: ``openai-codex``.
     integration: str | None = None
-    #: Environment variables that say where it writes: a service of the machine must have them, too.
+    #: Environment variables that move its logs: a service of the machine needs them, too.
     variables: tuple[str, ...] = ()
     #: Names of files that it writes beside its logs: no logs, and no damage.
     side_files: re.Pattern[str] | None = None
-    #: Whether one file may hold several sessions, so that files cannot be divided among importers by session.
+    #: Whether one file may have several sessions, so that files cannot be divided among importers by session.
     mixes_sessions: bool = False
+    #: Whether it writes a line again, in another file, with more of its response's usage than the line had before.
+    repeats_usage: bool = False
 
 
-class Agent(Protocol):
-    """One log format. Instances hold no state: what must be remembered goes into ``memory``."""
+class Agent:
+    """One log format. Instances have no state: what must be remembered goes into ``memory``."""
 
     #: The name used in commands and in the store: ``claude-code``.
     name: str
     #: The name people read: ``Claude Code``.
     title: str
-    #: A format of a package may leave it out.
-    traits: Traits
+    traits = Traits()
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
-        """Directories where this agent writes sessions, honouring its own environment variables."""
-        ...
+        """Directories where this agent writes sessions, as its environment variables say."""
+        raise NotImplementedError
 
     def is_log(self, path: Path) -> bool:
         """Whether a file found under one of the homes is a session log (by name alone, no reading)."""
-        ...
+        raise NotImplementedError
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """What this file is, from its first 64 KiB, or from some of its first lines; ``None`` if it is not ours.
 
         Content decides; the path only adds what the content leaves open. May read small companions.
         """
-        ...
+        raise NotImplementedError
 
     def decode(self, raw: bytes, source: Source) -> Event | Unusable:
         """Decode one line. Pure, fast, and never raises for bad input."""
-        ...
+        raise NotImplementedError
 
-    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[Act]:
         """What the line means. Called once for each new event, in file order, never for duplicates.
 
         ``memory`` belongs to the stream, starts empty, is stored with every batch, and holds only what msgpack
         can carry. It must stay small however long the session gets.
         """
-        ...
+        raise NotImplementedError
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""
-        ...
+        raise NotImplementedError
+
+    # -- what most formats leave as it is -----------------------------------------------------------------------
+
+    def session_name(self, path: Path) -> str:
+        """The session of a log whose beginning is damaged."""
+        return path.stem
+
+    def repeated_usage(self, event: Event, source: Source, memory: Memory) -> ResponseUsage | None:
+        """The usage in a line whose event is recorded already; called in file order, if ``traits`` say so."""
+        return None
+
+    def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
+        """What a line says of its span that its acts do not carry; ``find`` looks up lines that it refers to."""
+        return {}
+
+    def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
+        """The directories of these logs that the agent empties after a while."""
+        return []

@@ -17,29 +17,29 @@ from pathlib import Path
 from typing import Any
 
 from agenttrace.model import Event
-from agenttrace.record.formats.contract import Content, Source, Traits, Unusable
-from agenttrace.record.formats.kimi_acts import REMEMBERED, meaning
+from agenttrace.record.formats.base import agent_directory
+from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.kimi_acts import meaning
 from agenttrace.record.formats.kimi_lines import (
+    LINES,
     LOG_NAME,
-    Message,
     Relayed,
+    WireFormat,
+    WireLine,
+    WireMessage,
     Wrapped,
-    decode_line,
     is_wire_message,
     opening_objects,
-    read_odd_line,
     texts_of,
 )
-from agenttrace.record.formats.lenient import DECODING_ERRORS, as_text, read_as, read_object
-from agenttrace.record.ingest.acts import Act
-
-__all__ = ["REMEMBERED", "KimiCli"]
+from agenttrace.record.formats.lenient import as_text, lookup, read_as, read_object, text_at
+from agenttrace.record.ingest import acts as a
 
 #: A first line too long for the head.
 _CUT_LINE = re.compile(rb'\{"timestamp": ?[\d.]+, ?"message": ?\{"type": ?"\w+"')
 
 
-class KimiCli:
+class KimiCli(WireFormat[WireLine]):
     """The log format of Kimi CLI, from 0.59 to its last version."""
 
     name = "kimi-cli"
@@ -51,11 +51,11 @@ class KimiCli:
         variables=("KIMI_SHARE_DIR",),
         side_files=re.compile(r"(context(_sub)?(_\d+)?|[0-9a-f]{32})\.jsonl"),
     )
+    decoder = LINES
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """The sessions under ``$KIMI_SHARE_DIR`` or ``~/.kimi``; imported copies are left out."""
-        share = environ.get("KIMI_SHARE_DIR")
-        return [(Path(share).expanduser() if share else home / ".kimi") / "sessions"]
+        return [agent_directory(environ, home, "KIMI_SHARE_DIR", default=".kimi") / "sessions"]
 
     def is_log(self, path: Path) -> bool:
         """``wire.jsonl`` of a session or of one of its subagents."""
@@ -65,33 +65,48 @@ class KimiCli:
         """A header without ``created_at`` (that is Kimi Code's), or wire messages without any header."""
         if not _is_wire(head):
             return None
-        if path.name != LOG_NAME:
-            return Source(agent=self.name, session_id=path.stem, directory=str(path.parent))
-        if path.parent.parent.name == "subagents":
-            return _subagent_source(path)
-        return Source(
-            agent=self.name,
-            session_id=path.parent.name,
-            directory=str(path.parent),
-            **_session_facts(path.parent),
+        if path.name == LOG_NAME and path.parent.parent.name == "subagents":
+            return self._subagent(path)
+        facts = _session_facts(path.parent) if path.name == LOG_NAME else {}
+        return self.source(path, self.session_name(path), **facts)
+
+    def _subagent(self, path: Path) -> Source:
+        session = path.parent.parent.parent
+        meta = read_object(path.parent / "meta.json")
+        facts = _session_facts(session)
+        model = text_at(meta, "launch_spec", "effective_model")
+        if model is not None:
+            facts["model"] = _configured_model(session.parent.parent.parent, model)
+        return self.source(
+            path,
+            session.name,
+            stream=path.parent.name,
+            parent_stream="main",
+            parent_call=_background_call(session, path.parent.name),
+            name=text_at(meta, "subagent_type"),
+            **facts,
         )
 
-    def session_name(self, path: Path) -> str:
-        """That of the directory: all logs have one name."""
-        return path.parent.name if path.name == LOG_NAME else path.stem
-
-    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
-        """The line's type, time and key; a payload stays undecoded until somebody asks."""
-        try:
-            line = decode_line(raw)
-        except DECODING_ERRORS:
-            return _decode_odd(raw, source)
+    def event(self, line: WireLine, raw: bytes, source: Source) -> Event | Unusable:
+        """The line's type, time and key; a payload stays undecoded until it is needed."""
         message = line.message
         if message is None:
-            return _decode_odd(raw, source)
-        return _event(message, line.timestamp, raw, source)
+            if line.type == "metadata":
+                return Unusable("header", harmless=True)
+            message = WireMessage(line.type or "unknown", line.payload)
+        at = key = None
+        if line.timestamp is not None and 0 < line.timestamp < 1e11:
+            # No ordinal: a line that is appended again is the same event.
+            at = round(line.timestamp * 1e6)
+            key = f"{at}:{zlib.crc32(raw):x}"
+            key = key if source.stream == "main" else f"{source.stream}:{key}"
+        if message.type == "SubagentEvent":
+            relayed = _unwrap(message, source)
+            if relayed is not None:
+                return Event("SubagentEvent", key, at, relayed, None if relayed.mirrored else relayed.stream)
+        return Event(message.type, key, at, message)
 
-    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the message means; a wrapped one is given for the subagent's stream."""
         return meaning(event, source, memory)
 
@@ -115,9 +130,9 @@ def _is_wire(head: bytes) -> bool:
 
 
 def _session_facts(session: Path) -> dict[str, Any]:
-    """Working directory, title, model: all of it stands outside the log."""
-    title = as_text(read_object(session / "state.json").get("custom_title"))
-    title = title or as_text(read_object(session / "metadata.json").get("title"))
+    """Working directory, title, model: none of them is in the log."""
+    title = text_at(read_object(session / "state.json"), "custom_title")
+    title = title or text_at(read_object(session / "metadata.json"), "title")
     facts: dict[str, Any] = {"title": title, "copied": title is not None and title.startswith("Fork: ")}
     if session.parent.parent.name == "sessions":
         share = session.parent.parent.parent
@@ -125,32 +140,11 @@ def _session_facts(session: Path) -> dict[str, Any]:
     return facts
 
 
-def _subagent_source(path: Path) -> Source:
-    session = path.parent.parent.parent
-    stream = path.parent.name
-    meta = read_object(path.parent / "meta.json")
-    facts = _session_facts(session)
-    launch = meta.get("launch_spec")
-    model = as_text(launch.get("effective_model")) if isinstance(launch, dict) else None
-    if model is not None:
-        facts["model"] = _configured_model(session.parent.parent.parent, model)
-    return Source(
-        agent=KimiCli.name,
-        session_id=session.name,
-        stream=stream,
-        parent_stream="main",
-        parent_call=_background_call(session, stream),
-        name=as_text(meta.get("subagent_type")),
-        directory=str(path.parent),
-        **facts,
-    )
-
-
 def _work_dir(share: Path, bucket: str) -> str | None:
     """The directory whose digest the bucket is named after."""
     work_dirs = read_object(share / "kimi.json").get("work_dirs")
     for entry in work_dirs if isinstance(work_dirs, list) else []:
-        path = as_text(entry.get("path")) if isinstance(entry, dict) else None
+        path = text_at(entry, "path")
         if path is None:
             continue
         digest = hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
@@ -161,51 +155,27 @@ def _work_dir(share: Path, bucket: str) -> str | None:
 
 
 def _configured_model(share: Path, alias: str | None = None) -> str | None:
-    """The model the settings name: a guess, for the log never says which one answered."""
+    """The model of the settings: a guess, because the log never has the model that answered."""
     if alias is None and (named := os.environ.get("KIMI_MODEL_NAME")):
         return named
     try:
         config = tomllib.loads((share / "config.toml").read_text("utf-8"))
     except (OSError, ValueError):
         return alias
-    alias = alias or as_text(config.get("default_model"))
-    models = config.get("models")
-    entry = models.get(alias) if isinstance(models, dict) else None
-    return (as_text(entry.get("model")) if isinstance(entry, dict) else None) or alias
+    alias = alias or text_at(config, "default_model")
+    return alias and (text_at(config, "models", alias, "model") or alias)
 
 
 def _background_call(session: Path, agent: str) -> str | None:
     """The tool call that started a background subagent, from the task it runs as."""
     for spec_file in sorted(session.glob("tasks/*/spec.json"))[:256]:
         spec = read_object(spec_file)
-        payload = spec.get("kind_payload")
-        if isinstance(payload, dict) and payload.get("agent_id") == agent:
-            return as_text(spec.get("tool_call_id"))
+        if lookup(spec, "kind_payload", "agent_id") == agent:
+            return text_at(spec, "tool_call_id")
     return None
 
 
-def _event(message: Message, seconds: float | None, raw: bytes, source: Source) -> Event:
-    at = key = None
-    if seconds is not None and 0 < seconds < 1e11:
-        # No ordinal: a line that is appended again is the same event.
-        at = round(seconds * 1e6)
-        key = f"{at}:{zlib.crc32(raw):x}" if source.stream == "main" else f"{source.stream}:{at}:{zlib.crc32(raw):x}"
-    if message.type == "SubagentEvent":
-        relayed = _unwrap(message, source)
-        if relayed is not None:
-            stream = None if relayed.mirrored else relayed.stream
-            return Event("SubagentEvent", key, at, relayed, stream)
-    return Event(message.type, key, at, message)
-
-
-def _decode_odd(raw: bytes, source: Source) -> Event | Unusable:
-    line = read_odd_line(raw)
-    if isinstance(line, Unusable):
-        return line
-    return _event(line.message or Message(), line.timestamp, raw, source)
-
-
-def _unwrap(message: Message, source: Source) -> Relayed | None:
+def _unwrap(message: WireMessage, source: Source) -> Relayed | None:
     """The innermost event; the calls of this file's own stream are the outermost wrapper's."""
     relayed = None
     for _ in range(8):

@@ -1,6 +1,6 @@
 """Kimi Code's ``wire.jsonl``: one agent record a line, one file for each agent of a session.
 
-The usage of a step stands in four records; only ``usage.record`` is counted. Messages stand in three; only
+The usage of a step is in four records; only ``usage.record`` is counted. Messages are in three; only
 ``turn.prompt`` and the loop events are folded. Lines are in order, their times are not.
 """
 
@@ -13,22 +13,15 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from agenttrace.model import Event
-from agenttrace.record.formats.contract import Content, Source, Traits, Unusable
+from agenttrace.record.formats.base import agent_directory
+from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
 from agenttrace.record.formats.kimi_code_acts import meaning
-from agenttrace.record.formats.kimi_code_lines import (
-    Record,
-    decode_record,
-    is_record,
-    read_odd_record,
-    texts_of,
-    unusable,
-)
-from agenttrace.record.formats.kimi_lines import LOG_NAME, opening_objects
-from agenttrace.record.formats.lenient import DECODING_ERRORS, as_text, microseconds, read_object
-from agenttrace.record.ingest.acts import Act
+from agenttrace.record.formats.kimi_code_lines import LINES, KimiRecord, is_record, texts_of
+from agenttrace.record.formats.kimi_lines import LOG_NAME, WireFormat, opening_objects
+from agenttrace.record.formats.lenient import lookup, microseconds, read_object, text_at
+from agenttrace.record.ingest import acts as a
 
 #: What ``kimi migrate`` names the sessions that it copies from Kimi CLI.
 IMPORT_PREFIX = "ses_"
@@ -36,7 +29,7 @@ IMPORT_PREFIX = "ses_"
 DESKTOP_HOME = "Library/Application Support/kimi-desktop/daimon-share/daimon/runtime/kimi-code/home"
 
 
-class KimiCode:
+class KimiCode(WireFormat[KimiRecord]):
     """The log format of Kimi Code, from protocol 1.0 on."""
 
     name = "kimi-code"
@@ -47,43 +40,53 @@ class KimiCode:
         variables=("KIMI_CODE_HOME",),
         side_files=re.compile(r"session_index\.jsonl"),
     )
+    decoder = LINES
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """The sessions under ``$KIMI_CODE_HOME`` or ``~/.kimi-code``, and the desktop application's."""
-        own = environ.get("KIMI_CODE_HOME")
-        main = Path(own).expanduser() if own else home / ".kimi-code"
+        main = agent_directory(environ, home, "KIMI_CODE_HOME", default=".kimi-code")
         return [main / "sessions", home / DESKTOP_HOME / "sessions"]
-
-    def is_log(self, path: Path) -> bool:
-        """``wire.jsonl`` of one of a session's agents."""
-        return path.name == LOG_NAME
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """A header with ``created_at``, or records of one of the known families."""
         if not _is_wire(head):
             return None
-        if path.name != LOG_NAME:
-            return Source(agent=self.name, session_id=path.stem, directory=str(path.parent))
-        if path.parent.parent.name != "agents":
-            return Source(agent=self.name, session_id=path.parent.name, directory=str(path.parent))
-        return _agent_source(path)
+        if path.name != LOG_NAME or path.parent.parent.name != "agents":
+            return self.source(path, self.session_name(path))
+        session = path.parent.parent.parent
+        state = read_object(session / "state.json")
+        agent = lookup(state, "agents", path.parent.name)
+        parent = text_at(state, "forkedFrom")
+        return self.source(
+            path,
+            session.name,
+            stream=path.parent.name,
+            parent_stream=text_at(agent, "parentAgentId"),
+            parent_session=parent,
+            copied=parent is not None,
+            cwd=text_at(state, "cwd") or text_at(state, "workDir"),
+            title=text_at(state, "title"),
+            name=text_at(agent, "labels", "profileName"),
+        )
 
-    def session_name(self, path: Path) -> str:
-        """That of the directory: all logs have one name."""
-        return path.parent.name if path.name == LOG_NAME else path.stem
+    def event(self, line: KimiRecord, raw: bytes, source: Source) -> Event | Unusable:
+        """The record's type, time and key; long parts stay undecoded until they are needed."""
+        time = line.time
+        at = round(time * 1000) if type(time) in (int, float) and 0 < time < 1e14 else None
+        if line.type == "metadata" and line.protocol_version is not None:
+            return Unusable("header", harmless=True)
+        if _is_copy(at, source):
+            return Unusable("imported copy of a Kimi CLI session", harmless=True)
+        loop = line.event
+        if loop is None:
+            key = f"{source.stream}:{at}:{zlib.crc32(raw):x}" if at is not None else None
+            return Event(line.type, key, at, line)
+        # Migrations rewrite what is in a result; its ids and its time stay.
+        name = loop.uuid or loop.parent_uuid or loop.tool_call_id
+        key = f"{source.stream}:{loop.type}:{name}:{time}" if isinstance(name, str) else None
+        return Event(f"{line.type}/{loop.type}", key, at, line)
 
-    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
-        """The record's type, time and key; long parts stay undecoded until somebody asks."""
-        try:
-            record = decode_record(raw)
-        except DECODING_ERRORS:
-            odd = read_odd_record(raw)
-            if odd is None:
-                return unusable(raw)
-            record = odd
-        return _event(record, raw, source)
-
-    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the record means."""
         return meaning(event, source, memory)
 
@@ -101,29 +104,6 @@ def _is_wire(head: bytes) -> bool:
             continue
         return is_record(value)
     return False
-
-
-def _agent_source(path: Path) -> Source:
-    session = path.parent.parent.parent
-    stream = path.parent.name
-    state = read_object(session / "state.json")
-    agents = state.get("agents")
-    agent = agents.get(stream) if isinstance(agents, dict) else None
-    agent = agent if isinstance(agent, dict) else {}
-    labels = agent.get("labels")
-    parent = as_text(state.get("forkedFrom"))
-    return Source(
-        agent=KimiCode.name,
-        session_id=session.name,
-        stream=stream,
-        parent_stream=as_text(agent.get("parentAgentId")),
-        parent_session=parent,
-        copied=parent is not None,
-        cwd=as_text(state.get("cwd")) or as_text(state.get("workDir")),
-        title=as_text(state.get("title")),
-        name=as_text(labels.get("profileName")) if isinstance(labels, dict) else None,
-        directory=str(path.parent),
-    )
 
 
 def _is_copy(at: int | None, source: Source) -> bool:
@@ -151,20 +131,3 @@ def _copied_until(directory: str) -> float:
         return microseconds(datetime.fromisoformat(custom["imported_at"]))
     except (KeyError, TypeError, ValueError):
         return math.inf
-
-
-def _event(record: Record, raw: bytes, source: Source) -> Event | Unusable:
-    time = record.time
-    at = round(time * 1000) if type(time) in (int, float) and 0 < time < 1e14 else None
-    if record.type == "metadata" and record.protocol_version is not None:
-        return Unusable("header", harmless=True)
-    if _is_copy(at, source):
-        return Unusable("imported copy of a Kimi CLI session", harmless=True)
-    loop = record.event
-    if loop is None:
-        key = f"{source.stream}:{at}:{zlib.crc32(raw):x}" if at is not None else None
-        return Event(record.type, key, at, record)
-    # Migrations rewrite what is in a result; its ids and its time stay.
-    name = loop.uuid or loop.parent_uuid or loop.tool_call_id
-    key = f"{source.stream}:{loop.type}:{name}:{time}" if isinstance(name, str) else None
-    return Event(f"{record.type}/{loop.type}", key, at, record)

@@ -1,38 +1,24 @@
 """What the records of a Kimi Code log mean.
 
 A stream remembers ``turn``, the latest turn's name, and whether it is ``open``; ``step``, the latest step;
-``calls``, the tool calls by the uuid of their event; ``waiting``, the requests that nobody has answered yet;
+``calls``, the tool calls by the uuid of their event; ``waiting``, the pending requests;
 ``model``, and ``models`` by their alias; ``untimed``, how many counts of tokens had no time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.formats.contract import Source
-from agenttrace.record.formats.kimi_acts import cut, settle, shorten
-from agenttrace.record.formats.kimi_code_lines import Loop, Record, ToolResult
+from agenttrace.record.formats.base import remember, usage_of
+from agenttrace.record.formats.contract import Memory, Source
+from agenttrace.record.formats.kimi_acts import settle
+from agenttrace.record.formats.kimi_code_lines import KimiRecord, Loop, ToolResult
 from agenttrace.record.formats.kimi_lines import text_of
-from agenttrace.record.formats.lenient import as_text, count, number, read_as, value_of
-from agenttrace.record.ingest.acts import (
-    Act,
-    Note,
-    ResponseUsage,
-    SessionInfo,
-    Spawned,
-    StepBegin,
-    StepEnd,
-    ToolBegin,
-    ToolEnd,
-    Totals,
-    TurnBegin,
-    TurnEnd,
-    Waiting,
-)
+from agenttrace.record.formats.lenient import as_text, duration, lookup, number, read_as, text_at, value_of
+from agenttrace.record.ingest import acts as a
 
 #: Tools that hand the work to subagents.
 AGENT_TOOLS = frozenset({"Agent", "AgentSwarm", "Task"})
@@ -48,25 +34,31 @@ ORIGINS = {
     "cron_missed": "task",
 }
 CANCELLED = frozenset({"aborted", "blocked", "cancelled", "interrupted", "user_cancelled"})
+_TOKENS = {
+    "input_tokens": "inputOther",
+    "output_tokens": "output",
+    "cache_read_tokens": "inputCacheRead",
+    "cache_write_tokens": "inputCacheCreation",
+}
 
 
-class _Scene(msgspec.Struct):
-    """What an act's author may look at besides the record."""
+class _RecordScene(msgspec.Struct):
+    """What a record is interpreted with."""
 
     event: Event
     source: Source
-    memory: dict[str, Any]
+    memory: Memory
 
 
-_Author = Callable[[Record, _Scene], Iterator[Act]]
-_LoopAuthor = Callable[[Loop, Record, _Scene], Iterator[Act]]
+_Author = Callable[[KimiRecord, _RecordScene], Iterator[a.Act]]
+_LoopAuthor = Callable[[Loop, KimiRecord, _RecordScene], Iterator[a.Act]]
 
 
-def meaning(event: Event, source: Source, memory: dict[str, Any]) -> list[Act]:
+def meaning(event: Event, source: Source, memory: Memory) -> list[a.Act]:
     """The acts of a record."""
-    record: Record = event.body
-    scene = _Scene(event, source, memory)
-    acts: list[Act] = []
+    record: KimiRecord = event.body
+    scene = _RecordScene(event, source, memory)
+    acts: list[a.Act] = []
     if record.event is not None:
         loop_author = _LOOP_ACTS.get(record.event.type)
         if loop_author is not None:
@@ -75,8 +67,8 @@ def meaning(event: Event, source: Source, memory: dict[str, Any]) -> list[Act]:
         author = _ACTS.get(record.type)
         if author is not None:
             acts = list(author(record, scene))
-    if acts and memory.get("waiting") and not isinstance(acts[-1], Waiting):
-        acts.append(Waiting())
+    if acts and memory.get("waiting") and not isinstance(acts[-1], a.Waiting):
+        acts.append(a.Waiting())
     return acts
 
 
@@ -85,40 +77,40 @@ def _turn_name(value: object) -> str | None:
     return str(value) if type(value) is int else as_text(value)
 
 
-def _turn_prompt(record: Record, scene: _Scene) -> Iterator[Act]:
+def _turn_prompt(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     turn = _turn_name(record.turn_id)
     _open_turn(turn, scene.memory)
     text = text_of(value_of(record.input))
-    yield TurnBegin(prompt=cut(text), origin=_origin(record, scene), turn=turn)
+    yield a.TurnBegin(prompt=text or None, origin=_origin(record, scene), turn=turn)
 
 
-def _open_turn(turn: str | None, memory: dict[str, Any]) -> None:
+def _open_turn(turn: str | None, memory: Memory) -> None:
     memory["turn"] = turn
     memory["open"] = True
     for stale in ("step", "calls", "waiting"):
         memory.pop(stale, None)
 
 
-def _origin(record: Record, scene: _Scene) -> str:
+def _origin(record: KimiRecord, scene: _RecordScene) -> str:
     origin = value_of(record.origin)
-    kind = origin.get("kind") if isinstance(origin, dict) else None
-    if isinstance(origin, dict) and kind == "system_trigger" and origin.get("name") == "subagent":
+    kind = lookup(origin, "kind")
+    if kind == "system_trigger" and lookup(origin, "name") == "subagent":
         return "subagent"
     found = ORIGINS.get(kind, "system") if isinstance(kind, str) else "user"
     return "subagent" if found == "user" and scene.source.stream != "main" else found
 
 
-def _enter_turn(loop: Loop, memory: dict[str, Any]) -> Iterator[Act]:
+def _enter_turn(loop: Loop, memory: Memory) -> Iterator[a.Act]:
     """Goals and steering start turns without a prompt; before 2.1.0 a prompt does not name its turn."""
     turn = _turn_name(loop.turn_id)
     if memory.get("open") and (turn is None or memory.get("turn") in (None, turn)):
         memory["turn"] = memory.get("turn") or turn
         return
     _open_turn(turn, memory)
-    yield TurnBegin(origin="system", turn=turn)
+    yield a.TurnBegin(origin="system", turn=turn)
 
 
-def _turn_ended(record: Record, scene: _Scene) -> Iterator[Act]:
+def _turn_ended(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     turn = _turn_name(record.turn_id)
     error = value_of(record.error)
     text = text_of(error.get("message")) if isinstance(error, dict) else text_of(error)
@@ -127,61 +119,55 @@ def _turn_ended(record: Record, scene: _Scene) -> Iterator[Act]:
     if turn is None or scene.memory.get("turn") in (None, turn):
         scene.memory["open"] = False
         scene.memory.pop("waiting", None)
-    yield TurnEnd(status=status, error=None if status == "ok" else cut(text) or reason, turn=turn)
+    yield a.TurnEnd(status=status, error=None if status == "ok" else text or reason, turn=turn)
 
 
-def _turn_cancel(record: Record, scene: _Scene) -> Iterator[Act]:
+def _turn_cancel(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     if record.agent_id is None:
         yield from _close_turn("cancelled", scene)
 
 
-def _close_turn(status: str, scene: _Scene) -> Iterator[Act]:
-    """The end of a turn of the first engine: it writes no ``turn.ended`` (and is told by its lack of ``agentId``)."""
+def _close_turn(status: str, scene: _RecordScene) -> Iterator[a.Act]:
+    """The end of a turn of the first engine: it writes no ``turn.ended`` (and its records have no ``agentId``)."""
     if scene.memory.get("open"):
         scene.memory["open"] = False
-        yield TurnEnd(status=status, turn=scene.memory.get("turn"))
+        yield a.TurnEnd(status=status, turn=scene.memory.get("turn"))
 
 
-def _step_begin(loop: Loop, record: Record, scene: _Scene) -> Iterator[Act]:
+def _step_begin(loop: Loop, record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     yield from _enter_turn(loop, scene.memory)
     step = as_text(loop.uuid)
     scene.memory["step"] = step
-    yield StepBegin(step=step, n=number(loop.step), model=scene.memory.get("model"))
+    yield a.StepBegin(step=step, n=number(loop.step), model=scene.memory.get("model"))
 
 
-def _step_end(loop: Loop, record: Record, scene: _Scene) -> Iterator[Act]:
+def _step_end(loop: Loop, record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     reason = as_text(loop.finish_reason)
     status = "error" if reason == "error" else "cancelled" if reason in CANCELLED else "ok"
-    yield StepEnd(step=as_text(loop.uuid), status=status, finish_reason=reason)
+    yield a.StepEnd(step=as_text(loop.uuid), status=status, finish_reason=reason)
     if reason == "end_turn" and record.agent_id is None:
         yield from _close_turn("ok", scene)
 
 
-def _step_interrupted(record: Record, scene: _Scene) -> Iterator[Act]:
+def _step_interrupted(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     step = as_text(record.step_id) or scene.memory.get("step")
     if step is not None:
         status = "cancelled" if as_text(record.reason) in CANCELLED else "error"
-        yield StepEnd(step=step, status=status, error=cut(text_of(value_of(record.message))))
+        yield a.StepEnd(step=step, status=status, error=text_of(value_of(record.message)) or None)
 
 
-def _step_retrying(record: Record, scene: _Scene) -> Iterator[Act]:
-    yield Note("retry", cut(f"{text_of(record.error_name)}: {text_of(record.error_message)}"))
-
-
-def _tool_call(loop: Loop, record: Record, scene: _Scene) -> Iterator[Act]:
+def _tool_call(loop: Loop, record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     uuid = as_text(loop.uuid)
     call = as_text(loop.tool_call_id) or uuid
     if call is None:
         return
     if uuid is not None:
-        calls = scene.memory.setdefault("calls", {})
-        calls[uuid] = call
-        shorten(calls)
+        remember(scene.memory.setdefault("calls", {}), uuid, call)
     name = as_text(loop.name) or "unknown"
-    yield ToolBegin(call, name, step=as_text(loop.step_uuid), subagent=name in AGENT_TOOLS)
+    yield a.ToolBegin(call, name, step=as_text(loop.step_uuid), subagent=name in AGENT_TOOLS)
 
 
-def _tool_result(loop: Loop, record: Record, scene: _Scene) -> Iterator[Act]:
+def _tool_result(loop: Loop, record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     parent = as_text(loop.parent_uuid)
     known = scene.memory.get("calls", {}).pop(parent, None)
     call = as_text(loop.tool_call_id) or known or parent
@@ -189,59 +175,45 @@ def _tool_result(loop: Loop, record: Record, scene: _Scene) -> Iterator[Act]:
         return
     settle(scene.memory.get("waiting", {}), call)
     result = read_as(ToolResult, loop.result)
-    spent = result.duration_ms
-    yield ToolEnd(
-        call,
-        "error" if result.is_error else "ok",
-        cut(text_of(value_of(result.output))) if result.is_error else None,
-        round(spent * 1000) if type(spent) in (int, float) and 0 <= spent < 1e12 else None,
-    )
+    error = text_of(value_of(result.output)) or None if result.is_error else None
+    yield a.ToolEnd(call, "error" if result.is_error else "ok", error, duration(result.duration_ms))
 
 
-def _subagent_spawned(record: Record, scene: _Scene) -> Iterator[Act]:
+def _subagent_spawned(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     call, stream = as_text(record.parent_tool_call_id), as_text(record.subagent_id)
     if call and stream and record.parent_agent_id in (None, scene.source.stream):
-        yield Spawned(call, stream, as_text(record.subagent_name))
+        yield a.Spawned(call, stream, as_text(record.subagent_name))
 
 
-def _llm_request(record: Record, scene: _Scene) -> Iterator[Act]:
+def _llm_request(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     model = as_text(record.model)
     if model is None:
         return
-    models = scene.memory.setdefault("models", {})
-    models[as_text(record.model_alias) or model] = model
-    shorten(models)
+    remember(scene.memory.setdefault("models", {}), as_text(record.model_alias) or model, model)
     if record.kind == "loop" and scene.memory.get("model") != model:
         scene.memory["model"] = model
         if scene.source.stream == "main":
-            yield SessionInfo(model=model)
+            yield a.SessionInfo(model=model)
 
 
-def _subagent_completed(record: Record, scene: _Scene) -> Iterator[Act]:
+def _subagent_completed(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     """What the subagent used in this run: the sum of the records in its own file."""
     usage, stream = _usage_of(record), as_text(record.subagent_id)
     if usage is not None and stream:
-        yield Totals(segment=f"{stream}:{scene.event.at}", usage={"": usage}, stream=stream)
+        yield a.ReportedTotals(segment=f"{stream}:{scene.event.at}", usage={"": usage}, stream=stream)
 
 
-def _usage_of(record: Record) -> Usage | None:
+def _usage_of(record: KimiRecord) -> Usage | None:
     spent = value_of(record.usage)
-    if not isinstance(spent, dict):
-        return None
-    return Usage(
-        input_tokens=count(spent.get("inputOther")),
-        output_tokens=count(spent.get("output")),
-        cache_read_tokens=count(spent.get("inputCacheRead")),
-        cache_write_tokens=count(spent.get("inputCacheCreation")),
-    )
+    return usage_of(spent, _TOKENS) if isinstance(spent, dict) else None
 
 
-def _usage_record(record: Record, scene: _Scene) -> Iterator[Act]:
+def _usage_record(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     usage = _usage_of(record)
     if usage is None:
         return
     alias = as_text(record.model)
-    act = ResponseUsage(
+    act = a.ResponseUsage(
         _response(usage, scene),
         usage,
         model=scene.memory.get("models", {}).get(alias, alias),
@@ -249,13 +221,13 @@ def _usage_record(record: Record, scene: _Scene) -> Iterator[Act]:
         detached=record.usage_scope != "turn",
     )
     if act.detached and not scene.memory.get("open"):
-        # Compaction between two turns: a turn of its own, over at once.
-        yield from (TurnBegin(origin="system"), act, TurnEnd())
+        # Compaction between two turns: a separate turn, over at once.
+        yield from (a.TurnBegin(origin="system"), act, a.TurnEnd())
     else:
         yield act
 
 
-def _response(usage: Usage, scene: _Scene) -> str:
+def _response(usage: Usage, scene: _RecordScene) -> str:
     """A name that forks and migrated files share: neither keeps the bytes of the line for certain."""
     spent = f"{usage.input_tokens}:{usage.output_tokens}:{usage.cache_read_tokens}:{usage.cache_write_tokens}"
     at = scene.event.at
@@ -265,52 +237,37 @@ def _response(usage: Usage, scene: _Scene) -> str:
     return f"kimi-code:{scene.source.stream}:{scene.memory.get('step')}:{scene.memory['untimed']}:{spent}"
 
 
-def _settings(record: Record, scene: _Scene) -> Iterator[Act]:
-    told = value_of(record.environment_disclosure)
-    cwd = as_text(record.cwd) or (as_text(told.get("cwd")) if isinstance(told, dict) else None)
+def _settings(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
+    cwd = as_text(record.cwd) or text_at(value_of(record.environment_disclosure), "cwd")
     if cwd is not None and scene.source.stream == "main":
-        yield SessionInfo(cwd=cwd)
+        yield a.SessionInfo(cwd=cwd)
 
 
-def _interaction_request(record: Record, scene: _Scene) -> Iterator[Act]:
+def _interaction_request(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     if record.kind == "user_tool":
         return  # a program answers, not a person
-    waiting = scene.memory.setdefault("waiting", {})
-    waiting[as_text(record.id) or ""] = as_text(record.tool_call_id)
-    shorten(waiting)
-    yield Waiting()
+    remember(scene.memory.setdefault("waiting", {}), as_text(record.id) or "", as_text(record.tool_call_id))
+    yield a.Waiting()
 
 
-def _interaction_resolved(record: Record, scene: _Scene) -> Iterator[Act]:
+def _interaction_resolved(record: KimiRecord, scene: _RecordScene) -> Iterator[a.Act]:
     waiting = scene.memory.get("waiting", {})
     if (as_text(record.id) or "") in waiting:
         del waiting[as_text(record.id) or ""]
-        yield Note("answer")
-
-
-def _approval(record: Record, scene: _Scene) -> Iterator[Act]:
-    result = value_of(record.result)
-    yield Note("approval", as_text(result.get("decision")) if isinstance(result, dict) else None)
-
-
-def _steer(record: Record, scene: _Scene) -> Iterator[Act]:
-    yield Note("steer", cut(text_of(value_of(record.input))))
+        yield a.Note("answer")
 
 
 def _note(kind: str) -> _Author:
-    def author(record: Record, scene: _Scene) -> Iterator[Act]:
-        yield Note(kind)
-
-    return author
+    return lambda record, scene: iter((a.Note(kind),))
 
 
 _ACTS: dict[str, _Author] = {
     "turn.prompt": _turn_prompt,
-    "turn.steer": _steer,
+    "turn.steer": _note("steer"),
     "turn.cancel": _turn_cancel,
     "turn.ended": _turn_ended,
     "turn.step.interrupted": _step_interrupted,
-    "turn.step.retrying": _step_retrying,
+    "turn.step.retrying": _note("retry"),
     "subagent.spawned": _subagent_spawned,
     "subagent.completed": _subagent_completed,
     "llm.request": _llm_request,
@@ -319,7 +276,7 @@ _ACTS: dict[str, _Author] = {
     "profile.bind": _settings,
     "interaction.request": _interaction_request,
     "interaction.resolved": _interaction_resolved,
-    "permission.record_approval_result": _approval,
+    "permission.record_approval_result": _note("approval"),
     "context.apply_compaction": _note("compaction"),
     "micro_compaction.apply": _note("micro compaction"),
     "full_compaction.cancel": _note("compaction cancelled"),

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from agenttrace.record.formats.contract import Content, Unusable
+from agenttrace.record.formats.base import LineDecoder
+from agenttrace.record.formats.contract import Content
 from agenttrace.record.formats.kimi_lines import questions_in, said_in, text_of
-from agenttrace.record.formats.lenient import FieldByField, as_text, read_as, value_of, whole_objects
+from agenttrace.record.formats.lenient import FieldByField, as_text, lookup, raw_text, read_as, value_of
 
 ABSENT = msgspec.Raw()
 
@@ -19,7 +20,6 @@ _FAMILIES = re.compile(
     r"(?:agent|config|context|cron|full_compaction|goal|interaction|llm|mcp|micro_compaction|permission|plan_mode"
     r"|plugin|profile|prompt|runtime|subagent|swarm_mode|task|token_counting|tools|turn|usage)\."
 )
-_OPENINGS = re.compile(r'\{"(?:type|message|turnId)":')
 #: Whose messages no other record says.
 _SAID_ONCE = ("injection", "hook_result")
 
@@ -41,7 +41,7 @@ class Loop(msgspec.Struct, gc=False, rename="camel"):
     result: msgspec.Raw = ABSENT
 
 
-class Record(msgspec.Struct, gc=False, rename="camel"):
+class KimiRecord(msgspec.Struct, gc=False, rename="camel"):
     """The fields of all records that acts and texts are made of, over all types."""
 
     type: str = "unknown"
@@ -85,25 +85,18 @@ class ToolResult(msgspec.Struct, gc=False, rename="camel"):
     duration_ms: Any = None
 
 
-#: The one strict pass; raises one of ``DECODING_ERRORS``.
-decode_record = msgspec.json.Decoder(Record).decode
-#: For records that the strict pass refuses: what of them can be read, or ``None`` if they are no JSON object.
-read_odd_record = FieldByField(Record, {"event": FieldByField(Loop)})
-
-
-def unusable(raw: bytes) -> Unusable:
-    """What to say of a line that is no JSON object."""
-    salvaged = whole_objects(raw, _OPENINGS, is_record)
-    return Unusable("not a JSON object", harmless=not raw.strip(), salvaged=salvaged)
-
-
 def is_record(value: dict[str, Any]) -> bool:
     """Whether an object is a record of one of the known families."""
     kind = value.get("type")
     return isinstance(kind, str) and "v" not in value and _FAMILIES.match(kind) is not None
 
 
-def texts_of(record: Record) -> list[Content]:
+LINES = LineDecoder(
+    KimiRecord, {"event": FieldByField(Loop)}, openings=r'\{"(?:type|message|turnId)":', is_line=is_record
+)
+
+
+def texts_of(record: KimiRecord) -> list[Content]:
     """Every text in the record, whole, unless it only repeats those of another."""
     if record.event is not None:
         loop_speaker = _LOOP_CONTENT.get(record.event.type)
@@ -114,31 +107,30 @@ def texts_of(record: Record) -> list[Content]:
     return [content for content in found if content.text]
 
 
-def _prompt_content(record: Record) -> Iterator[Content]:
+def _prompt_content(record: KimiRecord) -> Iterator[Content]:
     yield Content("prompt", text_of(value_of(record.input)))
 
 
-def _message_content(record: Record) -> Iterator[Content]:
-    """Only what no other record says: reminders and hooks. Prompts and answers stand elsewhere."""
+def _message_content(record: KimiRecord) -> Iterator[Content]:
+    """Only what no other record has: reminders and hooks. Prompts and answers are in other records."""
     message = value_of(record.message)
-    origin = message.get("origin") if isinstance(message, dict) else None
-    if isinstance(message, dict) and isinstance(origin, dict) and origin.get("kind") in _SAID_ONCE:
-        yield Content("note", text_of(message.get("content")))
+    if lookup(message, "origin", "kind") in _SAID_ONCE:
+        yield Content("note", text_of(lookup(message, "content")))
 
 
-def _summary_content(record: Record) -> Iterator[Content]:
+def _summary_content(record: KimiRecord) -> Iterator[Content]:
     summary = value_of(record.summary)
     yield Content("note", text_of(summary.get("content") if isinstance(summary, dict) else summary))
 
 
-def _error_content(record: Record) -> Iterator[Content]:
+def _error_content(record: KimiRecord) -> Iterator[Content]:
     error = value_of(record.error)
     yield Content("error", text_of(error.get("message") if isinstance(error, dict) else error))
     yield Content("error", text_of(value_of(record.message)))
     yield Content("error", text_of(record.error_message))
 
 
-def _request_content(record: Record) -> Iterator[Content]:
+def _request_content(record: KimiRecord) -> Iterator[Content]:
     request = value_of(record.request)
     call = as_text(record.tool_call_id)
     if not isinstance(request, dict):
@@ -155,7 +147,7 @@ def _part_content(loop: Loop) -> Iterator[Content]:
 
 def _tool_call_content(loop: Loop) -> Iterator[Content]:
     arguments = value_of(loop.args)
-    text = arguments if isinstance(arguments, str) else bytes(loop.args).decode("utf-8", "replace")
+    text = arguments if isinstance(arguments, str) else raw_text(loop.args)
     yield Content("arguments", text, as_text(loop.tool_call_id) or as_text(loop.uuid))
 
 
@@ -165,7 +157,7 @@ def _tool_result_content(loop: Loop) -> Iterator[Content]:
     yield Content("error" if result.is_error else "result", text_of(value_of(result.output)), call)
 
 
-_CONTENT: dict[str, Callable[[Record], Iterator[Content]]] = {
+_CONTENT: dict[str, Callable[[KimiRecord], Iterator[Content]]] = {
     "turn.prompt": _prompt_content,
     "turn.steer": _prompt_content,
     "turn.ended": _error_content,

@@ -1,39 +1,41 @@
 """A line of a Kimi CLI log: its fields as far as recording needs them, and the texts in it.
 
-What Kimi Code's records have in common with it (the file's name, how texts stand in parts) is here too.
+What Kimi Code's records have in common with it (the file's name, texts in parts) is here too.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from agenttrace.record.formats.contract import Content, Unusable
-from agenttrace.record.formats.lenient import as_text, value_of, whole_objects
+from agenttrace.record.formats.base import L, LineDecoder, LogFormat, first_lines
+from agenttrace.record.formats.contract import Content
+from agenttrace.record.formats.lenient import FieldByField, lookup, text_at, value_of
 
 LOG_NAME = "wire.jsonl"
 
 _NULL = msgspec.Raw(b"null")
-#: So many first lines tell what a file is; a damaged beginning is rarely longer.
+#: So many first lines are read to recognise a file; a damaged beginning is rarely longer.
 _OPENING_LINES = 32
-_OPENINGS = re.compile(r'\{"timestamp"')
 
 
-class Message(msgspec.Struct, gc=False):
-    """What was said over the wire."""
+class WireMessage(msgspec.Struct, gc=False):
+    """A message of the wire protocol."""
 
     type: str = "unknown"
     payload: msgspec.Raw = _NULL
 
 
-class Line(msgspec.Struct, gc=False):
-    """A line; the time is in seconds."""
+class WireLine(msgspec.Struct, gc=False):
+    """A line; the time is in seconds. A header has a type instead of a message, and so has a line that was damaged."""
 
     timestamp: float | None = None
-    message: Message | None = None
+    message: WireMessage | None = None
+    type: str | None = None
+    payload: msgspec.Raw = _NULL
 
 
 class Wrapped(msgspec.Struct, gc=False):
@@ -43,7 +45,7 @@ class Wrapped(msgspec.Struct, gc=False):
     task_tool_call_id: Any = None
     agent_id: Any = None
     subagent_type: Any = None
-    event: Message | None = None
+    event: WireMessage | None = None
 
 
 class Relayed(msgspec.Struct, gc=False):
@@ -52,7 +54,7 @@ class Relayed(msgspec.Struct, gc=False):
     stream: str
     call: str | None
     name: str | None
-    message: Message
+    message: WireMessage
     #: True where the subagent's own file has it too.
     mirrored: bool
 
@@ -71,7 +73,7 @@ class ReturnValue(msgspec.Struct, gc=False):
     output: msgspec.Raw = _NULL
 
 
-class Payload(msgspec.Struct):
+class WirePayload(msgspec.Struct):
     """The fields of all payloads that acts are made of; long texts are not among them."""
 
     user_input: Any = None
@@ -84,36 +86,21 @@ class Payload(msgspec.Struct):
     return_value: ReturnValue | None = None
     request_id: Any = None
     response: Any = None
-    title: Any = None
-    error_type: Any = None
-    status_code: Any = None
-    event: Any = None
-    target: Any = None
-    action: Any = None
-    question: Any = None
-    file_path: Any = None
 
 
 _Speaker = Callable[[dict[str, Any]], Iterator[Content]]
 
-#: The one strict pass; raises one of ``DECODING_ERRORS``.
-decode_line = msgspec.json.Decoder(Line).decode
 
+class WireFormat(LogFormat[L]):
+    """A format whose logs all have one name: the directory names the session."""
 
-def read_odd_line(raw: bytes) -> Line | Unusable:
-    """A header, or an object of another shape than expected, taken as far as it goes."""
-    value = value_of(msgspec.Raw(raw))
-    if not isinstance(value, dict):
-        salvaged = whole_objects(raw, _OPENINGS, is_wire_message)
-        return Unusable("not a JSON object", harmless=not raw.strip(), salvaged=salvaged)
-    if value.get("type") == "metadata" and "message" not in value:
-        return Unusable("header", harmless=True)
-    message = value.get("message")
-    inner = message if isinstance(message, dict) else value
-    kind = as_text(inner.get("type")) or "unknown"
-    stamp = value.get("timestamp")
-    seconds = stamp if isinstance(stamp, int | float) else None
-    return Line(seconds, Message(kind, msgspec.Raw(msgspec.json.encode(inner.get("payload")))))
+    def is_log(self, path: Path) -> bool:
+        """``wire.jsonl`` of a session or of one of its agents."""
+        return path.name == LOG_NAME
+
+    def session_name(self, path: Path) -> str:
+        """The name of the directory; of a file that was renamed, its own."""
+        return path.parent.name if path.name == LOG_NAME else path.stem
 
 
 def is_wire_message(value: dict[str, Any]) -> bool:
@@ -127,9 +114,14 @@ def is_wire_message(value: dict[str, Any]) -> bool:
     )
 
 
+LINES = LineDecoder(
+    WireLine, {"message": FieldByField(WireMessage)}, openings=r'\{"timestamp"', is_line=is_wire_message
+)
+
+
 def opening_objects(head: bytes) -> Iterator[dict[str, Any]]:
-    """The objects on the first lines of a file; a torn line is passed over."""
-    for raw in head.split(b"\n", _OPENING_LINES)[:_OPENING_LINES]:
+    """The objects on the first lines of a file; a torn line is skipped."""
+    for raw in first_lines(head, _OPENING_LINES):
         value = value_of(msgspec.Raw(raw))
         if isinstance(value, dict):
             yield value
@@ -157,7 +149,7 @@ def questions_in(request: dict[str, Any], call: str | None) -> Iterator[Content]
             yield Content("note", text_of(question.get("question")), call)
 
 
-def texts_of(said: Message | Relayed) -> list[Content]:
+def texts_of(said: WireMessage | Relayed) -> list[Content]:
     """Every text in the message, whole; none of a relayed one that the subagent's own file has."""
     if isinstance(said, Relayed):
         if said.mirrored:
@@ -172,13 +164,12 @@ def texts_of(said: Message | Relayed) -> list[Content]:
 
 
 def _tool_call_content(payload: dict[str, Any]) -> Iterator[Content]:
-    function = payload.get("function")
-    arguments = function.get("arguments") if isinstance(function, dict) else None
-    yield Content("arguments", text_of(arguments), as_text(payload.get("id")))
+    arguments = lookup(payload, "function", "arguments")
+    yield Content("arguments", text_of(arguments), text_at(payload, "id"))
 
 
 def _tool_result_content(payload: dict[str, Any]) -> Iterator[Content]:
-    call = as_text(payload.get("tool_call_id"))
+    call = text_at(payload, "tool_call_id")
     value = payload.get("return_value")
     if not isinstance(value, dict):
         return
@@ -191,13 +182,13 @@ def _tool_result_content(payload: dict[str, Any]) -> Iterator[Content]:
 
 
 def _question_content(payload: dict[str, Any]) -> Iterator[Content]:
-    return questions_in(payload, as_text(payload.get("tool_call_id")))
+    return questions_in(payload, text_at(payload, "tool_call_id"))
 
 
 def _says(kind: Literal["prompt", "arguments_part", "note"], *fields: str) -> _Speaker:
     def speaker(payload: dict[str, Any]) -> Iterator[Content]:
         for field in fields:
-            yield Content(kind, text_of(payload.get(field)), as_text(payload.get("tool_call_id")))
+            yield Content(kind, text_of(payload.get(field)), text_at(payload, "tool_call_id"))
 
     return speaker
 

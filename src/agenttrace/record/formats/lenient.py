@@ -1,4 +1,4 @@
-"""Reading lines that are not quite what they should be: mended, field by field, or cut out of a torn line.
+"""Reads lines that deviate from their format: mended, field by field, or cut out of a torn line.
 
 The fast path of an agent module is one strict msgspec decoder. What is here runs only after that has failed,
 and keeps the promise that one odd field costs that field, not the line. Values of any shape and the small files
@@ -26,11 +26,11 @@ _MAX_ATTEMPTS = 64
 _MILLISECONDS_FROM = 1e11
 #: No response has more tokens. What is beyond is not a count, and sums over all responses must fit into SQLite.
 MOST_TOKENS = 2**32
-#: Numbers that place something: every program that reads them, browsers too, holds them exactly.
+#: The largest integer that every program, browsers too, represents exactly.
 LARGEST_NUMBER = 2**53
-#: Times from here on (the year 9999) are none: they have no day in every time zone.
+#: Times from here on (the year 9999) are refused: they have no day in every time zone.
 _END_OF_TIME = 253_370_764_800_000_000
-#: No companion file of any use is larger.
+#: The most that is read of a companion file.
 _COMPANION_SIZE = 4 << 20
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,6 +45,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
 _scanner = json.JSONDecoder(strict=False)
 _mender = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
@@ -67,13 +68,20 @@ def time_of(moment: datetime | None) -> int | None:
     return None if moment is None else time_at((moment - _EPOCH) // _MICROSECOND)
 
 
+def iso_time(text: str) -> datetime | None:
+    """A time in ISO 8601, in UTC if it names no zone; ``None`` for what is none."""
+    with suppress(ValueError, OverflowError):
+        parsed = datetime.fromisoformat(text.strip())
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    return None
+
+
 def moment(raw: msgspec.Raw) -> datetime | None:
     """A time written in any of the usual ways: ISO 8601 with or without a zone, or a number of epoch time."""
     value = value_of(raw)
+    if isinstance(value, str):
+        return iso_time(value)
     with suppress(ValueError, OverflowError, OSError):
-        if isinstance(value, str):
-            parsed = datetime.fromisoformat(value.strip())
-            return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value / 1000 if value > _MILLISECONDS_FROM else value, UTC)
     return None
@@ -96,6 +104,30 @@ def as_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def lookup(value: object, *keys: str) -> object:
+    """What a path of keys leads to in nested objects; ``None`` where it leads nowhere."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def text_at(value: object, *keys: str) -> str | None:
+    """The text that a path of keys leads to."""
+    return as_text(lookup(value, *keys))
+
+
+def duration(milliseconds: object) -> int | None:
+    """Microseconds of a length of time in milliseconds; ``None`` for what cannot be one."""
+    if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
+        return None
+    return round(milliseconds * 1000) if 0 <= milliseconds < 1e12 else None
+
+
+def raw_text(raw: msgspec.Raw) -> str:
+    """A part that was left undecoded, as it is written."""
+    return bytes(raw).decode("utf-8", "replace")
+
+
 def mended(raw: bytes) -> bytes | None:
     """The same JSON with what strict decoders refuse replaced; ``None`` if it is no JSON at all.
 
@@ -112,7 +144,7 @@ def mended(raw: bytes) -> bytes | None:
 
 
 def value_of(raw: msgspec.Raw) -> object:
-    """The Python value of a part that was kept raw; ``None`` if it is absent or unreadable."""
+    """The Python value of a raw part; ``None`` if it is absent or unreadable."""
     if not raw:
         return None
     with suppress(*DECODING_ERRORS):
@@ -129,7 +161,7 @@ def read_as(kind: type[S], raw: bytes | msgspec.Raw) -> S:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A companion file's object; empty where there is none to be had."""
+    """The object in a companion file; empty where it cannot be read."""
     try:
         with path.open("rb") as file:
             value = value_of(msgspec.Raw(file.read(_COMPANION_SIZE)))
@@ -144,7 +176,7 @@ class FieldByField(Generic[S]):
     def __init__(self, kind: type[S], nested: Mapping[str, Callable[[msgspec.Raw], Any]] | None = None) -> None:
         self._kind = kind
         self._fields = [
-            (field.name, field.encode_name, (nested or {}).get(field.name) or _decoder(field.type))
+            (field.name, field.encode_name, (nested or {}).get(field.name) or msgspec.json.Decoder(field.type).decode)
             for field in msgspec.structs.fields(kind)
         ]
 
@@ -164,6 +196,11 @@ class FieldByField(Generic[S]):
         return self._kind(**found)
 
 
+def list_of(read: Callable[[msgspec.Raw], S | None]) -> Callable[[msgspec.Raw], list[S]]:
+    """Reads a list of objects, without those that are none."""
+    return lambda raw: [found for part in _raws.decode(raw) if (found := read(part)) is not None]
+
+
 def _mending(decode: Callable[[Any], T], raw: bytes | msgspec.Raw) -> T:
     """Decode; if the text, not its shape, is at fault, decode it mended."""
     try:
@@ -175,10 +212,6 @@ def _mending(decode: Callable[[Any], T], raw: bytes | msgspec.Raw) -> T:
         if better is None:
             raise
     return decode(better)
-
-
-def _decoder(kind: type[object]) -> Callable[[msgspec.Raw], Any]:
-    return msgspec.json.Decoder(kind).decode
 
 
 def whole_objects(

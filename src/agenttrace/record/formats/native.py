@@ -1,10 +1,10 @@
 """AgentTrace's own JSONL: what any program may append to be recorded, described in ``docs/native-format.md``.
 
-Nothing but ``type`` and ``session`` has to be there. Whoever leaves out the beginning of a turn or a step gets it
-from the first line that names one; whoever gives lines an ``id`` may send them again. One file may hold many
-sessions, as a server writes them.
+Only ``type`` and ``session`` are required. A turn or a step whose beginning is left out begins with the first line that
+names it; lines with an ``id`` may be written again. One file may have many sessions, as a server writes
+them.
 
-``memory`` holds ``turn`` and ``step`` (the names of the latest), ``asked`` (whether the turn's prompt is known), and
+``memory`` has ``turn`` and ``step`` (the names of the latest), ``asked`` (whether the turn's prompt is known), and
 ``turns``, ``steps`` and ``usages`` (how many had no name of their own).
 """
 
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,31 +19,30 @@ import msgspec
 from msgspec import Raw, Struct
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.formats.contract import Content, Source, Traits, Unusable
+from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines
+from agenttrace.record.formats.contract import Content, Memory, Source, Traits
 from agenttrace.record.formats.lenient import (
-    DECODING_ERRORS,
     Count,
     FieldByField,
     Number,
-    mended,
+    iso_time,
     number,
+    raw_text,
     time_at,
     time_of,
     value_of,
 )
 from agenttrace.record.ingest import acts as a
 
-PROMPT_LIMIT = 500
 #: Numbers of epoch time above these are milliseconds, microseconds.
 _MILLISECONDS_FROM, _MICROSECONDS_FROM = 1e11, 1e14
 _OUTCOMES = frozenset({"ok", "error", "cancelled"})
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=2**33)]
 Name = str | Number | None
-Memory = dict[str, Any]
 
 
-class Tokens(Struct, kw_only=True):
+class NativeTokens(Struct, kw_only=True):
     """Each token in exactly one of the first four; the others are parts of those."""
 
     input_tokens: Count = 0
@@ -60,7 +57,7 @@ class Tokens(Struct, kw_only=True):
         return Usage(**msgspec.structs.asdict(self))
 
 
-class Line(Struct, kw_only=True):
+class NativeLine(Struct, kw_only=True):
     """Every field of every type; which belong together is a matter of documentation."""
 
     v: Any = None
@@ -92,7 +89,7 @@ class Line(Struct, kw_only=True):
     finish_reason: str | None = None
     duration: Seconds | None = None
     response: str | None = None
-    usage: Tokens | None = None
+    usage: NativeTokens | None = None
     estimated: bool = False
     kind: str | None = None
 
@@ -109,22 +106,18 @@ class Line(Struct, kw_only=True):
         return "error" if self.error else "ok"
 
 
-_decode = msgspec.json.Decoder(Line).decode
-_decode_tolerantly = FieldByField(Line, {"usage": FieldByField(Tokens)})
-
-
-class Native:
+class Native(LogFormat[NativeLine]):
     """Logs under ``$AGENTTRACE_HOME/logs``, and any other file that is recognised by its lines."""
 
     name = "agenttrace"
     title = "AgentTrace JSONL"
     #: The run half, which writes most of these logs, calls applications of DashScope.
     traits = Traits(provider="dashscope", mixes_sessions=True)
+    decoder = LineDecoder(NativeLine, {"usage": FieldByField(NativeTokens)})
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
-        """Where programs that are not told otherwise put their logs."""
-        root = Path(environ["AGENTTRACE_HOME"]) if environ.get("AGENTTRACE_HOME") else home / ".agenttrace"
-        return [root / "logs"]
+        """The default directory for logs of programs."""
+        return [agent_directory(environ, home, "AGENTTRACE_HOME", default=".agenttrace") / "logs"]
 
     def is_log(self, path: Path) -> bool:
         """``*.jsonl``."""
@@ -132,26 +125,13 @@ class Native:
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the first line that says ``"v":1``, a session and a type; that session is the file's own."""
-        for raw in head.split(b"\n", 8)[:8]:
-            line = _read(raw)
+        for line in map(self.decoder, first_lines(head, 8)):
             if line is not None and line.v == 1 and line.session and line.type:
-                return Source(
-                    agent=self.name,
-                    session_id=line.session,
-                    name=line.agent,
-                    directory=str(path.parent),
-                )
+                return self.source(path, line.session, name=line.agent)
         return None
 
-    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
-        """The whole line in one pass; arguments and results stay as they are written."""
-        try:
-            line = _decode(raw)
-        except DECODING_ERRORS:
-            found = _read(raw)
-            if found is None:
-                return Unusable("not a JSON object", harmless=False)
-            line = found
+    def event(self, line: NativeLine, raw: bytes, source: Source) -> Event:
+        """Arguments and results stay as they are written."""
         kind = line.type or "unknown"
         stream = None if line.stream == source.stream else line.stream or None
         session = None if line.session == source.session_id else line.session or None
@@ -160,11 +140,11 @@ class Native:
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the line means."""
         handler = _HANDLERS.get(event.type)
-        return handler(event, source, memory) if handler else ()
+        return handler(event.body, memory, event, source) if handler else ()
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The texts of the line."""
-        line: Line = event.body
+        line: NativeLine = event.body
         call = line.call if event.type.startswith("tool.") else None
         found = [
             Content("prompt", line.prompt or ""),
@@ -174,15 +154,6 @@ class Native:
             Content("error", line.error or "", call),
         ]
         return [content for content in found if content.text]
-
-
-def _read(raw: bytes) -> Line | None:
-    """A line whose odd fields are left out; ``None`` if it is no JSON object."""
-    line = _decode_tolerantly(raw)
-    if line is None:
-        better = mended(raw)
-        line = _decode_tolerantly(better) if better is not None else None
-    return line
 
 
 def _key(kind: str, name: str | int | None, stream: str | None) -> str | None:
@@ -195,10 +166,7 @@ def _key(kind: str, name: str | int | None, stream: str | None) -> str | None:
 def _micros(ts: float | str | None) -> int | None:
     """Seconds, milliseconds or microseconds since the epoch, or ISO 8601 (UTC if it names no zone)."""
     if isinstance(ts, str):
-        with suppress(ValueError, OverflowError):
-            moment = datetime.fromisoformat(ts.strip())
-            return time_of(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
-        return None
+        return time_of(iso_time(ts))
     if ts is None or not 0 <= ts < math.inf:
         return None
     scale = 1_000_000 if ts < _MILLISECONDS_FROM else 1000 if ts < _MICROSECONDS_FROM else 1
@@ -209,23 +177,23 @@ def _json_text(raw: Raw) -> str:
     value = value_of(raw)
     if value is None:
         return ""
-    return value if isinstance(value, str) else bytes(raw).decode("utf-8", "replace")
+    return value if isinstance(value, str) else raw_text(raw)
 
 
 _TEXT_KINDS: dict[str, Any] = {"user": "prompt", "assistant": "text", "thinking": "thinking"}
 
-# -- where a line stands -------------------------------------------------------------------------------------
+# -- the turn and the step of a line -------------------------------------------------------------------------
 
 
-def _step_name(line: Line, memory: Memory) -> str | None:
+def _step_name(line: NativeLine, memory: Memory) -> str | None:
     """Steps are numbered anew in each turn, so a name needs both."""
     if line.step is None:
         return None
     return f"{memory.get('turn') if line.turn is None else line.turn}/{line.step}"
 
 
-def _stand(line: Line, memory: Memory) -> Iterator[a.Act]:
-    """Begin the turn and the step that the line names, if nobody did."""
+def _stand(line: NativeLine, memory: Memory) -> Iterator[a.Act]:
+    """Begin the turn and the step that the line names, if they are new."""
     if line.turn is not None and _is_later(line.turn, memory.get("turn")):
         yield from _begin_turn(line, memory)
     step = _step_name(line, memory)
@@ -235,25 +203,24 @@ def _stand(line: Line, memory: Memory) -> Iterator[a.Act]:
 
 
 def _is_later(turn: str | int, current: str | None) -> bool:
-    """Numbered turns only go forward: a late line of an earlier one does not bring it back."""
+    """Numbered turns only go forward: a late line of an earlier turn does not reopen it."""
     if isinstance(turn, int) and current is not None and len(current) < 20 and current.isdecimal():
         return turn > int(current)
     return str(turn) != current
 
 
-def _begin_turn(line: Line, memory: Memory, prompt: str | None = None) -> Iterator[a.Act]:
+def _begin_turn(line: NativeLine, memory: Memory, prompt: str | None = None) -> Iterator[a.Act]:
     memory["turns"] = memory.get("turns", 0) + (line.turn is None)
     memory["turn"] = f"turn {memory['turns']}" if line.turn is None else str(line.turn)
     memory["asked"] = prompt is not None
     memory["step"] = None
-    yield a.TurnBegin(prompt and prompt[:PROMPT_LIMIT], line.origin or "user", memory["turn"])
+    yield a.TurnBegin(prompt, line.origin or "user", memory["turn"])
 
 
 # -- what a line means ---------------------------------------------------------------------------------------
 
 
-def _session(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _session(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     yield a.SessionInfo(
         cwd=line.cwd or line.project,
         branch=line.branch,
@@ -265,21 +232,18 @@ def _session(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
     )
 
 
-def _turn_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _turn_begin(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     yield from _begin_turn(line, memory, line.prompt)
 
 
-def _turn_end(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _turn_end(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     turn = memory.get("turn") if line.turn is None else str(line.turn)
     yield a.TurnEnd(line.outcome, line.error, turn)
     memory["step"] = None
     memory["asked"] = True
 
 
-def _step_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _step_begin(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     if line.step is not None:
         yield from _stand(line, memory)
         return
@@ -288,28 +252,25 @@ def _step_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]
     yield a.StepBegin(memory["step"], model=line.model)
 
 
-def _step_end(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _step_end(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     if line.usage is not None:
-        yield from _usage(event, source, memory)
+        yield from _usage(line, memory, event, source)
     else:
         yield from _stand(line, memory)
     yield a.StepEnd(_step_name(line, memory), line.outcome, line.error, line.finish_reason)
 
 
-def _message(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _message(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     if line.role != "user":
         yield from _stand(line, memory)
     elif line.turn is None and not memory.get("asked", True):
         memory["asked"] = True
-        yield a.TurnBegin(line.text and line.text[:PROMPT_LIMIT], line.origin or "user", memory["turn"])
+        yield a.TurnBegin(line.text, line.origin or "user", memory["turn"])
     else:
         yield from _begin_turn(line, memory, line.text or "")
 
 
-def _tool_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _tool_begin(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     yield from _stand(line, memory)
     name = line.name or "tool"
     yield a.ToolBegin(line.call, name, _step_name(line, memory), subagent=line.spawns is not None)
@@ -317,14 +278,12 @@ def _tool_begin(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]
         yield a.Spawned(line.call, line.spawns, name)
 
 
-def _tool_end(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _tool_end(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     duration = None if line.duration is None else round(line.duration * 1_000_000)
     yield a.ToolEnd(line.call, line.outcome, line.error, duration)
 
 
-def _usage(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _usage(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     if line.usage is None:
         return
     yield from _stand(line, memory)
@@ -350,21 +309,16 @@ def _own_name(event: Event, source: Source, step: str | None, memory: Memory) ->
     return f"{place}:{event.at}:{memory['usages']}"
 
 
-def _error(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
+def _error(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
     yield from _stand(line, memory)
     yield a.Error(line.error or line.text or "error", "turn" if line.step is None else "step")
 
 
-def _note(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
-    line: Line = event.body
-    if line.kind == "waiting":
-        yield a.Waiting()
-    else:
-        yield a.Note(line.kind or "note", line.text and line.text[:PROMPT_LIMIT])
+def _note(line: NativeLine, memory: Memory, event: Event, source: Source) -> Iterator[a.Act]:
+    yield a.Waiting() if line.kind == "waiting" else a.Note(line.kind or "note")
 
 
-_HANDLERS: dict[str, Callable[[Event, Source, Memory], Iterator[a.Act]]] = {
+_HANDLERS: dict[str, Callable[[NativeLine, Memory, Event, Source], Iterator[a.Act]]] = {
     "session.begin": _session,
     "session.end": _session,
     "turn.begin": _turn_begin,

@@ -1,12 +1,12 @@
 """OpenTelemetry: spans that programs sent to the server, a span a line, in any order.
 
-Children come before their parents, and which session a trace belongs to may be said by its last span only. So a line
+Children come before their parents, and the session of a trace may be in its last span only. So a line
 names its trace (``Event.trace``), and the recorder moves what it has of a trace once the session is known.
 
 A large resource or scope is a line of its own: an event of its trace, named by its digest, without a span. Lines of
-spans hold what is folded of it, so it is looked up only where somebody wants to see all of it.
+spans have what is folded of it, so it is looked up only where a user wants to see all of it.
 
-``memory`` holds ``said``: which facts about the session were told.
+``memory`` has ``said``: the facts about the session that were reported.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from agenttrace.model import Event
-from agenttrace.record.formats.contract import Content, Find, Source, Traits, Unusable
-from agenttrace.record.formats.otlp_lines import Line, all_of, read_line, salvaged
+from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines
+from agenttrace.record.formats.contract import Content, Find, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.otlp_lines import LINES, OtlpLine, all_of
 from agenttrace.record.formats.otlp_messages import contents_of, prompt_of
 from agenttrace.record.formats.otlp_names import (
+    PROVIDERS,
+    TITLES,
     agent_of,
     call_of,
     error_of,
     finish_of,
+    first_text,
     kind_of,
     model_of,
     name_of,
-    provider_of,
     response_of,
     status_of,
-    title_of,
     tool_in,
     usage_of,
 )
@@ -43,20 +45,18 @@ _NAME_LIMIT, _ERROR_LIMIT = 300, 500
 #: The type of events that are no spans: what spans of their trace share.
 _SHARED = "shared"
 
-Memory = dict[str, Any]
 
-
-class Otlp:
+class Otlp(LogFormat[OtlpLine]):
     """The log that the server keeps of received spans."""
 
     name = "otlp"
     title = "OpenTelemetry"
     traits = Traits(mixes_sessions=True)
+    decoder = LINES
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
-        """A directory of its own under the data directory."""
-        root = Path(environ["AGENTTRACE_HOME"]) if environ.get("AGENTTRACE_HOME") else home / ".agenttrace"
-        return [root / "logs" / "otlp"]
+        """A separate directory under the data directory."""
+        return [agent_directory(environ, home, "AGENTTRACE_HOME", default=".agenttrace") / "logs" / "otlp"]
 
     def is_log(self, path: Path) -> bool:
         """``spans-*.jsonl``."""
@@ -64,17 +64,14 @@ class Otlp:
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the first line that says ``"otlp":1`` and has the ids of a span, or of what spans share."""
-        for raw in head.split(b"\n", 8)[:8]:
-            line = read_line(raw) if b'"otlp"' in raw else None
+        for raw in first_lines(head, 8):
+            line = LINES(raw) if b'"otlp"' in raw else None
             if line is not None and line.otlp == 1 and (line.is_whole or line.is_shared):
-                return Source(agent=self.name, session_id=line.session or line.trace, directory=str(path.parent))
+                return self.source(path, line.session or line.trace)
         return None
 
-    def decode(self, raw: bytes, source: Source) -> Event | Unusable:
-        """The whole line; a span's id makes it unique in its trace, however often it is sent."""
-        line = read_line(raw)
-        if line is None:
-            return Unusable("not a JSON object", harmless=False, salvaged=salvaged(raw))
+    def event(self, line: OtlpLine, raw: bytes, source: Source) -> Event | Unusable:
+        """A span's id makes it unique in its trace, however often it is sent."""
         if line.is_shared:
             return Event(_SHARED, line.digest, None, line, trace=line.trace)
         if not line.is_whole:
@@ -84,8 +81,8 @@ class Otlp:
         return Event("span", line.span, line.end // 1000, line, session=line.session, trace=line.trace)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
-        """A span is one act; what it tells about the session comes before."""
-        line: Line = event.body
+        """A span is one act, after the facts about the session in it."""
+        line: OtlpLine = event.body
         if event.type == _SHARED:
             return
         kind = kind_of(line)
@@ -95,7 +92,7 @@ class Otlp:
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """What was said in the span."""
-        line: Line = event.body
+        line: OtlpLine = event.body
         return [] if event.type == _SHARED else contents_of(line, kind_of(line))
 
     def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
@@ -111,7 +108,7 @@ class Otlp:
         return (own if isinstance(own, dict) else {}) | {f"otlp.{name}": value for name, value in received.items()}
 
 
-def _prompt(line: Line, kind: str, memory: Memory) -> str | None:
+def _prompt(line: OtlpLine, kind: str, memory: Memory) -> str | None:
     """What the user asked. A model call repeats the whole conversation: it is read for the first prompt only."""
     if kind == "turn" or (kind == "step" and "prompt" not in memory.setdefault("said", {})):
         found = prompt_of(line, kind)
@@ -119,13 +116,13 @@ def _prompt(line: Line, kind: str, memory: Memory) -> str | None:
     return None
 
 
-def _session(line: Line, kind: str, prompt: str | None, memory: Memory) -> Iterator[a.Act]:
-    """Facts about the session that are new; the name of a root stands for a title where nothing was asked."""
+def _session(line: OtlpLine, kind: str, prompt: str | None, memory: Memory) -> Iterator[a.Act]:
+    """New facts about the session; without a prompt, the name of a root is the title."""
     said: dict[str, str] = memory.setdefault("said", {})
     if prompt and kind in ("turn", "step"):
         said.setdefault("prompt", "")
-    title = title_of(line.attributes) or (line.name if not line.parent and "prompt" not in said else None)
-    # Several programs may have a part in a session: the one that its latest trace begins in gives it the name.
+    title = first_text(line.attributes, TITLES) or (line.name if not line.parent and "prompt" not in said else None)
+    # Several programs may take part in a session: it has the name of the one in which its latest trace begins.
     leads = not line.parent or "cwd" not in said
     told = {
         "cwd": line.resource.program if leads else None,
@@ -133,17 +130,15 @@ def _session(line: Line, kind: str, prompt: str | None, memory: Memory) -> Itera
         "title": title[:_NAME_LIMIT] if title and "title" not in said else None,
         "model": model_of(line.attributes) if kind == "step" else None,
     }
-    fresh = {name: value for name, value in told.items() if value and said.get(name) != value}
+    fresh: dict[str, Any] = {name: value for name, value in told.items() if value and said.get(name) != value}
     if fresh:
         said.update(fresh)
-        yield a.SessionInfo(
-            cwd=fresh.get("cwd"), version=fresh.get("version"), title=fresh.get("title"), model=fresh.get("model")
-        )
+        yield a.SessionInfo(**fresh)
 
 
-def _finished(line: Line, kind: str, prompt: str | None) -> a.Finished:
+def _finished(line: OtlpLine, kind: str, prompt: str | None) -> a.Finished:
     attributes = line.attributes
-    # A root often repeats the sum of its model calls; where none of them told any tokens, its sum is all there is.
+    # A root often repeats the sum of its model calls; where none of them has usage, its sum is the only usage.
     is_sum = kind != "step"
     usage = None if is_sum and line.parent else usage_of(attributes)
     return a.Finished(
@@ -165,14 +160,14 @@ def _finished(line: Line, kind: str, prompt: str | None) -> a.Finished:
     )
 
 
-def _shown_attributes(line: Line, kind: str, prompt: str | None) -> dict[str, Any]:
+def _shown_attributes(line: OtlpLine, kind: str, prompt: str | None) -> dict[str, Any]:
     """What lists and exports need without reading the line."""
     attributes = line.attributes
     found: dict[str, Any] = {}
     if kind == "tool":
         found |= {"tool": tool_in(name_of(line, kind))[:_NAME_LIMIT], "call": call_of(attributes)}
     elif kind == "step":
-        found |= {"finish_reason": finish_of(attributes), "provider": provider_of(attributes)}
+        found |= {"finish_reason": finish_of(attributes), "provider": first_text(attributes, PROVIDERS)}
     elif kind == "turn":
         found |= {"prompt": prompt and prompt[:_NAME_LIMIT], "agent": agent_of(line)}
     if status_of(line) == "error":

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Struct
 
-from agenttrace.record.formats.lenient import DECODING_ERRORS, FieldByField, mended, whole_objects
+from agenttrace.record.formats.base import LineDecoder
+from agenttrace.record.formats.lenient import value_of
 
-#: What a span is called that says nothing of itself.
+#: The name of a span without one.
 NAMELESS = "span"
 #: In ``flags``: whether the parent is in another process, and that the sender knows.
 _REMOTE = 0x300
 _LONGEST_SESSION = 200
 
 _HEX_TRACE, _HEX_SPAN = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
-_OPENING = re.compile(r'\{"otlp":')
 
 Attributes = dict[str, Any]
 #: A time in nanoseconds, as OTLP has them.
@@ -60,11 +60,11 @@ class Resource(Struct):
 
     @property
     def program(self) -> str | None:
-        """Its name; an SDK that was told none makes one up."""
+        """Its name; ``None`` where an SDK made it up."""
         return None if self.service is None or self.service.startswith("unknown_service") else self.service
 
 
-class Line(Struct, kw_only=True):
+class OtlpLine(Struct, kw_only=True):
     """A span; or, with a digest and without an id, what spans of a trace share."""
 
     otlp: Any = None
@@ -85,7 +85,7 @@ class Line(Struct, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has what a span cannot do without."""
+        """Whether it has the ids that a span needs."""
         return _HEX_TRACE.fullmatch(self.trace) is not None and _HEX_SPAN.fullmatch(self.span) is not None
 
     @property
@@ -114,31 +114,14 @@ class Line(Struct, kw_only=True):
         return None
 
 
-_decode = msgspec.json.Decoder(Line).decode
-_decode_tolerantly = FieldByField(Line)
-
-
-def read_line(raw: bytes) -> Line | None:
-    """A line whose odd fields are left out; ``None`` if it is no JSON object."""
-    try:
-        return _decode(raw)
-    except DECODING_ERRORS:
-        line = _decode_tolerantly(raw)
-    if line is None:
-        better = mended(raw)
-        line = None if better is None else _decode_tolerantly(better)
-    return line
-
-
-def salvaged(raw: bytes) -> tuple[bytes, ...]:
-    """The spans, and what they share, that stand whole in a torn line."""
-    return whole_objects(raw, _OPENING, lambda value: "trace" in value and ("span" in value or "digest" in value))
+LINES = LineDecoder(
+    OtlpLine,
+    openings=r'\{"otlp":',
+    is_line=lambda value: "trace" in value and ("span" in value or "digest" in value),
+)
 
 
 def all_of(raw: bytes) -> dict[str, Any]:
     """The whole line as it was written; empty where it cannot be read."""
-    try:
-        value = msgspec.json.decode(raw)
-    except DECODING_ERRORS:
-        return {}
+    value = value_of(msgspec.Raw(raw))
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""What was said in a span: messages to and from a model, arguments and results, in every shape that senders use.
+"""The texts in a span: messages to and from a model, arguments and results, in every shape that senders use.
 
 Messages come as one JSON text, as numbered attributes, or as events of the span; their contents as a text or as parts.
 Whatever has none of these shapes is shown as it is.
@@ -13,7 +13,7 @@ import msgspec
 
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.formats.lenient import DECODING_ERRORS
-from agenttrace.record.formats.otlp_lines import Attributes, Line
+from agenttrace.record.formats.otlp_lines import Attributes, OtlpLine
 from agenttrace.record.formats.otlp_names import error_of, exception_in, first
 
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt.messages", "pydantic_ai.all_messages", "request_data")
@@ -55,28 +55,28 @@ _DEEPEST = 8
 _encode = msgspec.json.Encoder().encode
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """A piece of a message: ``text``, ``thinking``, ``call`` or ``result``."""
 
     kind: str
     text: str
 
 
-class Message(NamedTuple):
+class SpanMessage(NamedTuple):
     """Something that one side said."""
 
     role: str
-    parts: list[Part]
+    parts: list[MessagePart]
 
     def text(self, kind: str = "text") -> str:
         """Its pieces of one kind."""
         return "\n\n".join(part.text for part in self.parts if part.kind == kind and part.text)
 
 
-# -- what a span says -----------------------------------------------------------------------------------------
+# -- the texts of a span --------------------------------------------------------------------------------------
 
 
-def contents_of(line: Line, kind: str) -> list[Content]:
+def contents_of(line: OtlpLine, kind: str) -> list[Content]:
     """The texts of a span."""
     if kind in ("turn", "step"):
         found = _conversation(line, kind)
@@ -85,14 +85,14 @@ def contents_of(line: Line, kind: str) -> list[Content]:
     return [content for content in (*found, *_failure(line)) if content.text]
 
 
-def prompt_of(line: Line, kind: str) -> str | None:
-    """What the user asked. A model call is asked something by the user only where that was said last."""
+def prompt_of(line: OtlpLine, kind: str) -> str | None:
+    """The user's prompt. Of a model call, only where it is the last message."""
     messages = _inputs(line)
     asked = [message for message in (messages if kind == "turn" else messages[-1:]) if message.role == "user"]
     return asked[-1].text() or None if asked else None
 
 
-def _conversation(line: Line, kind: str) -> Iterator[Content]:
+def _conversation(line: OtlpLine, kind: str) -> Iterator[Content]:
     yield Content("prompt", prompt_of(line, kind) or "")
     for message in _outputs(line):
         yield Content("thinking", message.text("thinking"))
@@ -100,12 +100,12 @@ def _conversation(line: Line, kind: str) -> Iterator[Content]:
         yield Content("note", message.text("call"))
 
 
-def _tool_call(line: Line) -> Iterator[Content]:
+def _tool_call(line: OtlpLine) -> Iterator[Content]:
     yield Content("arguments", _shown(first(line.attributes, _ARGUMENTS)))
     yield Content("result", _shown(first(line.attributes, _RESULTS)))
 
 
-def _work(line: Line) -> Iterator[Content]:
+def _work(line: OtlpLine) -> Iterator[Content]:
     """Any other work: what went in, what came out."""
     yield Content("arguments", _shown(first(line.attributes, _ANY_INPUTS)))
     yield Content("result", _shown(first(line.attributes, _ANY_OUTPUTS)))
@@ -114,8 +114,8 @@ def _work(line: Line) -> Iterator[Content]:
             yield Content("result", _shown(document.get("document.content")))
 
 
-def _failure(line: Line) -> Iterator[Content]:
-    """What failed, with the place in the program where the sender tells it."""
+def _failure(line: OtlpLine) -> Iterator[Content]:
+    """What failed, with a stack trace where the sender has one."""
     raised = [event.attributes for event in line.events if event.name == "exception"]
     for attributes in raised:
         said = exception_in(attributes)
@@ -127,7 +127,7 @@ def _failure(line: Line) -> Iterator[Content]:
 # -- messages -------------------------------------------------------------------------------------------------
 
 
-def _inputs(line: Line) -> list[Message]:
+def _inputs(line: OtlpLine) -> list[SpanMessage]:
     return (
         _told(first(line.attributes, _INPUTS), "user")
         or _from_numbered(line.attributes, _NUMBERED_INPUTS, "user")
@@ -136,7 +136,7 @@ def _inputs(line: Line) -> list[Message]:
     )
 
 
-def _outputs(line: Line) -> list[Message]:
+def _outputs(line: OtlpLine) -> list[SpanMessage]:
     found = (
         _told(first(line.attributes, _OUTPUTS), "assistant")
         or _from_numbered(line.attributes, _NUMBERED_OUTPUTS, "assistant")
@@ -149,12 +149,12 @@ def _outputs(line: Line) -> list[Message]:
     return own[-1:] if len(found) > len(own) else own
 
 
-def _told(value: object, role: str) -> list[Message]:
+def _told(value: object, role: str) -> list[SpanMessage]:
     """Messages in a value, which may be JSON in a text."""
     return list(_messages(_parsed(value), role, 0))
 
 
-def _messages(value: object, role: str, depth: int) -> Iterator[Message]:
+def _messages(value: object, role: str, depth: int) -> Iterator[SpanMessage]:
     if value is None or depth > _DEEPEST:
         return
     if isinstance(value, list):
@@ -162,11 +162,11 @@ def _messages(value: object, role: str, depth: int) -> Iterator[Message]:
             for each in value:
                 yield from _messages(each, role, depth + 1)
         else:
-            yield Message(role, _parts(value, depth))
+            yield SpanMessage(role, _parts(value, depth))
     elif isinstance(value, dict):
         yield from _in_object(value, role, depth)
     else:
-        yield Message(role, [Part("text", _shown(value))])
+        yield SpanMessage(role, [MessagePart("text", _shown(value))])
 
 
 def _holds_messages(value: object) -> bool:
@@ -177,7 +177,7 @@ def _is_message(value: dict[str, Any]) -> bool:
     return "role" in value or "kwargs" in value or str(value.get("type")) in _ROLES or "message" in value
 
 
-def _in_object(value: dict[str, Any], role: str, depth: int) -> Iterator[Message]:
+def _in_object(value: dict[str, Any], role: str, depth: int) -> Iterator[SpanMessage]:
     for name in ("messages", "message", "choices"):
         if isinstance(value.get(name), list | dict):
             yield from _messages(value[name], role, depth + 1)
@@ -189,56 +189,56 @@ def _in_object(value: dict[str, Any], role: str, depth: int) -> Iterator[Message
         yield from _in_object({"role": _ROLES.get(str(kind), role), **value["kwargs"]}, role, depth + 1)
     elif _is_message(value):
         said = value.get("role") or value.get("type")
-        yield Message(_ROLES.get(str(said), str(said)), _message_parts(value, depth))
+        yield SpanMessage(_ROLES.get(str(said), str(said)), _message_parts(value, depth))
     else:
         texts = [each for each in value.values() if each]
         only = texts[0] if len(texts) == 1 and isinstance(texts[0], str) else _shown(value)
-        yield Message(role, [Part("text", only)])
+        yield SpanMessage(role, [MessagePart("text", only)])
 
 
-def _message_parts(message: dict[str, Any], depth: int) -> list[Part]:
-    found: list[Part] = []
+def _message_parts(message: dict[str, Any], depth: int) -> list[MessagePart]:
+    found: list[MessagePart] = []
     if isinstance(message.get("reasoning_content"), str):
-        found.append(Part("thinking", message["reasoning_content"]))
+        found.append(MessagePart("thinking", message["reasoning_content"]))
     for name in ("parts", "content"):
         if message.get(name):
             found += _parts(message[name], depth + 1)
             break
     calls = message.get("tool_calls")
     found += [_call(each) for each in calls if isinstance(each, dict)] if isinstance(calls, list) else []
-    return [Part("result", part.text) for part in found] if message.get("role") == "tool" else found
+    return [MessagePart("result", part.text) for part in found] if message.get("role") == "tool" else found
 
 
-def _parts(value: object, depth: int) -> list[Part]:
+def _parts(value: object, depth: int) -> list[MessagePart]:
     if depth > _DEEPEST:
         return []
     if isinstance(value, list):
         return [part for each in value for part in _parts(each, depth + 1)]
-    return [_part(value)] if isinstance(value, dict) else [Part("text", _shown(value))]
+    return [_part(value)] if isinstance(value, dict) else [MessagePart("text", _shown(value))]
 
 
-def _part(value: dict[str, Any]) -> Part:
+def _part(value: dict[str, Any]) -> MessagePart:
     kind = str(value.get("type"))
     if kind in _CALLS:
         return _call(value)
     if kind in _RESULT_PARTS:
-        return Part("result", _shown(first(value, ("response", "result", "output", "content"))))
+        return MessagePart("result", _shown(first(value, ("response", "result", "output", "content"))))
     said = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
     if said is None:
-        return Part("text", f"[{kind}]" if isinstance(kind, str) else _shown(value))
-    return Part("thinking" if kind in _THOUGHTS else "text", said)
+        return MessagePart("text", f"[{kind}]" if isinstance(kind, str) else _shown(value))
+    return MessagePart("thinking" if kind in _THOUGHTS else "text", said)
 
 
-def _call(value: dict[str, Any]) -> Part:
+def _call(value: dict[str, Any]) -> MessagePart:
     """A tool that the model asks for, in one line."""
     function = value.get("function")
     inner: dict[str, Any] = function if isinstance(function, dict) else value
     name = first(inner, ("name", "toolName")) or function
-    return Part("call", f"{_shown(name)}({_shown(first(inner, _CALL_ARGUMENTS))})")
+    return MessagePart("call", f"{_shown(name)}({_shown(first(inner, _CALL_ARGUMENTS))})")
 
 
-def _from_numbered(attributes: Attributes, prefixes: Iterable[str], role: str) -> list[Message]:
-    """Messages whose parts are attributes of their own: ``llm.input_messages.0.message.role``."""
+def _from_numbered(attributes: Attributes, prefixes: Iterable[str], role: str) -> list[SpanMessage]:
+    """Messages whose parts are separate attributes: ``llm.input_messages.0.message.role``."""
     for prefix in prefixes:
         found = [_flat_message(each, role) for each in _numbered(attributes, prefix)]
         if found:
@@ -246,7 +246,7 @@ def _from_numbered(attributes: Attributes, prefixes: Iterable[str], role: str) -
     return []
 
 
-def _flat_message(flat: Attributes, role: str) -> Message:
+def _flat_message(flat: Attributes, role: str) -> SpanMessage:
     said = first(flat, ("message.role", "role"))
     # Parts may themselves be JSON in a text, as OpenLLMetry has them.
     content = first(flat, ("message.content", "content"))
@@ -254,12 +254,12 @@ def _flat_message(flat: Attributes, role: str) -> Message:
     for each in _numbered(flat, "message.contents."):
         text = first(each, ("message_content.text", "message_content.type"))
         thought = str(each.get("message_content.type")) in _THOUGHTS
-        parts.append(Part("thinking" if thought else "text", _shown(text)))
+        parts.append(MessagePart("thinking" if thought else "text", _shown(text)))
     for each in (*_numbered(flat, "message.tool_calls."), *_numbered(flat, "tool_calls.")):
         name = first(each, ("tool_call.function.name", "name"))
         arguments = first(each, ("tool_call.function.arguments", "arguments"))
-        parts.append(Part("call", f"{_shown(name)}({_shown(arguments)})"))
-    return Message(_ROLES.get(str(said), str(said or role)), parts)
+        parts.append(MessagePart("call", f"{_shown(name)}({_shown(arguments)})"))
+    return SpanMessage(_ROLES.get(str(said), str(said or role)), parts)
 
 
 def _numbered(attributes: Attributes, prefix: str) -> list[Attributes]:
@@ -273,7 +273,7 @@ def _numbered(attributes: Attributes, prefix: str) -> list[Attributes]:
     return [found[number] for number in sorted(found)]
 
 
-def _from_events(line: Line, *, said_to: bool) -> Iterator[Message]:
+def _from_events(line: OtlpLine, *, said_to: bool) -> Iterator[SpanMessage]:
     """Messages as events of the span, which the conventions had for a while."""
     for event in line.events:
         name, attributes = event.name, event.attributes
@@ -286,13 +286,13 @@ def _from_events(line: Line, *, said_to: bool) -> Iterator[Message]:
             yield from _told(first(attributes, ("gen_ai.event.content", "content")), role)
 
 
-def _from_ai_sdk(attributes: Attributes) -> Iterator[Message]:
+def _from_ai_sdk(attributes: Attributes) -> Iterator[SpanMessage]:
     named = (("thinking", "ai.response.reasoning"), ("text", "ai.response.text"), ("text", "ai.response.object"))
-    parts = [Part(kind, _shown(attributes[name])) for kind, name in named if attributes.get(name)]
+    parts = [MessagePart(kind, _shown(attributes[name])) for kind, name in named if attributes.get(name)]
     calls = _parsed(attributes.get("ai.response.toolCalls"))
     parts += [_call(each) for each in calls if isinstance(each, dict)] if isinstance(calls, list) else []
     if parts:
-        yield Message("assistant", parts)
+        yield SpanMessage("assistant", parts)
 
 
 # -- values ---------------------------------------------------------------------------------------------------

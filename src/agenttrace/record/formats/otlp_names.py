@@ -1,8 +1,8 @@
 """What a span is by the names of its attributes: GenAI conventions old and new, OpenInference, OpenLLMetry, Langfuse,
 the AI SDK of Vercel.
 
-Each fact has a list of names, the most telling first. The tables hold everything that has to be learnt when somebody
-invents another name.
+Each fact has a list of names, the best one first. A new name of another instrumentation needs a new entry in a
+table, nothing else.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from agenttrace.model import Usage
-from agenttrace.record.formats.lenient import DECODING_ERRORS, count
-from agenttrace.record.formats.otlp_lines import NAMELESS, Attributes, Line
+from agenttrace.record.formats.lenient import count, value_of
+from agenttrace.record.formats.otlp_lines import NAMELESS, Attributes, OtlpLine
 
 #: Where spans say what they are, and which of our kinds that is. Other words are other work: ``span``.
 _KINDS: tuple[tuple[str, Mapping[str, str]], ...] = (
@@ -47,7 +47,7 @@ _AI_REQUESTS = (".doGenerate", ".doStream", ".doEmbed")
 _AI_AGENTS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
 _AI_TOOL = "ai.toolCall"
 
-#: A span that says nothing of itself and has one of these is a model call, or a tool.
+#: A span without a kind that has one of these is a model call, or a tool.
 _ONLY_MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "langfuse.observation.model.name")
 _ONLY_TOOLS = ("gen_ai.tool.name", "gen_ai.tool.call.id")
 
@@ -63,7 +63,7 @@ _MODELS = (
     "ai.model.id",
     "llm.request.model",
 )
-_PROVIDERS = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider", "llm.vendor")
+PROVIDERS = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider", "llm.vendor")
 _AGENTS = (
     "gen_ai.agent.name",
     "agent.name",
@@ -80,7 +80,7 @@ _FINISHES = (
     "ai.response.finishReason",
     "llm.response.finish_reason",
 )
-_TITLES = ("langfuse.trace.name", "gen_ai.conversation.name", "ai.telemetry.functionId", "traceloop.workflow.name")
+TITLES = ("langfuse.trace.name", "gen_ai.conversation.name", "ai.telemetry.functionId", "traceloop.workflow.name")
 _ERRORS = ("langfuse.observation.status_message", "error.message", "exception.message", "error.type")
 
 _INPUT = (
@@ -129,13 +129,16 @@ _REASONING = (
     "llm.usage.reasoning_tokens",
     "ai.usage.reasoningTokens",
 )
+_USAGE = (_INPUT, _OUTPUT, _CACHE_READ, _CACHE_WRITE, _REASONING)
 #: Langfuse has one object of counts, in the words of whichever API they came from.
-_LANGFUSE_USAGE = "langfuse.observation.usage_details"
-_LANGFUSE_INPUT = ("input", "input_tokens", "prompt_tokens", "promptTokens")
-_LANGFUSE_OUTPUT = ("output", "output_tokens", "completion_tokens", "completionTokens")
-_LANGFUSE_READ = ("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cached_tokens")
-_LANGFUSE_WRITE = ("cache_creation_input_tokens", "input_cache_creation", "input_cache_write")
-_LANGFUSE_REASONING = ("output_reasoning_tokens", "reasoning_tokens", "output_reasoning")
+_LANGFUSE = "langfuse.observation.usage_details"
+_LANGFUSE_USAGE = (
+    ("input", "input_tokens", "prompt_tokens", "promptTokens"),
+    ("output", "output_tokens", "completion_tokens", "completionTokens"),
+    ("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cached_tokens"),
+    ("cache_creation_input_tokens", "input_cache_creation", "input_cache_write"),
+    ("output_reasoning_tokens", "reasoning_tokens", "output_reasoning"),
+)
 
 #: Shorter names of responses are not the only ones of their kind: some servers draw them from a thousand.
 _UNIQUE_RESPONSE = 20
@@ -159,7 +162,7 @@ def first_text(attributes: Attributes, names: Iterable[str]) -> str | None:
     return None
 
 
-def kind_of(line: Line) -> str:
+def kind_of(line: OtlpLine) -> str:
     """``turn``, ``step``, ``tool`` or ``span``."""
     attributes = line.attributes
     found = _said_kind(attributes)
@@ -172,7 +175,7 @@ def kind_of(line: Line) -> str:
 
 
 def _said_kind(attributes: Attributes) -> str | None:
-    """What a span says of itself; ``None`` where it does not."""
+    """The kind that a span names; ``None`` where it names none."""
     said = False
     for name, kinds in _KINDS:
         word = attributes.get(name)
@@ -199,19 +202,9 @@ def model_of(attributes: Attributes) -> str | None:
     return first_text(attributes, _MODELS)
 
 
-def provider_of(attributes: Attributes) -> str | None:
-    """Who serves the model."""
-    return first_text(attributes, _PROVIDERS)
-
-
-def agent_of(line: Line) -> str | None:
+def agent_of(line: OtlpLine) -> str | None:
     """The agent at work; without one the program is it."""
     return first_text(line.attributes, _AGENTS) or line.resource.program
-
-
-def title_of(attributes: Attributes) -> str | None:
-    """What the trace is called by whoever sent it."""
-    return first_text(attributes, _TITLES)
 
 
 def call_of(attributes: Attributes) -> str | None:
@@ -228,7 +221,7 @@ def finish_of(attributes: Attributes) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def name_of(line: Line, kind: str) -> str:
+def name_of(line: OtlpLine, kind: str) -> str:
     """What a span is called: as the recorded agents call theirs, where that is known."""
     attributes = line.attributes
     if kind == "step":
@@ -244,7 +237,7 @@ def tool_in(name: str) -> str:
     return name.removeprefix("execute_tool ") or NAMELESS
 
 
-def error_of(line: Line) -> str | None:
+def error_of(line: OtlpLine) -> str | None:
     """What failed, in short."""
     for event in line.events:
         if event.name == "exception":
@@ -260,7 +253,7 @@ def exception_in(attributes: Attributes) -> str:
     return ": ".join(str(part) for part in parts if part)
 
 
-def status_of(line: Line) -> str:
+def status_of(line: OtlpLine) -> str:
     """``ok`` or ``error``: unset is fine, by OpenTelemetry's own rule."""
     failed = line.status == "error" or line.attributes.get("langfuse.observation.level") == "ERROR"
     return "error" if failed else "ok"
@@ -270,46 +263,34 @@ def status_of(line: Line) -> str:
 
 
 def usage_of(attributes: Attributes) -> Usage | None:
-    """The tokens that a span tells; each in one field only."""
-    details = attributes.get(_LANGFUSE_USAGE)
-    if details is not None:
-        return _langfuse_usage(details)
-    told, written = _count(attributes, _INPUT), _count(attributes, _OUTPUT)
+    """The usage in a span; each token in one field only."""
+    details = attributes.get(_LANGFUSE)
+    if details is None:
+        return _usage(attributes, _USAGE, inclusive=True)
+    if isinstance(details, str):
+        details = value_of(msgspec.Raw(details.encode("utf-8", "replace")))
+    if not isinstance(details, dict):
+        return None
+    # In OpenAI's words the cached tokens are part of the prompt.
+    inclusive = "prompt_tokens" in details or "promptTokens" in details
+    parts = details.get("prompt_tokens_details")
+    return _usage(parts | details if isinstance(parts, dict) else details, _LANGFUSE_USAGE, inclusive=inclusive)
+
+
+def _usage(counts: Attributes, names: Iterable[Iterable[str]], *, inclusive: bool) -> Usage | None:
+    """The conventions count cached tokens into the input; where there are more of them, the sender does not."""
+    told, written, read, cached, reasoning = (_count(counts, each) for each in names)
     if told is None and written is None:
         return None
-    read, cached = _count(attributes, _CACHE_READ) or 0, _count(attributes, _CACHE_WRITE) or 0
-    return _usage(told or 0, written or 0, read, cached, _count(attributes, _REASONING) or 0, inclusive=True)
-
-
-def _usage(told: int, written: int, read: int, cached: int, reasoning: int, *, inclusive: bool) -> Usage:
-    """The conventions count cached tokens into the input; where there are more of them, the sender does not."""
+    told, written, read, cached = told or 0, written or 0, read or 0, cached or 0
     inclusive = inclusive and read + cached <= told
     return Usage(
         input_tokens=told - read - cached if inclusive else told,
         output_tokens=written,
         cache_read_tokens=read,
         cache_write_tokens=cached,
-        reasoning_tokens=min(reasoning, written),
+        reasoning_tokens=min(reasoning or 0, written),
     )
-
-
-def _langfuse_usage(details: object) -> Usage | None:
-    if isinstance(details, str):
-        try:
-            details = msgspec.json.decode(details)
-        except DECODING_ERRORS:
-            return None
-    if not isinstance(details, dict):
-        return None
-    told, written = _count(details, _LANGFUSE_INPUT), _count(details, _LANGFUSE_OUTPUT)
-    if told is None and written is None:
-        return None
-    # OpenAI's words mean what they mean there: the cached tokens are among the prompt's.
-    inclusive = "prompt_tokens" in details or "promptTokens" in details
-    parts = details.get("prompt_tokens_details")
-    read = _count(details, _LANGFUSE_READ) or (_count(parts, _LANGFUSE_READ) if isinstance(parts, dict) else 0) or 0
-    cached, reasoning = _count(details, _LANGFUSE_WRITE) or 0, _count(details, _LANGFUSE_REASONING) or 0
-    return _usage(told or 0, written or 0, read, cached, reasoning, inclusive=inclusive)
 
 
 def _count(attributes: Attributes, names: Iterable[str]) -> int | None:
@@ -323,7 +304,7 @@ def _count(attributes: Attributes, names: Iterable[str]) -> int | None:
     return None
 
 
-def response_of(line: Line) -> str:
+def response_of(line: OtlpLine) -> str:
     """Names the model response: the provider's id, which two instrumentations of one call share; else the span."""
     found = first_text(line.attributes, _RESPONSES)
     if found is None:

@@ -1,4 +1,4 @@
-"""Log formats of other packages: found through entry points, and kept from stopping the recorder.
+"""Log formats of other packages: loaded through entry points; their failures do not stop the recorder.
 
 A format that cannot be loaded is left out. One that fails at work loses what it failed at: a line is quarantined with
 the reason, a file is not recognised, a directory is not watched; every other format goes on.
@@ -7,7 +7,7 @@ the reason, a file is not recognised, a directory is not watched; every other fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,17 +15,7 @@ import msgspec
 
 from agenttrace.model import Event
 from agenttrace.plugins import FORMATS, BrokenPlugin, Plugin, PluginError, installed, load, reason_of
-from agenttrace.record.formats.contract import (
-    Agent,
-    Content,
-    Find,
-    NamesSessions,
-    RepeatsUsage,
-    Source,
-    TellsAttributes,
-    Traits,
-    Unusable,
-)
+from agenttrace.record.formats.contract import Agent, Content, Find, LogCleanup, Memory, Source, Traits, Unusable
 from agenttrace.record.ingest.acts import Act, ResponseUsage
 
 T = TypeVar("T")
@@ -73,8 +63,8 @@ def _checked(plugin: Plugin) -> Agent:
     return agent
 
 
-class PluginAgent:
-    """A format of another package, whose exceptions never leave it but as the fault of a line."""
+class PluginAgent(Agent):
+    """A format of another package. Its exceptions become the fault of a line, or a default."""
 
     def __init__(self, plugin: Plugin, agent: Agent) -> None:
         self._plugin = plugin
@@ -82,14 +72,7 @@ class PluginAgent:
         self._reported: set[str] = set()
         self.name = plugin.name
         self.title = str(getattr(agent, "title", "") or plugin.name)
-        self.traits: Traits = getattr(agent, "traits", Traits())
-        # What a format may have or not is looked for on the instance.
-        if isinstance(agent, TellsAttributes):
-            self.attributes = self._attributes_of(agent)
-        if isinstance(agent, RepeatsUsage):
-            self.repeated_usage = self._usage_of(agent)
-        if isinstance(agent, NamesSessions):
-            self.session_name = self._names_of(agent)
+        self.traits = getattr(agent, "traits", Traits())
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """None where it fails."""
@@ -116,8 +99,8 @@ class PluginAgent:
             return found
         return Unusable(f"{self._plugin} failed: decode gave no Event", harmless=False)
 
-    def acts(self, event: Event, source: Source, memory: dict[str, Any]) -> Iterable[Act]:
-        """A line over which it fails is set aside: no error of its own looks like one of the store."""
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[Act]:
+        """A line over which it fails is set aside: its errors are never taken for errors of the store."""
         try:
             yield from self._agent.acts(event, source, memory)
         except Exception as error:
@@ -127,18 +110,27 @@ class PluginAgent:
         """Nothing where it fails."""
         return self._tried("content", lambda: list(self._agent.content(event, source)), [])
 
-    # -- what it may have or not ------------------------------------------------------------------------------
+    # -- what a class that does not derive from ``Agent`` may leave out ---------------------------------------
 
-    def _attributes_of(self, agent: TellsAttributes) -> Callable[[bytes, Find], dict[str, Any]]:
-        return lambda raw, find: self._tried("attributes", lambda: dict(agent.attributes(raw, find)), {})
+    def session_name(self, path: Path) -> str:
+        """The file's name where it fails."""
+        return self._optional("session_name", super().session_name(path), path)
 
-    def _usage_of(self, agent: RepeatsUsage) -> Callable[[Event, Source, dict[str, Any]], ResponseUsage | None]:
-        return lambda event, source, memory: self._tried(
-            "repeated_usage", lambda: agent.repeated_usage(event, source, memory), None
-        )
+    def repeated_usage(self, event: Event, source: Source, memory: Memory) -> ResponseUsage | None:
+        """Nothing where it fails."""
+        return self._optional("repeated_usage", None, event, source, memory)
 
-    def _names_of(self, agent: NamesSessions) -> Callable[[Path], str]:
-        return lambda path: self._tried("session_name", lambda: str(agent.session_name(path)), path.stem)
+    def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
+        """Nothing where it fails."""
+        return self._optional("attributes", {}, raw, find)
+
+    def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
+        """None where it fails."""
+        return self._optional("cleanups", [], logs)
+
+    def _optional(self, method: str, otherwise: T, *given: object) -> T:
+        call: Callable[..., T] | None = getattr(self._agent, method, None)
+        return otherwise if call is None else self._tried(method, lambda: call(*given), otherwise)
 
     def _tried(self, method: str, call: Callable[[], T], otherwise: T) -> T:
         try:

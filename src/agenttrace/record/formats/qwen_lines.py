@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
-from agenttrace.record.formats.contract import Content, Unusable
-from agenttrace.record.formats.lenient import (
-    DECODING_ERRORS,
-    FieldByField,
-    mended,
-    moment,
-    value_of,
-    whole_objects,
-)
+from agenttrace.record.formats.base import LineDecoder
+from agenttrace.record.formats.contract import Content
+from agenttrace.record.formats.lenient import FieldByField, duration, list_of, moment, raw_text, text_at, value_of
 
 ABSENT = msgspec.Raw()
 
 #: What begins a turn, by the subtype of the user's record.
 ORIGINS = {None: "user", "realtime_message": "user", "cron": "system", "goal_runtime": "system"}
 
-_OPENINGS = re.compile(r'\{"(?:uuid|parentUuid|sessionId|type)"')
 #: Where the payloads of system records keep text that people would look for.
 _TEXT_KEYS = ("displayText", "customTitle", "rawCommand", "message", "userText", "content", "resultText")
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """Usage of a response as the Gemini interface words it."""
+class GeminiCounts(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """Usage of a response in the words of the Gemini API."""
 
     prompt_token_count: int | None = None
     candidates_token_count: int | None = None
@@ -38,7 +30,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"
     cached_content_token_count: int | None = None
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class QwenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call or the answer to one."""
 
     id: str | None = None
@@ -47,22 +39,22 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     response: msgspec.Raw = ABSENT
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+class QwenPart(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """One part of a message."""
 
     text: msgspec.Raw = ABSENT
     thought: bool | None = None
-    function_call: Call | None = None
-    function_response: Call | None = None
+    function_call: QwenCall | None = None
+    function_response: QwenCall | None = None
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was said to the model or by it."""
+class QwenMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message to the model or from it."""
 
-    parts: list[Part] | None = None
+    parts: list[QwenPart] | None = None
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+class QwenResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """How a tool call went."""
 
     call_id: str | None = None
@@ -71,14 +63,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"
     result_display: msgspec.Raw = ABSENT
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+class CopiedFrom(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """Where a copied record came from."""
 
     session_id: str | None = None
     message_uuid: str | None = None
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+class QwenRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """A line."""
 
     uuid: str | None = None
@@ -92,20 +84,20 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"
     git_branch: str | None = None
     prompt_id: str | None = None
     model: str | None = None
-    message: Message | None = None
-    usage_metadata: Counts | None = None
-    tool_call_result: Result | None = None
+    message: QwenMessage | None = None
+    usage_metadata: GeminiCounts | None = None
+    tool_call_result: QwenResult | None = None
     system_payload: msgspec.Raw = ABSENT
     agent_id: str | None = None
     agent_run_id: str | None = None
     agent_round: int | None = None
     is_sidechain: bool | None = None
     delivered_turn: bool | None = None
-    forked_from: Origin | None = None
+    forked_from: CopiedFrom | None = None
 
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A model call, or an attempt at one, as telemetry tells it."""
+    """A model call, or an attempt at one, in telemetry."""
 
     name: str | None = msgspec.field(name="event.name", default=None)
     model: str | None = None
@@ -122,9 +114,9 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: str | None = None
 
     @property
-    def counts(self) -> Counts:
-        """Its usage as a message would word it."""
-        return Counts(
+    def counts(self) -> GeminiCounts:
+        """Its usage in the words of a message."""
+        return GeminiCounts(
             prompt_token_count=self.input_token_count,
             candidates_token_count=self.output_token_count,
             thoughts_token_count=self.thoughts_token_count,
@@ -135,40 +127,28 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def duration(self) -> int:
         """How long it took, in microseconds."""
-        return microseconds_of(self.duration_ms) or 0
+        return duration(self.duration_ms) or 0
 
 
 class _Telemetry(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     ui_event: ApiCall | None = None
 
 
-def microseconds_of(milliseconds: float | None) -> int | None:
-    """A length of time that the log gives in milliseconds; ``None`` for what cannot be one."""
-    return round(milliseconds * 1000) if milliseconds is not None and 0 <= milliseconds < 1e12 else None
-
-
-_decode = msgspec.json.Decoder(Record).decode
 _telemetry = FieldByField(_Telemetry, {"ui_event": FieldByField(ApiCall)})
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
-_call = FieldByField(Call)
-_part = FieldByField(Part, {"function_call": _call, "function_response": _call})
+_call = FieldByField(QwenCall)
+_part = FieldByField(QwenPart, {"function_call": _call, "function_response": _call})
 
-
-def _read_parts(raw: msgspec.Raw) -> list[Part]:
-    """Parts of which some are not what they should be: the others still count."""
-    parts: list[Part | None] = [_part(part) for part in _raws.decode(raw)]
-    return [part for part in parts if part is not None]
-
-
-_record = FieldByField(
-    Record,
+LINES = LineDecoder(
+    QwenRecord,
     {
-        "message": FieldByField(Message, {"parts": _read_parts}),
-        "usage_metadata": FieldByField(Counts),
-        "tool_call_result": FieldByField(Result),
-        "forked_from": FieldByField(Origin),
+        "message": FieldByField(QwenMessage, {"parts": list_of(_part)}),
+        "usage_metadata": FieldByField(GeminiCounts),
+        "tool_call_result": FieldByField(QwenResult),
+        "forked_from": FieldByField(CopiedFrom),
         "timestamp": moment,
     },
+    openings=r'\{"(?:uuid|parentUuid|sessionId|type)"',
+    is_line=lambda value: isinstance(value.get("uuid"), str) and isinstance(value.get("sessionId"), str),
 )
 
 
@@ -178,36 +158,7 @@ def read_call(payload: msgspec.Raw) -> ApiCall:
     return (found.ui_event if found is not None else None) or ApiCall()
 
 
-def read_record(raw: bytes) -> Record | None:
-    """The record, or ``None`` if the line is no JSON object."""
-    try:
-        return _decode(raw)
-    except DECODING_ERRORS:
-        return _record(raw)
-
-
-def unusable(raw: bytes) -> Unusable:
-    """What to say of a line that is no JSON object."""
-    if not raw.strip():
-        return Unusable("blank line", harmless=True)
-    if mended(raw) is not None:
-        return Unusable("not a JSON object", harmless=False)
-    salvaged = whole_objects(raw, _OPENINGS, _is_record)
-    return Unusable("torn or malformed", harmless=False, salvaged=salvaged)
-
-
-def _is_record(value: dict[str, Any]) -> bool:
-    return isinstance(value.get("uuid"), str) and isinstance(value.get("sessionId"), str)
-
-
-def text_at(value: object, *keys: str) -> str | None:
-    """The text at the end of a path of keys, if that is what is there."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, str) and value else None
-
-
-def texts_of(record: Record) -> list[Content]:
+def texts_of(record: QwenRecord) -> list[Content]:
     """Every text in the record, whole."""
     found = [_part_content(record, part) for part in parts_of(record)]
     if record.type == "system":
@@ -216,7 +167,7 @@ def texts_of(record: Record) -> list[Content]:
     return [piece for piece in found if piece is not None and piece.text]
 
 
-def parts_of(record: Record) -> list[Part]:
+def parts_of(record: QwenRecord) -> list[QwenPart]:
     """The parts of the record's message."""
     return (record.message.parts if record.message is not None else None) or []
 
@@ -226,15 +177,14 @@ def _plain(raw: msgspec.Raw) -> str:
     return value if isinstance(value, str) else ""
 
 
-def said(record: Record) -> str:
+def said(record: QwenRecord) -> str:
     """The text of the record's message."""
     return "\n".join(_plain(part.text) for part in parts_of(record) if part.text)
 
 
-def _part_content(record: Record, part: Part) -> Content | None:
+def _part_content(record: QwenRecord, part: QwenPart) -> Content | None:
     if part.function_call is not None:
-        arguments = bytes(part.function_call.args).decode("utf-8", "replace")
-        return Content("arguments", arguments, part.function_call.id)
+        return Content("arguments", raw_text(part.function_call.args), part.function_call.id)
     if part.function_response is not None:
         return _response_content(part.function_response)
     if not part.text:
@@ -244,8 +194,7 @@ def _part_content(record: Record, part: Part) -> Content | None:
     return Content("thinking" if part.thought else "text", _plain(part.text))
 
 
-def _response_content(answer: Call) -> Content:
+def _response_content(answer: QwenCall) -> Content:
     value = value_of(answer.response)
     error, output = text_at(value, "error"), text_at(value, "output")
-    text = error or output or bytes(answer.response).decode("utf-8", "replace")
-    return Content("error" if error else "result", text, answer.id)
+    return Content("error" if error else "result", error or output or raw_text(answer.response), answer.id)

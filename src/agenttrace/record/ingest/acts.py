@@ -18,7 +18,7 @@ class Act(msgspec.Struct, frozen=True, gc=False):
 
 
 class TurnBegin(Act, frozen=True):
-    """Somebody asked something: a new turn begins; an open one is closed first."""
+    """A prompt: a new turn begins; an open one is closed first."""
 
     #: The prompt, cut to a few hundred characters (the whole stays in the raw line).
     prompt: str | None = None
@@ -48,12 +48,12 @@ class StepBegin(Act, frozen=True):
     model: str | None = None
     #: True where the log has no line for the beginning: the call began when the line before was written.
     implied: bool = False
-    #: When it began (microseconds), where the log tells it apart from the line's own time.
+    #: When it began (microseconds), where the log has that apart from the line's own time.
     start: int | None = None
 
 
-class Answered(Act, frozen=True):
-    """The model spoke and asked for nothing, in a log that never says why it stopped.
+class FinalAnswer(Act, frozen=True):
+    """The model answered and called no tool, in a log that never says why it stopped.
 
     The turn is over unless a call is open or the log goes on with it.
     """
@@ -104,7 +104,7 @@ class ResponseUsage(Act, frozen=True):
     model: str | None = None
     #: The step it belongs to; ``None``: the step that is open, or else a step of its own.
     step: str | None = None
-    #: True where the log is known to hold only a placeholder.
+    #: True where the log is known to have only a placeholder.
     estimated: bool = False
     #: Creates a step of its own even when one is open (calls outside the turn, such as compaction).
     detached: bool = False
@@ -113,37 +113,37 @@ class ResponseUsage(Act, frozen=True):
 
 
 class SideCall(Act, frozen=True, kw_only=True):
-    """A model call that is told beside the messages: by telemetry.
+    """A model call that is logged beside the messages: by telemetry.
 
-    It may stand in a message line too, of this file or another, under the same ``response``. Where it does not, it is
+    It may be in a message line too, of this file or another, under the same ``response``. Where it is not, it is
     shown as a call that is not in the log.
     """
 
     response: str
     usage: Usage
     model: str | None = None
-    #: Who made it: ``managed-auto-memory-extractor``.
+    #: The helper that made it: ``managed-auto-memory-extractor``.
     name: str | None = None
     #: How long it took, in microseconds.
     duration: int = 0
 
 
-class Totals(Act, frozen=True, kw_only=True):
-    """What the agent itself says it used so far: what our own count is checked against."""
+class ReportedTotals(Act, frozen=True, kw_only=True):
+    """What the agent itself reports as used so far: recorded usage is checked against it."""
 
     #: Names the count: one that begins anew (another process, another turn) has another name. Within a session the
-    #: latest of a name holds, all names together are the total.
+    #: latest of a name counts; all names together are the total.
     segment: str
-    #: Cumulative, by model; an empty name where the agent does not tell models apart.
+    #: Cumulative, by model; an empty name where the agent does not count by model.
     usage: dict[str, Usage]
-    #: Whose: a stream of the session; ``None``: the session's with all its subagents.
+    #: Of a stream of the session; ``None``: of the session with all its subagents.
     stream: str | None = None
     #: When the count began (microseconds). Needed for a session's count.
     since: int | None = None
 
 
 class Finished(Act, frozen=True, kw_only=True):
-    """A whole span with ids of its own, told when it was over. Its parent may come later, or never."""
+    """A complete span with its own ids, logged at its end. Its parent may be logged later, or never."""
 
     span_id: bytes
     trace_id: bytes
@@ -163,7 +163,7 @@ class Finished(Act, frozen=True, kw_only=True):
     #: What a model response cost, named as in ``ResponseUsage``.
     response: str | None = None
     usage: Usage | None = None
-    #: True where ``usage`` may only repeat what model calls told: it counts if none of the trace did before.
+    #: True where ``usage`` may only repeat that of model calls: it counts if no span of the trace had usage before.
     sum: bool = False
     attributes: dict[str, Any] = {}
 
@@ -180,7 +180,6 @@ class Note(Act, frozen=True):
     """Worth showing, no span of its own: compaction, retry, notification. Counted on the open span."""
 
     kind: str
-    text: str | None = None
 
 
 class Waiting(Act, frozen=True):
@@ -198,7 +197,7 @@ class SessionInfo(Act, frozen=True, kw_only=True):
     model: str | None = None
     #: The session this one was forked from.
     parent: str | None = None
-    #: True when the agent said goodbye.
+    #: True when the agent logged the end of the session.
     ended: bool | None = None
 
 

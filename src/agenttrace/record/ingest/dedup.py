@@ -1,8 +1,8 @@
-"""Has this event been recorded: asked of the session's set, then of the recent ids, then of the store.
+"""Has this event been recorded: looked up in the session's set, then in the recent ids, then in the store.
 
 L0, a set for each session that is being read, answers nearly everything: as long as it is complete (the session is
-new, or the set was never thrown away) a miss there is final and nothing else is asked. L1 is an LRU over all
-sessions. L2 is the store's unique index on the ids of a session, asked for a whole chunk of lines at once.
+new, or the set was never evicted) a miss there is final and no other tier is read. L1 is an LRU over all
+sessions. L2 is the store's unique index on the ids of a session, queried for a whole chunk of lines at once.
 
 Ids live as long as the data they guard; a time limit would bring duplicates back when an older file is read again.
 """
@@ -13,12 +13,12 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-#: Ids that all L0 sets may hold together; the set of the session that was idle longest goes first.
+#: The most ids in all L0 sets together; the set of the session that was idle longest is evicted first.
 SESSION_IDS_LIMIT = 200_000
 
 
 class StoredIds(Protocol):
-    """What L2 is asked."""
+    """What L2 needs of a store."""
 
     def known_events(self, number: int, candidates: Iterable[bytes], /) -> set[bytes]:
         """Which of these events of a session are recorded already."""
@@ -32,18 +32,18 @@ class SessionIds:
     def __init__(self, number: int, *, complete: bool) -> None:
         self.number = number
         self.ids: set[bytes] = set()
-        #: True while every id of the session that the store holds is in ``ids``.
+        #: True while every id of the session in the store is in ``ids``, too.
         self.complete = complete
 
 
 class Tiers:
-    """The three tiers over one store; holds ids as 16 bytes."""
+    """The three tiers over one store; ids are 16 bytes."""
 
     def __init__(self, stored: StoredIds, recent_size: int = 10_000) -> None:
         self._stored = stored
         self._sessions: dict[int, SessionIds] = {}
         self._recent: OrderedDict[bytes, None] = OrderedDict()
-        #: Ids on their way into L1, entered when it is asked: a long import hardly ever does.
+        #: Ids to be entered into L1 with its next lookup: a long import hardly ever needs one.
         self._young: deque[bytes] = deque(maxlen=recent_size)
         self.recent_size = recent_size
         self.hits = {"l0": 0, "l1": 0, "l2": 0}
@@ -58,7 +58,7 @@ class Tiers:
         return known
 
     def known(self, session: SessionIds, candidates: Sequence[bytes]) -> set[bytes]:
-        """Which candidates were recorded before, asked tier by tier, the store once for all of them."""
+        """Which candidates were recorded before, looked up tier by tier, with one query to the store."""
         found = session.ids.intersection(candidates)
         if session.complete and not found:
             self.misses += len(candidates)
@@ -94,12 +94,12 @@ class Tiers:
         self._recent.move_to_end(candidate)
 
     def count_from(self, counted: Mapping[str, int]) -> None:
-        """Take back what was counted since: those look-ups are done again."""
+        """Reset the counters: the lookups since then are done again."""
         self.hits = {tier: counted.get(f"dedup_{tier}_hits", 0) for tier in self.hits}
         self.misses = counted.get("dedup_misses", 0)
 
     def remember_later(self, event_ids: Iterable[bytes]) -> None:
-        """Enter ids into L1 as soon as somebody asks it."""
+        """Enter ids into L1 with its next lookup."""
         self._young.extend(event_ids)
 
     def _enter_young(self) -> None:
@@ -117,7 +117,7 @@ class Tiers:
             recent.popitem(last=False)
 
     def trim_sessions(self) -> None:
-        """Keep L0 within its limit; what is thrown away is still in the store."""
+        """Keep L0 within its limit; evicted ids are still in the store."""
         total = sum(len(session.ids) for session in self._sessions.values())
         for number in list(self._sessions):
             if total <= SESSION_IDS_LIMIT:
@@ -129,18 +129,18 @@ class Tiers:
         self._sessions.pop(number, None)
 
     def forget(self) -> None:
-        """Drop L0 and L1, after a batch was rolled back: they may hold ids that were never stored."""
+        """Drop L0 and L1, after a batch was rolled back: they may have ids that were never stored."""
         self._sessions.clear()
         self._recent.clear()
         self._young.clear()
 
     @property
     def recent_count(self) -> int:
-        """How many ids L1 holds."""
+        """How many ids L1 has."""
         self._enter_young()
         return len(self._recent)
 
     def rates(self) -> dict[str, float]:
-        """The share of all questions that each tier answered with yes."""
+        """The hit rate of each tier, of all lookups."""
         asked = sum(self.hits.values()) + self.misses
         return {f"{tier}_hit_rate": (hits / asked if asked else 0.0) for tier, hits in self.hits.items()}

@@ -2,7 +2,7 @@
 
 Folding is a pure function of a stream's events in order: where batches begin and end changes nothing, so a
 recorder killed at any point ends with the same rows as one that never stopped. What must be remembered between
-two batches is a ``StreamState``; it holds open work only, never bodies, and stays small however long a session.
+two batches is a ``StreamState``; it has open work only, no texts, and stays small however long a session.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ PROMPT_PREVIEW = 300
 ERROR_PREVIEW = 500
 #: Acts that are part of a turn's work, and those that say nothing about it.
 _WORK = frozenset(
-    {a.StepBegin, a.StepEnd, a.ToolBegin, a.ToolArguments, a.ToolEnd, a.ResponseUsage, a.Error, a.Answered}
+    {a.StepBegin, a.StepEnd, a.ToolBegin, a.ToolArguments, a.ToolEnd, a.ResponseUsage, a.Error, a.FinalAnswer}
 )
-_ASIDE = frozenset({a.SessionInfo, a.Note, a.SideCall, a.Totals, a.Spawned})
+_ASIDE = frozenset({a.SessionInfo, a.Note, a.SideCall, a.ReportedTotals, a.Spawned})
 
 
 class TraceState(msgspec.Struct):
@@ -43,7 +43,7 @@ class TraceState(msgspec.Struct):
     number: int
     #: Whether the span was met with which it begins, which is the last to end.
     entered: bool = False
-    #: Whether a span of it told what it cost.
+    #: Whether a span of it had usage.
     metered: bool = False
 
 
@@ -85,7 +85,7 @@ class UsageFact(msgspec.Struct, gc=False):
     #: How often it was logged again; -1: only in lines whose events were recorded before.
     copies: int = 0
     terms: str = ""
-    #: After how many events of the batch it was told first.
+    #: After how many events of the batch it occurred first.
     order: int = 0
 
 
@@ -97,38 +97,27 @@ class Folder:
         self.stream = stream
         self.agent = agent
         self.state = state
-        self.changed: dict[bytes, Span] = {}
-        self.usage: dict[bytes, UsageFact] = {}
-        #: What lines that were recorded before say of responses of which nothing else was told in the batch by then.
-        self.repeated: dict[bytes, UsageFact] = {}
+        self.taken()
         #: How many events the batch has so far.
         self.order = 0
-        self.told: dict[tuple[str, str, str, int], Told] = {}
-        self.info: list[a.SessionInfo] = []
         self.spawned: list[a.Spawned] = []
         self.first_prompt: str | None = None
-        #: When the earliest span began that came whole: its line was written at its end.
-        self.earliest: int | None = None
-        self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
-        self.fed = False
         self._event_id = b""
         self._unnamed = {"turn": 0, "step": 0}
         self._at = 0
         self._touched: Span | None = None
-        #: The usage repeated last, and when: most lines of a response only say the same.
-        self._repeated: tuple[a.ResponseUsage, int] | None = None
         self._handlers: dict[type[a.Act], Callable[[Any], None]] = {
             a.TurnBegin: self._turn_begin,
             a.TurnEnd: self._turn_end,
             a.StepBegin: self._step_begin,
             a.StepEnd: self._step_end,
-            a.Answered: self._answered,
+            a.FinalAnswer: self._answered,
             a.ToolBegin: self._tool_begin,
             a.ToolArguments: self._tool_arguments,
             a.ToolEnd: self._tool_end,
             a.ResponseUsage: self._response_usage,
             a.SideCall: self._side_call,
-            a.Totals: self._totals,
+            a.ReportedTotals: self._totals,
             a.Finished: self._finished,
             a.Error: self._error,
             a.Note: self._note,
@@ -181,15 +170,22 @@ class Folder:
         return acts
 
     def taken(self) -> None:
-        """What changed is stored; collect anew."""
-        self.changed, self.usage, self.repeated, self.told = {}, {}, {}, {}
-        self._repeated = None
-        self.summarised()
+        """The changes are stored; collect new ones."""
+        self.changed: dict[bytes, Span] = {}
+        self.usage: dict[bytes, UsageFact] = {}
+        #: Usage from lines that were recorded before, of responses without other usage in the batch so far.
+        self.repeated: dict[bytes, UsageFact] = {}
+        #: The usage repeated last, and when: most lines of a response only repeat it.
+        self._repeated: tuple[a.ResponseUsage, int] | None = None
+        self.told: dict[tuple[str, str, str, int], Told] = {}
         self.fed = False
+        self.summarised()
 
     def summarised(self) -> None:
-        """What it means for the session's row is there; count anew."""
-        self.info, self.earliest = [], None
+        """The session's row is up to date; count from zero."""
+        self.info: list[a.SessionInfo] = []
+        #: When the earliest complete span began: its line was written at its end.
+        self.earliest: int | None = None
         self.new_turns = self.new_steps = self.new_tools = self.new_errors = 0
 
     # -- turns ------------------------------------------------------------------------------------------------
@@ -236,7 +232,7 @@ class Folder:
         self._touch(turn)
 
     def _current_turn(self) -> Span:
-        """The open turn; work outside any turn gets one of its own (-1 where the file starts in mid-turn)."""
+        """The open turn; work outside any turn opens one (-1 where the file starts in mid-turn)."""
         state = self.state
         if state.turn is not None and state.turn.status == "open":
             return state.turn
@@ -262,8 +258,8 @@ class Folder:
         state.state = "interrupted" if act.status == "cancelled" else "waiting"
 
     def _leave_turn(self, why: str) -> None:
-        """Close what the log left open: the agent was killed, or never writes ends."""
-        end = self.state.busy_at or self.state.last_at  # a state of before this was kept has no other
+        """Close what the log left open: the agent was killed, or does not log ends."""
+        end = self.state.busy_at or self.state.last_at  # a state of an older version has no ``busy_at``
         self._close_steps(None, end)
         self._give_up_calls(end)
         turn = self.state.turn
@@ -324,7 +320,7 @@ class Folder:
             step.attributes["error"] = act.error[:ERROR_PREVIEW]
         self._close(step, act.status, self._at)
 
-    def _answered(self, act: a.Answered) -> None:
+    def _answered(self, act: a.FinalAnswer) -> None:
         state = self.state
         turn = state.turn
         if turn is None or turn.status != "open" or any(call.status == "open" for call in state.calls.values()):
@@ -337,14 +333,14 @@ class Folder:
         return self.state.steps.get(name) if name is not None else None
 
     def _close_open_step(self, status: str | None, end: int) -> None:
-        """``None``: nothing said how it ended; it is complete if its usage came."""
+        """``None``: the log does not say how it ended; it is complete if its usage is known."""
         step = self._find_step(None)
         if step is not None and step.status == "open":
             self._close(step, status or _ended_as(step), end)
         self.state.step = None
 
     def _close_steps(self, status: str | None, end: int) -> None:
-        """The open step, and those that were left for another without a word: that one's fate is not theirs."""
+        """The open step, and earlier ones that were never closed: how the open one ended does not apply to them."""
         self._close_open_step(status, end)
         for step in self.state.steps.values():
             if step.status == "open":
@@ -356,7 +352,7 @@ class Folder:
         state = self.state
         step = self._find_step(act.step)
         if step is None:
-            # A call outside any known model call still needs a parent that tells when it was made.
+            # A call outside any known model call still needs a parent.
             step = self._new_step(act.step, None, state.model)
         span_id = ids.tool_span_id(self.session_id, self.stream, step.span_id, act.call)
         state.last_call = act.call
@@ -471,7 +467,7 @@ class Folder:
         self.first_prompt = self.first_prompt or (act.prompt and act.prompt[:PROMPT_PREVIEW])
 
     def _trace(self, trace: str) -> TraceState:
-        """What is known of a trace, which is the latest from now on."""
+        """The state of a trace, which is the latest from now on."""
         state = self.state
         known = state.traces.pop(trace, None)
         if known is None:
@@ -483,7 +479,7 @@ class Folder:
         return known
 
     def absorb(self, part: Folder, trace: str) -> int:
-        """Take over what was folded of a trace before its session was known; its place among the others here."""
+        """Add what was folded of a trace before its session was known; returns its number among the traces here."""
         own, other = self.state, part.state
         place = self._trace(trace)
         before = other.traces.get(trace)
@@ -507,7 +503,7 @@ class Folder:
         step = None if act.detached and act.step is None else self._find_step(act.step)
         name = act.step
         if step is not None and step.response_name not in (None, act.response):
-            # Two responses are two model calls, whatever the log calls them: no span stands for both.
+            # Two responses are two model calls, whatever the log calls them, and have a span each.
             step, name = self._step_of(act.response), None
         if step is None:
             current = self.state.step
@@ -529,7 +525,7 @@ class Folder:
         return next((step for step in self.state.steps.values() if step.response_name == response), None)
 
     def repeat_usage(self, at: int | None, act: a.ResponseUsage) -> None:
-        """Usage in a line whose event is recorded already: it may be more than was told then, and is no new mention."""
+        """Usage in a line whose event is recorded already: it may be more than is recorded, and is no new mention."""
         at = NEVER if at is None else at
         if self._repeated is not None and act == self._repeated[0] and at >= self._repeated[1]:
             return  # as on nearly every line of a response but the first
@@ -543,12 +539,12 @@ class Folder:
         since = self._at - max(act.duration, 0)
         self._tell("call", act.name or "", act.response, since, {model: act.usage})
 
-    def _totals(self, act: a.Totals) -> None:
+    def _totals(self, act: a.ReportedTotals) -> None:
         scope = "session" if act.stream is None else "stream"
         self._tell(scope, act.stream or "", act.segment, act.since or 0, act.usage)
 
     def _tell(self, scope: str, whose: str, name: str, since: int, by_model: dict[str, Usage]) -> None:
-        """Note what was told, and the turn in which: what no line has is shown there."""
+        """Collect a reported count with its turn: calls that no line has are shown there."""
         turn = self.state.turn
         trace = turn.trace_id if turn is not None else ids.trace_id(self.session_id, self.stream, scope)
         place = (trace, turn.span_id if turn is not None else None, turn.turn_index if turn is not None else -1)
@@ -593,7 +589,7 @@ class Folder:
         self.state.state = "waiting"
 
     def _end_wait(self) -> None:
-        """Something happened in a turn that waited for the user: they answered."""
+        """Something happened in a turn that waited for the user: the wait is over."""
         state = self.state
         if state.state == "waiting" and state.turn is not None and state.turn.status == "open":
             state.state = "working"
@@ -609,7 +605,7 @@ class Folder:
     # -- bookkeeping ------------------------------------------------------------------------------------------
 
     def _fresh_name(self, kind: str) -> str:
-        """What names a span that the agent did not name: its event, and its place among several in one event."""
+        """The name of a span that the agent did not name: its event, and its number among several in one event."""
         self._unnamed[kind] += 1
         place = self._unnamed[kind]
         return self._event_id.hex() if place == 1 else f"{self._event_id.hex()}.{place}"
@@ -641,7 +637,7 @@ class Folder:
 
 
 def _in_place_of(met: Span, span: Span) -> Span:
-    """A program used an id twice: the second span changes what is told of the first, not where it stands.
+    """A program used an id twice: the second span changes the facts of the first, not its place in the trace.
 
     The store does the same with a span of an earlier batch.
     """
@@ -659,5 +655,5 @@ def _in_place_of(met: Span, span: Span) -> Span:
 
 
 def _ended_as(span: Span) -> str:
-    """How a span ended of which nothing more is said: a model call was complete if its usage came."""
+    """How a span ended that the log does not end: a model call is complete if its usage is known."""
     return "ok" if span.response is not None else "unclosed"

@@ -1,8 +1,8 @@
 """Lines become rows: decode, drop what is known, fold the rest, and commit everything of a batch together.
 
 One batch is one transaction: events, spans, sessions, usage, raw lines, stream states and file offsets. Whatever
-happens before the commit never happened; after it, nothing of the batch is read again. What is held in memory is
-only a cache of what the store holds, plus the batch; ``roll_back`` drops both.
+happens before the commit never happened; after it, nothing of the batch is read again. The memory has only
+a cache of the store, and the batch; ``roll_back`` drops both.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from agenttrace.ids import line_key, session_number, trace_event_id
 from agenttrace.model import Event, Session
 from agenttrace.record.files.reader import BOM, Chunk
 from agenttrace.record.files.tracked import TrackedFile
-from agenttrace.record.formats.contract import Agent, RepeatsUsage, Source, Unusable
+from agenttrace.record.formats.contract import Agent, Source, Unusable
 from agenttrace.record.ingest import acts
 from agenttrace.record.ingest.bad_lines import BadLineError, blame, is_a_lines_fault
 from agenttrace.record.ingest.dedup import SessionIds, Tiers
-from agenttrace.record.ingest.fold import Folder, StreamState
+from agenttrace.record.ingest.fold import PROMPT_PREVIEW, Folder, StreamState
 from agenttrace.record.ingest.quarantine_rows import (
     LIMITS,
     QuarantineLimits,
     QuarantineRows,
     digest_of,
 )
-from agenttrace.record.ingest.trace_homes import TraceHomes, is_joined
+from agenttrace.record.ingest.trace_sessions import TraceSessions, is_joined
 from agenttrace.store.batch import BLOCK_BITS as BLOCK_BITS
 from agenttrace.store.batch import COMPRESSION_LEVEL, Batch, Claim, span_row
 from agenttrace.store.sqlite.store import SqliteStore
@@ -40,7 +40,7 @@ from agenttrace.store.sqlite.totals import told_row
 
 #: Sessions whose folding state stays in memory between batches.
 SESSIONS_IN_MEMORY = 500
-#: A session without a new line for this long is not held in memory.
+#: A session without a new line for this long is dropped from memory.
 IDLE_SECONDS = 3_600.0
 
 _encode_state = msgspec.msgpack.Encoder().encode
@@ -65,7 +65,7 @@ class LiveSession:
 
 
 class Pipeline:
-    """Collects a batch and commits it. One at a time may work on a session."""
+    """Collects a batch and commits it. Only one may work on a session at a time."""
 
     def __init__(
         self,
@@ -82,18 +82,18 @@ class Pipeline:
         self.agents = agents
         self.tiers = Tiers(store, recent_size)
         self._day_of = day_of
-        #: One thread may use it at a time; a compressor's memory costs more to set up than a block to compress.
+        #: For one thread at a time; setting up a compressor costs more than compressing a block.
         self._zstd = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True)
         self._compressor = compressor
         self._alone = alone
         self._store_version = -1
         self._sessions: dict[tuple[str, str], LiveSession] = {}
-        self.homes = TraceHomes(self)
-        #: Agent and id of every session of which something was taken.
+        self.trace_sessions = TraceSessions(self)
+        #: Agent and id of every session with a line in a batch.
         self.sessions: set[tuple[str, str]] = set()
         self._files: dict[int, TrackedFile] = {}
-        self._quarantine = QuarantineRows(store.quarantine, limits)
-        #: Lines of which is known that they cannot be recorded: digest and reason by file and place.
+        self.quarantine = QuarantineRows(store.quarantine, limits)
+        #: Lines that cannot be recorded: digest and reason by file and offset.
         self._bad: dict[int, dict[int, tuple[bytes, str]]] = {}
         #: The line that the batch begins with.
         self.first: tuple[TrackedFile, int, bytes] | None = None
@@ -125,7 +125,7 @@ class Pipeline:
         self.read_bytes += chunk.end - start
 
     def _notice_others(self) -> None:
-        """Somebody else changed the store (a session was pruned): what is remembered of it may be wrong.
+        """Another process changed the store (a session was pruned): the caches may be stale.
 
         Workers of one import change it all the time, but never each other's sessions.
         """
@@ -147,11 +147,11 @@ class Pipeline:
             self._batch.links.append((number, source.stream, parent, source.parent_call))
 
     def touch_file(self, file: TrackedFile) -> None:
-        """Have a file's row written with the batch although no line of it was taken."""
+        """Write a file's row with the batch although the batch has no line of it."""
         self._files[file.row.file_id] = file
 
     def touch_error(self, file: TrackedFile, reason: str) -> None:
-        """Have it stored why a file cannot be read, at once: there may be no batch for a long time."""
+        """Store at once why a file cannot be read: there may be no batch for a long time."""
         self.store.files.save(msgspec.structs.replace(file.row, error=reason, last_read_at=time.time()))
 
     @property
@@ -160,34 +160,14 @@ class Pipeline:
         return list(self._files.values())
 
     def refuse(self, file: TrackedFile, offset: int, raw: bytes, reason: str) -> bool:
-        """Have a line set aside when it is read again, because it cannot be recorded; False if it was to be already."""
+        """Set a line aside when it is read again, because it cannot be recorded; False if that was requested before."""
         bad = self._bad.setdefault(file.row.file_id, {})
         known = bad.get(offset)
         bad[offset] = (digest_of(raw), reason)
         return known is None or known[0] != bad[offset][0]
 
-    def quarantine(self, file: TrackedFile, offset: int, raw: bytes, reason: str, salvaged: int = 0) -> bool:
-        """Set a line aside; False if that very line was set aside before."""
-        return self.quarantine_unread(file, offset, len(raw), digest_of(raw), reason, raw, salvaged)
-
-    def quarantine_unread(
-        self,
-        file: TrackedFile,
-        offset: int,
-        length: int,
-        digest: bytes,
-        reason: str,
-        raw: bytes | None = None,
-        salvaged: int = 0,
-    ) -> bool:
-        """Set a line aside that was not loaded."""
-        fresh, row = self._quarantine.add(file, offset, length, digest, reason, raw, salvaged)
-        if row is not None:
-            self._batch.quarantine.append(row)
-        return fresh
-
     def resolve(self, file: TrackedFile, reason: str) -> None:
-        """Have what was set aside of a file for this reason marked as read, with the batch."""
+        """Mark the quarantined lines of a file with this reason as resolved, with the batch."""
         self._batch.resolved.append((time.time(), file.row.file_id, reason))
 
     def live_session(self, agent: str, session_id: str) -> LiveSession:
@@ -196,7 +176,7 @@ class Pipeline:
         return self.looked_up(agent, session_id)
 
     def looked_up(self, agent: str, session_id: str) -> LiveSession:
-        """The same for a session of which nothing may be taken."""
+        """The same without counting the session as recorded."""
         live = self._sessions.get((agent, session_id))
         if live is None:
             number = session_number(agent, session_id)
@@ -234,7 +214,7 @@ class Pipeline:
             folder.summarised()
 
     def absorb(self, part: int, whole: int, turn: int) -> None:
-        """Have a session in the store become part of another, with the batch."""
+        """Move a session in the store into another, with the batch."""
         self._batch.absorbed.append((part, whole, turn))
 
     # -- committing -------------------------------------------------------------------------------------------
@@ -261,6 +241,7 @@ class Pipeline:
                 self._collect(live, batch)
         for place, data in self._blocks:
             batch.blocks.append((*place, data if isinstance(data, bytes) else data.result()))
+        batch.quarantine = self.quarantine.rows
         batch.counters = self._counter_changes()
         batch.files = [file.next_row() for file in self._files.values()]
         self.store.commit(batch, day_of=self._day_of)
@@ -315,13 +296,13 @@ class Pipeline:
         self._batch = Batch()
         self._blocks = []
         self._files = {}
-        self._quarantine.forget()
+        self.quarantine.forget()
         self.first = None
         self.lines = self.bytes = self.read_bytes = 0
         self._began = 0.0
 
     def _trim(self) -> None:
-        """Free what is held of sessions that ended or were idle for long, and of the oldest if there are too many.
+        """Drop sessions from memory that ended or were idle for long, and the oldest if there are too many.
 
         Should such a session go on, its state and its ids are read from the store.
         """
@@ -336,7 +317,7 @@ class Pipeline:
                 del self._sessions[key]
 
     def roll_back(self) -> None:
-        """Forget the batch and every cache; the store alone knows what is true."""
+        """Drop the batch and every cache; only the store is right."""
         for file in self._files.values():
             file.roll_back()
         self.tiers.forget()
@@ -364,7 +345,7 @@ class Pipeline:
 
 
 def summarise(session: Session, folder: Folder) -> None:
-    """What a stream's batch means for its session's row."""
+    """Add a stream's batch to its session's row."""
     session.steps += folder.new_steps
     session.tools += folder.new_tools
     session.errors += folder.new_errors
@@ -377,10 +358,10 @@ def summarise(session: Session, folder: Folder) -> None:
             session.branch = info.branch or session.branch
             session.version = info.version or session.version
         if folder.stream == "main":
-            session.title = info.title or session.title
+            session.title = (info.title or "")[:PROMPT_PREVIEW] or session.title
             session.model = info.model or session.model
     if folder.stream == "main":
-        # What was asked of the agent; what it asks of its subagents shows as their tool calls.
+        # Prompts for the agent; those for its subagents are tool calls.
         session.turns += folder.new_turns
         session.first_prompt = session.first_prompt or folder.first_prompt
         session.state = folder.state.state
@@ -399,7 +380,7 @@ class _Intake:
         self.source = source
         self.chunk = chunk
         self.agent = pipeline.agents[source.agent]
-        self.repeats = self.agent if isinstance(self.agent, RepeatsUsage) else None
+        self.repeats_usage = self.agent.traits.repeats_usage
         self.live = pipeline.live_session(source.agent, source.session_id)
         self.kept: list[bytes] = []
         self.kept_offsets: list[int] = []
@@ -408,7 +389,7 @@ class _Intake:
         self.now = time.time()
 
     def run(self) -> None:
-        """Decode all lines, ask once which are known, fold the new ones."""
+        """Decode all lines, look up once which are known, fold the new ones."""
         chunk, counts = self.chunk, self.file.counts
         counts["lines"] += len(chunk.lines)
         if chunk.oversized is not None:
@@ -447,7 +428,7 @@ class _Intake:
                 continue
             if offset == 0:
                 raw = raw.removeprefix(BOM)
-            if not raw.isascii() and (reason := _utf8_error(raw)) is not None:
+            if not raw.isascii() and (reason := utf8_error(raw)) is not None:
                 self._set_aside(raw, offset, Unusable(reason, harmless=False), events)
                 continue
             try:
@@ -475,7 +456,7 @@ class _Intake:
     def _session_of(self, event: Event) -> LiveSession:
         """Where the event is recorded, if it is."""
         if event.trace is not None:
-            return self.pipeline.homes.of(self.source.agent, event.trace)
+            return self.pipeline.trace_sessions.of(self.source.agent, event.trace)
         if event.session is None:
             return self.live
         return self.pipeline.live_session(self.source.agent, event.session)
@@ -485,7 +466,7 @@ class _Intake:
         if what.harmless or not raw.strip():
             counts["ignored"] += 1
             return
-        fresh = self.pipeline.quarantine(self.file, offset, raw, what.reason, len(what.salvaged))
+        fresh = self.pipeline.quarantine.add(self.file, offset, raw, what.reason, len(what.salvaged))
         counts["quarantined" if fresh else "duplicate"] += 1
         for piece in what.salvaged:
             try:
@@ -500,7 +481,7 @@ class _Intake:
         self._set_aside_unread(offset, length, digest, f"line too long ({length:,} bytes)")
 
     def _set_aside_unread(self, offset: int, length: int, digest: bytes, reason: str) -> None:
-        fresh = self.pipeline.quarantine_unread(self.file, offset, length, digest, reason)
+        fresh = self.pipeline.quarantine.add_unread(self.file, offset, length, digest, reason)
         self.file.counts["quarantined" if fresh else "duplicate"] += 1
 
     def _known(self, events: list[_Entry]) -> set[bytes]:
@@ -520,7 +501,7 @@ class _Intake:
         return known
 
     def _record(self, entry: _Entry, known: set[bytes]) -> bool:
-        """Fold one event and keep its line; False if it was known."""
+        """Fold one event and store its line; False if it was known."""
         raw, offset, event, event_id, _ = entry
         live = self.live if event.session is None and event.trace is None else self._session_of(event)
         ids = live.ids.ids
@@ -537,13 +518,13 @@ class _Intake:
             self._repeat(event, live)
             return False
         if event.trace is not None:
-            live = self.pipeline.homes.named(self.source, event.trace, event.session)
+            live = self.pipeline.trace_sessions.named(self.source, event.trace, event.session)
             ids = live.ids.ids
         ids.add(event_id)
         source, session, at = self.source, live.session, event.at
         stream = event.stream or source.stream
         folder = live.folders.get(stream) or self.pipeline.folder(live, stream, source)
-        # Of the file that the line stands in: who else wrote to the stream may have been forgotten meanwhile.
+        # Those of the line's file: another file of the stream may not be in memory any more.
         folder.agent, folder.order = source.name or source.agent, len(self.rows)
         span = folder.feed(event_id, at, self.agent.acts(event, source, folder.state.memory))
         if folder.spawned:
@@ -563,11 +544,11 @@ class _Intake:
         return True
 
     def _repeat(self, event: Event, live: LiveSession) -> None:
-        """A copy of a recorded line says nothing new, but it may hold the final usage of its response."""
-        if self.repeats is not None:
+        """A copy of a recorded line has nothing new, except perhaps the final usage of its response."""
+        if self.repeats_usage:
             stream = event.stream or self.source.stream
             folder = live.folders.get(stream) or self.pipeline.folder(live, stream, self.source)
-            usage = self.repeats.repeated_usage(event, self.source, folder.state.memory)
+            usage = self.agent.repeated_usage(event, self.source, folder.state.memory)
             # What is remembered must be stored; a stream of which nothing is new has nothing to remember as a rule.
             folder.fed = folder.fed or bool(folder.state.memory)
             if usage is not None:
@@ -575,9 +556,9 @@ class _Intake:
                 folder.repeat_usage(event.at, usage)
 
     def _beginning(self, events: list[_Entry]) -> None:
-        """When the session's main log was begun; of several, the first, in whatever order they are read.
+        """When the session's main log began; of several, the first, in whatever order they are read.
 
-        The first line with a time tells it, wherever the batch ends that the file begins with.
+        That is the first line with a time, wherever the first batch of the file ends.
         """
         file, session = self.file, self.live.session
         if self.chunk.offsets[:1] == [0]:
@@ -592,13 +573,13 @@ class _Intake:
         file.begun = True
 
     def _begun_before(self) -> bool:
-        """Whether a line before the chunk told when the log was begun."""
+        """Whether a line before the chunk has the time at which the log began."""
         if self.file.begun is not None:
             return self.file.begun
         return any(map(self._tells_beginning, self.file.lines_before(self.chunk.offsets[0])))
 
     def _tells_beginning(self, raw: bytes) -> bool:
-        if not raw.isascii() and _utf8_error(raw) is not None:
+        if not raw.isascii() and utf8_error(raw) is not None:
             return False
         try:
             event = self.agent.decode(raw, self.source)
@@ -610,7 +591,7 @@ class _Intake:
         return not event.harmless and any(map(self._tells_beginning, event.salvaged))
 
     def _ordinal_id(self, entry: _Entry, known: set[bytes], live: LiveSession) -> bytes | None:
-        """The id of a line that has none of its own; ``None`` if this occurrence of it is recorded."""
+        """The id of a line without a key; ``None`` if this occurrence of it is recorded."""
         raw, offset, event, event_id, whole = entry
         ids = live.ids.ids
         seen_before = event_id in known or event_id in ids
@@ -637,7 +618,7 @@ class _Intake:
             session.born = at
 
     def _facts(self) -> None:
-        """What the files beside the log say about the session; the log's own lines go before it."""
+        """Facts about the session from the files beside the log; those in the log's own lines take precedence."""
         session, source = self.live.session, self.source
         session.project = session.project or source.cwd
         session.parent = session.parent or source.parent_session
@@ -654,13 +635,14 @@ def _begins(event: Event) -> int | None:
 
 
 def _refusal(error: Exception) -> Unusable:
-    """What to do with a line whose decoding failed; raises what is no fault of the line."""
+    """Refuse a line whose decoding failed; raises what is no fault of the line."""
     if not is_a_lines_fault(error):
         raise error
     return Unusable(blame(error), harmless=False)
 
 
-def _utf8_error(raw: bytes) -> str | None:
+def utf8_error(raw: bytes) -> str | None:
+    """Why a line is not UTF-8; ``None`` if it is."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:

@@ -1,14 +1,13 @@
-"""A second try for lines that were set aside: today's code may understand what an older one did not.
+"""Retries lines in quarantine: this version may understand what an older one did not.
 
 A line that can be read now is recorded through the same pipeline as any other, so that it cannot be recorded twice,
 and its entry is marked as resolved. It joins its session late: after what was recorded since, under its own time.
 
-Trying is the work of whoever holds the recorder's lock. Others ask for it in the store, and read there what came of it.
+Only the process with the recorder's lock retries. Others write a request to the store, and read the result there.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from agenttrace.config import Settings
 from agenttrace.model import Event
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.files.positioned import pread
+from agenttrace.record.files.fingerprint import pread
 from agenttrace.record.files.reader import BOM, UNPACKED_LIMIT, Chunk
 from agenttrace.record.files.recognition import openings, recognised
 from agenttrace.record.files.stored_paths import path_on_disk
@@ -25,19 +24,19 @@ from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Source
 from agenttrace.record.ingest.bad_lines import BadLineError, blame, is_a_lines_fault
-from agenttrace.record.ingest.pipeline import Pipeline
-from agenttrace.record.ingest.quarantine_rows import UNRECOGNISED
+from agenttrace.record.ingest.pipeline import Pipeline, utf8_error
+from agenttrace.record.ingest.quarantine_rows import UNRECOGNISED, digest_of
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.batch import FileRow
 from agenttrace.store.sqlite.quarantine import Entry
 from agenttrace.store.sqlite.store import SqliteStore
 
-#: Tried in one go; new lines wait meanwhile.
+#: Retried at once; new lines wait meanwhile.
 _PORTION = 50
 
 
 class Outcome(NamedTuple):
-    """What a second try came to."""
+    """The result of a retry."""
 
     entry: Entry
     #: ``recorded``, ``duplicate``, ``ignored``, ``reread`` (its whole file is understood now and was recorded from its
@@ -69,7 +68,7 @@ def requested(store: SqliteStore) -> list[Entry]:
 def retry_requested(
     store: SqliteStore, settings: Settings, chosen: Sequence[Entry], stop: Callable[[], bool] = lambda: False
 ) -> None:
-    """Try again what was requested, and store the results. The caller holds the recorder's lock."""
+    """Retry what was requested, and store the results. The caller has the recorder's lock."""
     outcomes = _outcomes(store, settings, chosen)
     _read_again(settings, outcomes, stop)
     store.quarantine.note_results((outcome.entry.quarantine_id, outcome.told) for outcome in outcomes)
@@ -81,7 +80,7 @@ def _outcomes(store: SqliteStore, settings: Settings, chosen: Sequence[Entry]) -
 
 
 def _read_again(settings: Settings, outcomes: Iterable[Outcome], stop: Callable[[], bool] = lambda: False) -> None:
-    """By a recorder for them alone: they need not be where recorders look."""
+    """By a recorder for these files alone: they need not be in a watched directory."""
     paths = sorted({each.entry.filepath for each in outcomes if each.result == "reread"})
     if paths:
         recorder = Recorder(settings, paths=paths)
@@ -99,7 +98,7 @@ class _SecondTry:
         self._pipeline = Pipeline(store, self._agents, day_of=day_finder(settings.usage.timezone))
 
     def whatever_comes(self, entry: Entry) -> Outcome:
-        """The outcome, even of what this program cannot cope with: a line must not end a recorder."""
+        """The outcome, whatever the line makes fail: a line must not stop a recorder."""
         if entry.resolved_at is not None:
             return Outcome(entry, "resolved")
         try:
@@ -128,10 +127,8 @@ class _SecondTry:
 
     def _try_line(self, entry: Entry, file: TrackedFile, source: Source, raw: bytes) -> Outcome:
         line = raw.removeprefix(BOM) if entry.offset == 0 else raw
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            return Outcome(entry, "unchanged", f"invalid UTF-8 at byte {error.start} of the line")
+        if (reason := utf8_error(line)) is not None:
+            return Outcome(entry, "unchanged", reason)
         event = self._agents[source.agent].decode(line, source)
         if isinstance(event, Event):
             result = self._record(entry, file, line)
@@ -148,10 +145,10 @@ class _SecondTry:
 
     def _record(self, entry: Entry, file: TrackedFile, line: bytes) -> str:
         position = file.position
-        # Which of several identical lines it was cannot be told without the file; the first one serves.
+        # Which of several identical lines it was is not known without the file; the first one is assumed.
         file.seen_lines, file.begun = {}, True
         self._pipeline.take(file, Chunk([line], [entry.offset], entry.offset + len(line) + 1))
-        # The line was counted when it was set aside, and reading stands where it stood.
+        # The line was counted when it was set aside, and the read position stays.
         file.position = position
         file.counts["lines"] -= 1
         file.counts["quarantined"] -= 1
@@ -160,7 +157,7 @@ class _SecondTry:
         return result
 
     def _try_file(self, entry: Entry, row: FileRow) -> Outcome:
-        """A file that nobody recognised: if somebody does now, the next recording reads it from its start."""
+        """A file that no format recognised: if one does now, the next recording reads it from its start."""
         try:
             known = self._is_known(row.filepath)
         except OSError as error:
@@ -194,7 +191,7 @@ class _SecondTry:
 
 
 def whole_line(entry: Entry, limit: int) -> bytes | None:
-    """The line as it was: from what was kept, or from its file while that still holds it."""
+    """The whole line: from quarantine, or from its file while it is still there."""
     kept = entry.kept()
     if kept is not None and len(kept) == entry.length:
         return kept
@@ -211,4 +208,4 @@ def whole_line(entry: Entry, limit: int) -> bytes | None:
         found = pread(descriptor, entry.length, entry.offset)
     finally:
         os.close(descriptor)
-    return found if hashlib.sha256(found).digest()[:16] == entry.digest else None
+    return found if digest_of(found) == entry.digest else None

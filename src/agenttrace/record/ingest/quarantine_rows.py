@@ -1,7 +1,7 @@
-"""Which bad lines get a row in quarantine: so many of a file, so many in all; the others are only counted.
+"""Which bad lines get a row in quarantine: up to a limit per file and in all; the others are only counted.
 
-A line that is only counted is known by its place: read a second time, it stands before the furthest place up to which
-lines were counted. So it counts once, as a line does that has a row.
+A line that is only counted is known by its offset: read a second time, it is before the furthest offset that was
+counted. So it counts once, as a line with a row does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.store.batch import COMPRESSION_LEVEL
 from agenttrace.store.sqlite.quarantine import Quarantine
 
-#: Of a quarantined line, this much is kept; the place in the file is always kept.
+#: So much of a quarantined line is stored; its offset in the file always is.
 QUARANTINE_BYTES = 1 << 20
 
 
@@ -25,7 +25,7 @@ UNRECOGNISED = "format not recognised"
 
 
 class QuarantineLimits(NamedTuple):
-    """How many rows there may be that wait for another try."""
+    """How many rows may be pending."""
 
     of_file: int
     in_all: int
@@ -49,15 +49,20 @@ class QuarantineRows:
     def __init__(self, stored: Quarantine, limits: QuarantineLimits) -> None:
         self._stored = stored
         self._limits = limits
+        self.forget()
+
+    def forget(self) -> None:
+        """The batch is over: the store has it all."""
+        #: The rows that are written with the batch.
+        self.rows: list[tuple[Any, ...]] = []
         self._files: dict[int, _FileRows] = {}
         self._total: int | None = None
 
-    def forget(self) -> None:
-        """The batch is over: the store knows it all."""
-        self._files = {}
-        self._total = None
+    def add(self, file: TrackedFile, offset: int, raw: bytes, reason: str, salvaged: int = 0) -> bool:
+        """Set a line aside; False if that very line was set aside before."""
+        return self.add_unread(file, offset, len(raw), digest_of(raw), reason, raw, salvaged)
 
-    def add(
+    def add_unread(
         self,
         file: TrackedFile,
         offset: int,
@@ -66,24 +71,25 @@ class QuarantineRows:
         reason: str,
         raw: bytes | None = None,
         salvaged: int = 0,
-    ) -> tuple[bool, tuple[Any, ...] | None]:
-        """Whether the line was never set aside before, and the row that is to be written for it, if any."""
+    ) -> bool:
+        """The same for a line that was not loaded, or not as a whole."""
         file_id = file.row.file_id
         rows = self._files.get(file_id)
         if rows is None:
             rows = self._files[file_id] = _FileRows(self._stored, file_id)
         if (offset, digest) in rows.known:
-            return False, None
+            return False
         if rows.waiting >= self._limits.of_file or self._in_all() >= self._limits.in_all:
-            return self._count(file, offset), None
+            return self._count(file, offset)
         if offset < file.counted_end:
-            return False, None
+            return False
         rows.known.add((offset, digest))
         rows.waiting += 1
         self._total = self._in_all() + 1
         data = None if raw is None else zstandard.compress(raw[:QUARANTINE_BYTES], COMPRESSION_LEVEL)
         place = (file_id, file.row.filepath, file.generation, offset, length, digest)
-        return True, (*place, reason, salvaged, time.time(), data)
+        self.rows.append((*place, reason, salvaged, time.time(), data))
+        return True
 
     @staticmethod
     def _count(file: TrackedFile, offset: int) -> bool:
@@ -100,5 +106,5 @@ class QuarantineRows:
 
 
 def digest_of(raw: bytes) -> bytes:
-    """What a line in quarantine is known by, with its place."""
+    """What identifies a line in quarantine, with its offset."""
     return hashlib.sha256(raw).digest()[:16]

@@ -1,4 +1,4 @@
-"""Recording lines a second time, from the store that holds them instead of the file that is gone."""
+"""Records lines a second time, from the raw lines in a store instead of the deleted file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import msgspec
 import zstandard
 
 from agenttrace.record.files.reader import Chunk
-from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.record.files.recognition import recognised
+from agenttrace.record.files.tracked import HEAD_BYTES, TrackedFile
 from agenttrace.record.formats import AGENTS
-from agenttrace.record.formats.contract import Source
+from agenttrace.record.formats.contract import Source, stored_source
 from agenttrace.record.ingest.pipeline import Pipeline
 from agenttrace.store.batch import FileRow
 from agenttrace.store.sqlite.rebuilding import Place, Rebuilding, StoredLines
@@ -67,22 +68,19 @@ class _Replay:
         return self._files[file_id]
 
     def _source(self, row: FileRow, chunk: Chunk) -> Source | None:
-        found = TrackedFile(row.filepath, row, 0).source
-        if found is None:
-            head = b"\n".join(chunk.lines)[:65_536] + b"\n"
-            guesses = (agent.recognise(Path(row.filepath), head) for agent in AGENTS)
-            found = next((guess for guess in guesses if guess is not None), None)
+        head = b"\n".join(chunk.lines)[:HEAD_BYTES] + b"\n"
+        found = stored_source(row.source) or recognised(AGENTS, Path(row.filepath), head)
         return found if found is not None and found.agent in self.agents else None
 
 
 class _StoredFile(TrackedFile):
-    """Stands in for a file that is gone: its lines come from the store, its row stays as it was."""
+    """Replaces a deleted file: its lines come from the store, its row stays as it was."""
 
     __slots__ = ("_occurrences",)
 
     def __init__(self, row: FileRow, source: Source, occurrences: dict[tuple[str, int], int]) -> None:
         super().__init__(row.filepath, row, 0)
-        # Companions of a log go with it; whoever looks for them now would take that for an answer.
+        # Companions of a log are deleted with it; their absence must not be taken for a fact about the session.
         self.source = source if os.path.isdir(source.directory) else msgspec.structs.replace(source, directory="")
         self.seen_lines, self.begun = {}, True
         self._occurrences = occurrences

@@ -1,6 +1,6 @@
-"""What was said: the full texts of a session, taken from its raw lines when they are asked for.
+"""The full texts of a session, read from its raw lines on demand.
 
-Spans hold no bodies; storing every argument and result a second time would double the database. One pass over the
+Spans have no texts; storing every argument and result a second time would double the database. One pass over the
 session's compressed lines brings them back, each to the span it belongs to.
 """
 
@@ -10,12 +10,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from agenttrace import ids
 from agenttrace.model import Event, Session
 from agenttrace.record.formats import AGENTS
-from agenttrace.record.formats.contract import Agent, Content, Source, TellsAttributes
+from agenttrace.record.formats.contract import Agent, Content, Source, stored_source
 from agenttrace.record.ingest.bad_lines import is_a_lines_fault
 from agenttrace.store.questions import EventLine, SpanView
 
@@ -59,10 +57,14 @@ class Interpreter:
             return None
         return InterpretedLine(line, event, source, path, contents) if isinstance(event, Event) else None
 
+    def lines(self, lines: Iterable[EventLine]) -> Iterator[InterpretedLine]:
+        """What these lines say, in their order."""
+        return (said for line in lines if (said := self.said(line)) is not None)
+
     def _source(self, file_id: int) -> tuple[str, Source | None]:
         if file_id not in self._sources:
             path, source = self._store.file_source(file_id)
-            self._sources[file_id] = (path, _decoded(source))
+            self._sources[file_id] = (path, stored_source(source))
         return self._sources[file_id]
 
 
@@ -73,25 +75,12 @@ def attributes_of(store: SqliteStore, session: Session, said: InterpretedLine) -
         return store.line_of_event(session.id, ids.trace_event_id(trace, event_type, key))
 
     agent = next((each for each in AGENTS if each.name == said.source.agent), None)
-    return agent.attributes(said.line.raw, find) if isinstance(agent, TellsAttributes) else {}
-
-
-def _decoded(source: bytes | None) -> Source | None:
-    if source is None:
-        return None
-    try:
-        return msgspec.json.decode(source, type=Source)
-    except msgspec.MsgspecError:
-        return None
+    return {} if agent is None else agent.attributes(said.line.raw, find)
 
 
 def session_lines(store: SqliteStore, session: Session) -> Iterator[InterpretedLine]:
     """Everything a session's lines say, in the order of recording."""
-    interpreter = Interpreter(store)
-    for line in store.lines(session=session.id):
-        said = interpreter.said(line)
-        if said is not None:
-            yield said
+    return Interpreter(store).lines(store.lines(session=session.id))
 
 
 class Calls:

@@ -1,8 +1,8 @@
-"""Which lines belong to which span, for the sessions that were looked at last.
+"""Which lines belong to which span: a cache for the sessions that were read last.
 
 The store finds a session's events by their ids only; looking through all of them for every span that scrolls into view
-would cost more than everything else. So the numbers of a session's lines are held by span, and kept up to date with
-what was recorded since.
+would cost more than everything else. So the numbers of a session's lines are cached by span, and updated with what
+was recorded since.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agenttrace.store.questions import EventMark, EventPlace
 if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore
 
-#: How many sessions are held, and how many lines of all of them together.
+#: How many sessions are cached, and how many lines of all of them together.
 MOST_SESSIONS = 32
 MOST_LINES = 1_000_000
 
@@ -28,18 +28,18 @@ class SessionLines:
     def __init__(self, session: int) -> None:
         self._session = session
         self._lines: dict[bytes, array[int]] = {}
-        #: Spans of a model call stand at one place: it, and the tools it called.
+        #: Spans by turn and step: a model call and the tools it called have the same.
         self._places: dict[int, set[bytes]] = {}
         self._files: set[int] = set()
         #: The last event that there was at first, by which it is known that this is still the same store.
         self._first: EventMark | None = None
-        #: The number of the last event that was looked at.
+        #: The number of the last event in the index.
         self._seen = 0
         self._lock = threading.Lock()
         self.count = 0
 
     def refresh(self, store: SqliteStore) -> None:
-        """Take in what was recorded since."""
+        """Add what was recorded since."""
         with self._lock:
             if self._first is not None and store.event_mark(self._first.event_no) != self._first:
                 self._forget()
@@ -70,7 +70,7 @@ class SessionLines:
             lines.append(event_no)
 
     def around(self, span_id: bytes, turn_index: int, step_n: int) -> set[bytes]:
-        """The span and its neighbours: all that stand at its place and have lines."""
+        """The span and its neighbours: all of the same turn and step that have lines."""
         with self._lock:
             return {span_id, *self._places.get(_place(turn_index, step_n), ())}
 
@@ -91,7 +91,7 @@ def _place(turn_index: int, step_n: int) -> int:
 
 
 class LineIndex:
-    """The lines of the sessions that were looked at last, shared by the threads that read the store."""
+    """The lines of the sessions that were read last, shared by the threads that read the store."""
 
     def __init__(self, most_sessions: int = MOST_SESSIONS, most_lines: int = MOST_LINES) -> None:
         self._most_sessions, self._most_lines = most_sessions, most_lines
@@ -109,12 +109,12 @@ class LineIndex:
 
     @property
     def sessions(self) -> list[int]:
-        """The numbers of the sessions that are held, the latest last."""
+        """The numbers of the cached sessions, the latest last."""
         with self._lock:
             return list(self._sessions)
 
     def _trim(self) -> None:
-        """Let the least used go; the latest one is held however long it is."""
+        """Drop the least recently used; the latest one stays however long it is."""
         with self._lock:
             lines = sum(each.count for each in self._sessions.values())
             while len(self._sessions) > 1 and (len(self._sessions) > self._most_sessions or lines > self._most_lines):

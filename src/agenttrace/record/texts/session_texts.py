@@ -1,12 +1,12 @@
-"""What was said in some spans of a session, without reading the rest of it.
+"""The texts of some spans of a session, without reading the rest of it.
 
-A line may hold what belongs to several spans of one model call: its own words, and the arguments of the tools it asks
-for. So the lines of the whole model call are read, and each text goes to its span as ``record.contents`` has it.
+A line may have texts of several spans of one model call: the answer, and the arguments of the tools it calls. So the
+lines of the whole model call are read, and each text goes to its span as in ``contents.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.model import Session
@@ -19,7 +19,7 @@ from agenttrace.store.questions import SpanPlace
 if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore
 
-#: Lines that are read again soon: a user scrolls.
+#: A cache of lines, because a user scrolls back.
 _BLOCK_BYTES = 64 << 20
 
 
@@ -27,13 +27,13 @@ class Gathered(NamedTuple):
     """What belongs to some spans."""
 
     contents: dict[bytes, list[Content]]
-    #: The lines that they, or texts of theirs, stand in.
+    #: The lines of these spans and of their texts.
     lines: list[InterpretedLine]
     calls: Calls
 
 
 class SessionTexts:
-    """Reads texts back from the raw lines; what was read lately is at hand."""
+    """Reads texts from the raw lines, with a cache of the latest blocks."""
 
     def __init__(self, index: LineIndex | None = None, block_bytes: int = _BLOCK_BYTES) -> None:
         self.index = index or LineIndex()
@@ -59,28 +59,23 @@ class SessionTexts:
         family = [place for place in places.values() if place.root in roots]
         numbers = {number for place in family for number in index.lines_of(place.span_id)}
         said = list(self.said(store, list(numbers)))
-        is_tool = _Tools(store, session.id, places.values())
+        is_tool = _is_tool_in(store, session.id, places.values())
         calls = Calls(session, {place.span_id: place.root for place in family}, is_tool)
         return Gathered(contents_by_span(said, calls), said, calls)
 
     def said(self, store: SqliteStore, numbers: Sequence[int]) -> Iterator[InterpretedLine]:
         """What the lines of these events say."""
-        interpreter = Interpreter(store)
-        for line in store.lines_by_number(numbers, self.blocks):
-            said = interpreter.said(line)
-            if said is not None:
-                yield said
+        return Interpreter(store).lines(store.lines_by_number(numbers, self.blocks))
 
 
-class _Tools:
+def _is_tool_in(store: SqliteStore, session: int, places: Iterable[SpanPlace]) -> Callable[[bytes], bool]:
     """Whether a span is a tool call of the session."""
+    known = {place.span_id: place.kind == "tool" for place in places}
 
-    def __init__(self, store: SqliteStore, session: int, places: Iterable[SpanPlace]) -> None:
-        self._store, self._session = store, session
-        self._known = {place.span_id: place.kind == "tool" for place in places}
+    def is_tool(span_id: bytes) -> bool:
+        if span_id not in known:
+            place = store.span_places(session, [span_id]).get(span_id)
+            known[span_id] = place is not None and place.kind == "tool"
+        return known[span_id]
 
-    def __call__(self, span_id: bytes) -> bool:
-        if span_id not in self._known:
-            place = self._store.span_places(self._session, [span_id]).get(span_id)
-            self._known[span_id] = place is not None and place.kind == "tool"
-        return self._known[span_id]
+    return is_tool

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from agenttrace.record.files.positioned import pread
+from agenttrace.record.files.fingerprint import pread
 from agenttrace.serve.intake.lines import Taken
 from agenttrace.serve.intake.rejections import BusyError, IntakeError
 

@@ -1,6 +1,6 @@
-"""Finds the secrets of a text: one pass for all anchors of all rules, a closer look where one of them stands.
+"""Finds the secrets of a text: one pass for all anchors of all rules, then a check where one of them is found.
 
-Most texts hold few anchors (``sk-``, ``token``, ``://``) and no secret, so the pass is nearly all of the cost. Measured
+Most texts have few anchors (``sk-``, ``token``, ``://``) and no secret, so the pass is nearly all of the cost. Measured
 on 27 MB of agents' texts with all 343 anchors, CPU seconds for a gigabyte (``zlib.crc32`` takes 0.8):
 
 - 380 one alternation of the anchors in ``re``,
@@ -21,15 +21,15 @@ from typing import TypeAlias
 
 from ahocorasick_rs import AhoCorasick, Implementation
 
-from agenttrace.masking import addresses, assignments, commands, forms, headers, vendors
+from agenttrace.masking import assignments, commands, forms, headers, urls, vendors
 from agenttrace.masking.colours import COLOURS, without_colours
-from agenttrace.masking.rule import MARKER, Found, Rule
+from agenttrace.masking.rule import MARKER, Rule, Secret
 
 #: Where two rules find the same secret, the first names it.
 RULES: tuple[Rule, ...] = (
     *vendors.RULES,
     *forms.RULES,
-    *addresses.RULES,
+    *urls.RULES,
     *headers.RULES,
     *commands.RULES,
     *assignments.RULES,
@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def _sign(*anchors: str) -> Rule:
-    """A rule that finds nothing: that one of its anchors stands somewhere is enough."""
+    """A rule that finds nothing: it only notes that one of its anchors is in the text."""
     return Rule(anchors, lambda _text, _start, _end: None)
 
 
@@ -82,36 +82,36 @@ class Markers:
 
 
 def hits_of(text: str) -> Hits:
-    """Where anchors stand: the number of each, and its place. Without any, there is nothing to mask."""
+    """The places of anchors, with the number of each. Without any, there is nothing to mask."""
     if len(text) < _SHORTEST:
         return ()
     return _hits_of_part(text) if len(text) <= _PART_CHARS else _hits_of_parts(text)
 
 
-def secrets(text: str, hits: Hits | None = None) -> list[Found]:
+def secrets(text: str, hits: Hits | None = None) -> list[Secret]:
     """What the rules find; of secrets that begin at the same place the longest, then the best known, comes first."""
     hits = hits_of(text) if hits is None else hits
     if not hits:
         return []
-    # Of a long text, the anchors are not all known at once.
+    # The anchors of a long text are not all known at once.
     said = {_RULE_OF[anchor] for anchor, _, _ in hits} if isinstance(hits, list) else _SIGNS
     found = _looked_at(text, hits, Markers(text if _MARKED in said else ""))
     if _COLOURED not in said:
         return found
-    # What begins behind a colour may be in the middle of a word without it, so both are looked at.
+    # A secret after a colour may be in the middle of a word without it, so both texts are searched.
     plain = without_colours(text)
     more = _looked_at(plain.text, hits_of(plain.text), Markers(plain.text))
-    uncoloured = [Found(*plain.origin(start, end), kind) for start, end, kind in more]
+    uncoloured = [Secret(*plain.origin(start, end), kind) for start, end, kind in more]
     return sorted([*found, *uncoloured], key=lambda each: (each.start, -each.end))
 
 
-def _looked_at(text: str, hits: Hits, markers: Markers) -> list[Found]:
-    found: list[tuple[int, int, int, Found]] = []
-    last: dict[int, Found] = {}
+def _looked_at(text: str, hits: Hits, markers: Markers) -> list[Secret]:
+    found: list[tuple[int, int, int, Secret]] = []
+    last: dict[int, Secret] = {}
     for anchor, start, end in hits:
         number = _RULE_OF[anchor]
         before = last.get(number)
-        # Inside a secret the same rule would find a part of it; and what a marker says is no name.
+        # Inside a secret the same rule would find a part of it; and the text of a marker is no name.
         if (before and before.start <= start < before.end) or markers.hold(start):
             continue
         secret = _LOOKS[number](text, start, end)
@@ -122,7 +122,7 @@ def _looked_at(text: str, hits: Hits, markers: Markers) -> list[Found]:
 
 
 def _hits_of_parts(text: str) -> Iterator[tuple[int, int, int]]:
-    """The same for a long text: if it holds hardly anything but anchors, all of them at once take much memory."""
+    """The same for a long text: if it is mostly anchors, all of them at once take much memory."""
     for begin in range(0, len(text), _PART_CHARS):
         part = text[begin : begin + _PART_CHARS + _LONGEST - 1]
         for anchor, start, end in _hits_of_part(part):

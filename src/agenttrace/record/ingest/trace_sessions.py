@@ -1,9 +1,9 @@
-"""Which session a trace is recorded in: the one that a span of it names, and until then one of its own.
+"""Which session a trace is recorded in: the one that a span of it names, and until then a session for the trace alone.
 
-Children arrive before their parents, minutes before in a long turn, and often the root alone says which session it
-belongs to. So a trace is recorded as a session of its own at first, and once one of its spans names another, all of it
-becomes part of that one. The row of the trace's own session stays, without events, as the note of where it went; the
-first name counts, whatever later spans say.
+Children arrive before their parents, minutes before in a long turn, and often only the root names the session. So a
+trace is recorded as a separate session at first, and once one of its spans names another session, all of it is moved
+there. The row of the separate session stays, without events, and names the other one; the first name counts, whatever
+later spans say.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from agenttrace.record.ingest.pipeline import LiveSession, Pipeline
 
 _MAIN = "main"
-#: A trace may be named as the session of another, and so on.
+#: How long a chain of traces may be, each named as the session of the next.
 _FURTHEST = 8
 
 
 def is_joined(session: Session) -> bool:
-    """Whether a row is the note that a trace is part of another session; what retention emptied has its times."""
+    """Whether a row only says that a trace is part of another session; a row that retention emptied has times."""
     return session.parent is not None and session.events == 0 and session.started_at is None
 
 
-class TraceHomes:
+class TraceSessions:
     """The sessions of traces, over the sessions of a pipeline."""
 
     def __init__(self, pipeline: Pipeline) -> None:
