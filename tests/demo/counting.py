@@ -1,4 +1,4 @@
-"""Counts usage from demo logs by the rules of each format, knowing nothing of the code that wrote them."""
+"""Count usage from demo logs by the rules of each format, independent of the code that wrote them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agenttrace.demo import Totals
+from agenttrace.demo import DemoTotals
 
 Json = dict[str, Any]
 
@@ -19,8 +19,8 @@ def lines(home: Path, pattern: str) -> Iterator[Json]:
             yield json.loads(raw)
 
 
-def kimi_cli(home: Path) -> Totals:
-    """``StatusUpdate`` by message id, in whichever file and however wrapped."""
+def kimi_cli(home: Path) -> DemoTotals:
+    """``StatusUpdate`` by message id, in every file, wrapped or not."""
     seen: dict[str, Json] = {}
     for line in lines(home, ".kimi/sessions/**/wire.jsonl"):
         message = line.get("message", {})
@@ -31,15 +31,15 @@ def kimi_cli(home: Path) -> Totals:
     return _sum(seen, "input_other", "output", "input_cache_read", "input_cache_creation")
 
 
-def kimi_code(home: Path) -> Totals:
+def kimi_code(home: Path) -> DemoTotals:
     """``usage.record`` of every agent, and nothing else."""
     rows = [line["usage"] for line in lines(home, ".kimi-code/**/wire.jsonl") if line["type"] == "usage.record"]
     numbered = {str(number): row for number, row in enumerate(rows)}
     return _sum(numbered, "inputOther", "output", "inputCacheRead", "inputCacheCreation")
 
 
-def claude_code(home: Path) -> Totals:
-    """By message id, the largest output; what the program wrote itself does not count."""
+def claude_code(home: Path) -> DemoTotals:
+    """By message id, the largest output; lines of the program itself do not count."""
     seen: dict[str, Json] = {}
     for line in lines(home, ".claude/projects/**/*.jsonl"):
         if line["type"] != "assistant" or line["message"]["model"] == "<synthetic>":
@@ -51,7 +51,7 @@ def claude_code(home: Path) -> Totals:
     return _sum(seen, *names)
 
 
-def codex(home: Path) -> Totals:
+def codex(home: Path) -> DemoTotals:
     """``token_usage_record`` by response id; cached is part of the input."""
     rows = [line for line in lines(home, ".codex/sessions/**/*.jsonl") if line["type"] == "token_usage_record"]
     seen = {row["payload"]["response_id"]: row["payload"]["usage"] for row in rows}
@@ -61,7 +61,7 @@ def codex(home: Path) -> Totals:
     return total
 
 
-def qwen_code(home: Path) -> Totals:
+def qwen_code(home: Path) -> DemoTotals:
     """``usageMetadata`` by uuid, not the telemetry; cached is part of the prompt."""
     rows = [line for line in lines(home, ".qwen/projects/*/chats/*.jsonl") if "usageMetadata" in line]
     seen = {row["uuid"]: row["usageMetadata"] | {"written": 0} for row in rows}
@@ -71,7 +71,7 @@ def qwen_code(home: Path) -> Totals:
     return total
 
 
-def native(home: Path) -> Totals:
+def native(home: Path) -> DemoTotals:
     """``usage`` lines by response."""
     rows = [line for line in lines(home, ".agenttrace/logs/*.jsonl") if line["type"] == "usage"]
     empty = {"cache_read_tokens": 0, "reasoning_tokens": 0, "written": 0}
@@ -81,7 +81,7 @@ def native(home: Path) -> Totals:
     return total
 
 
-COUNTERS: dict[str, Callable[[Path], Totals]] = {
+COUNTERS: dict[str, Callable[[Path], DemoTotals]] = {
     "kimi-cli": kimi_cli,
     "kimi-code": kimi_code,
     "claude-code": claude_code,
@@ -91,8 +91,8 @@ COUNTERS: dict[str, Callable[[Path], Totals]] = {
 }
 
 
-def _sum(rows: dict[str, Json], fresh: str, output: str, read: str, written: str) -> Totals:
-    return Totals(
+def _sum(rows: dict[str, Json], fresh: str, output: str, read: str, written: str) -> DemoTotals:
+    return DemoTotals(
         input=sum(row[fresh] for row in rows.values()),
         output=sum(row[output] for row in rows.values()),
         cache_read=sum(row[read] for row in rows.values()),

@@ -1,4 +1,4 @@
-"""What the recorder makes of the demo's logs is what the demo says it wrote."""
+"""The recorder's totals equal the totals that the demo reports."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import threading
 from pathlib import Path
 
 from agenttrace.config import Settings
-from agenttrace.demo import Totals, environment, past, play
+from agenttrace.demo import DemoTotals, environment, past, play
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.questions import UsageQuery
 from agenttrace.store.sqlite.sessions import list_sessions
 from agenttrace.store.sqlite.usage import usage_rows
 
 
-def _recorded(recorder: Recorder) -> dict[str, Totals]:
-    found: dict[str, Totals] = {}
+def _recorded(recorder: Recorder) -> dict[str, DemoTotals]:
+    found: dict[str, DemoTotals] = {}
     for row in usage_rows(recorder.connection, UsageQuery(by="agent")):
-        total = found.setdefault(row.group, Totals())
+        total = found.setdefault(row.group, DemoTotals())
         total.add(row.usage)
         total.requests += row.requests - 1
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agenttrace.demo.truth import Totals, Truth
-from agenttrace.demo.writer import FORMATS, environment, past, play
+from agenttrace.demo.writer import FORMATS, DemoTotals, Truth, environment, past, play
 
-__all__ = ["FORMATS", "Totals", "Truth", "environment", "past", "play"]
+__all__ = ["FORMATS", "DemoTotals", "Truth", "environment", "past", "play"]
