@@ -137,13 +137,14 @@ def frames_of(outputs: Sequence[Output], session_id: str, request_id: str, usage
 def outputs_of(text: str, mode: Mode, size: int, *, thoughts: bool) -> list[Output]:
     """The output of each frame, without session and finish_reason."""
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
-    grown = [text[:end] for end in range(size, len(text) + size, size)]
+    # Not a list: together these are as long as the square of the text.
+    grown = (text[:end] for end in range(size, len(text) + size, size))
     begun: list[Output] = [{"text": "", "thoughts": _AGENT_THOUGHTS}] if thoughts else []
     if mode is Mode.DELTA:
         return [*begun, *({"text": piece} for piece in (*pieces, ""))]
     if mode is Mode.WHOLE:
         more: Output = {"thoughts": _AGENT_THOUGHTS} if thoughts else {}
-        return [*begun, *({"text": part} | more for part in (*grown, text))]
+        return [*begun, *({"text": part} | more for part in grown), {"text": text} | more]
     if mode is Mode.MESSAGES:
         return [*_workflow_messages(pieces), {"text": text}]
     # Without has_thoughts a workflow sends nothing until its end.
