@@ -30,9 +30,10 @@ import forked
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export import jsonl_files, parquet_files
 from agenttrace.export.destination import Delivery
-from agenttrace.export.json_values import plain
-from agenttrace.export.records import record_of
+from agenttrace.export.kinds import UnusableDestinationError, destination_of
 from agenttrace.export.span import ExportSpan, Text
+from agenttrace.export.span_files import record_of
+from agenttrace.export.wire_text import plain
 from export.file_writing import destination_in, portion
 from export.span_making import START, make_span, span_tree, trees
 
@@ -350,14 +351,11 @@ def test_what_a_killed_process_left_unfinished_is_nobodys_data(tmp_path: Path) -
     assert [file.suffix for file in tmp_path.iterdir()] == [".parquet"]
 
 
-def test_without_pyarrow_the_way_to_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is lost, and the message is the command that helps."""
+def test_without_pyarrow_the_destination_is_unusable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the command that installs it; spans wait, as for any destination that cannot be used."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    delivery = send("parquet", tmp_path, span_tree())
-    assert delivery.verdict == "blocked"
-    assert "pip install 'agenttrace[parquet]'" in delivery.reason
-    assert asyncio.run(destination_in("parquet", tmp_path).check()) == delivery.reason
-    assert present("parquet", tmp_path, span_tree()) is None
+    with pytest.raises(UnusableDestinationError, match=r"pip install 'agenttrace\[parquet\]'"):
+        destination_of(DestinationSettings(name="files", type="parquet", path=str(tmp_path)))
 
 
 def test_files_get_larger_portions_where_a_file_is_a_portion() -> None:

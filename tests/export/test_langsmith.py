@@ -18,9 +18,8 @@ from langsmith._internal._uuid import is_uuid_v7
 
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.langsmith import LangSmithDestination, multipart
-from agenttrace.export.langsmith_runs import run_of
+from agenttrace.export.langsmith_runs import run_of, span_uuid
 from agenttrace.export.span import ExportSpan, Text
-from agenttrace.export.uuids import span_uuid
 from agenttrace.model import Usage
 from export.fake_langsmith import KEY, FakeLangSmith, RefusedError, judge, read_runs
 from export.faulty_server import Fault

@@ -176,7 +176,7 @@ def test_a_check_stores_nothing() -> None:
         (Fault(status=403), "Check headers"),
         (Fault(status=404), "Check url"),
         (Fault(status=405), "Check url"),
-        (Fault(status=307, headers=(("Location", "https://elsewhere"),)), "Set url to where it really is"),
+        (Fault(status=307, headers=(("Location", "https://elsewhere"),)), "Set url to the final address"),
         (Fault(status=400, body=b"what?"), "Check url"),
         (Fault(status=503), "Try again later"),
         (Fault("hang"), "raise timeout_seconds"),

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.export.destination import Delivery, Verdict
-from agenttrace.export.posting import Answer, Poster, reason_of, retry_after, verdict_of
+from agenttrace.export.posting import HttpAnswer, Poster, reason_of, retry_after, verdict_of
 from export.faulty_server import Fault, FaultyServer
 
 BODY = b"span " * 1_000
@@ -23,10 +23,10 @@ NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 
 def posted(
     *faults: Fault, body: bytes = BODY, timeout: float = 30.0, headers: Mapping[str, str] | None = None
-) -> tuple[FaultyServer, Answer | None, Delivery]:
+) -> tuple[FaultyServer, HttpAnswer | None, Delivery]:
     """What becomes of a body that is sent to a server with such faults."""
 
-    async def run() -> tuple[FaultyServer, Answer | None, Delivery]:
+    async def run() -> tuple[FaultyServer, HttpAnswer | None, Delivery]:
         async with FaultyServer() as server:
             server.faults.extend(faults)
             poster = Poster(headers or {}, timeout)
@@ -209,7 +209,7 @@ def test_any_wait_is_bearable(value: str) -> None:
 @given(st.integers(100, 599), st.binary(max_size=3_000))
 def test_any_answer_becomes_one_line(status: int, body: bytes) -> None:
     """Whatever a server says can be shown in one line of bounded length."""
-    line = reason_of(Answer(status, {}, body))
+    line = reason_of(HttpAnswer(status, {}, body))
     assert line.isprintable()
     assert len(line) <= 510
 
@@ -232,7 +232,7 @@ def test_a_key_with_a_line_break_blocks_and_is_not_shown() -> None:
 def test_asking_gives_nothing_where_there_is_no_answer(fault: Fault) -> None:
     """A question to a server that says nothing, or not all of it, has no answer and does not raise."""
 
-    async def run() -> Answer | None:
+    async def run() -> HttpAnswer | None:
         async with FaultyServer() as server:
             # A question is asked again by itself where the connection was lost.
             server.faults.extend([fault] * 5)
