@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import jwt
@@ -25,7 +25,7 @@ from agenttrace.serve.health import Life
 from agenttrace.serve.server import serve
 from console_login import login_headers
 
-T = TypeVar("T")
+from .outliving import Outliving
 
 SECRET = "a secret of the tests that is long enough for HS256"
 TOKEN = "sim-internal-token"
@@ -177,28 +177,9 @@ def run_with(
     asyncio.run(main())
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
-    """Wait until it is so."""
-    until = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < until, "it never became so"
-        await asyncio.sleep(0.02)
-
-
-class Running:
-    """A server that outlives the examples of one test: hypothesis calls a plain function many times."""
+class Running(Outliving[Stack]):
+    """A server for all examples of one test."""
 
     def __init__(self, home: Path, url: str, **changes: Any) -> None:
-        self._runner = asyncio.Runner()
-        self._context = running(home, url, **changes)
-        self.stack = self._runner.run(self._context.__aenter__())
-
-    def run(self, body: Awaitable[T]) -> T:
-        async def main() -> T:
-            return await body
-
-        return self._runner.run(main())
-
-    def close(self) -> None:
-        self._runner.run(self._context.__aexit__(None, None, None))
-        self._runner.close()
+        super().__init__(running(home, url, **changes))
+        self.stack = self.value
