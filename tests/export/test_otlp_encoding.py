@@ -26,7 +26,7 @@ from export.span_making import START, make_span, span_tree, trees
 
 
 def arrived(spans: Sequence[ExportSpan]) -> dict[bytes, Span]:
-    """What a backend reads from the bytes of a request."""
+    """A request as a backend decodes it."""
     read = spans_in(ExportTraceServiceRequest.FromString(request_bytes(spans, described, {})))
     assert len(read) == len(spans)
     return {span.span_id: span for span in read}
@@ -48,7 +48,7 @@ def test_every_span_arrives_with_its_ids_times_and_parent(spans: list[ExportSpan
 
 @given(trees())
 def test_tokens_survive_the_wire(spans: list[ExportSpan]) -> None:
-    """What is read back adds up to what was used, and nothing but model calls has any."""
+    """The decoded tokens add up to the usage, and only model calls have any."""
     total = 0
     for span in arrived(spans).values():
         told = values(span)
@@ -60,12 +60,12 @@ def test_tokens_survive_the_wire(spans: list[ExportSpan]) -> None:
 
 
 @given(trees())
-def test_the_official_encoder_says_the_same(spans: list[ExportSpan]) -> None:
+def test_the_official_encoder_gives_the_same_message(spans: list[ExportSpan]) -> None:
     """The same spans, made of the types of OpenTelemetry's SDK and encoded by it, are the same messages."""
     ours = request(spans, described, {})
     theirs = encode_spans([_sdk_span(span) for span in spans])
     for message in (span for span in spans_in(theirs)):
-        # Whether the parent is on another machine; nobody asks, and it is not known here.
+        # Whether the parent is on another machine, which is not known here.
         message.flags = 0
     assert spans_in(theirs) == spans_in(ours)
     assert [_resource(each) for each in theirs.resource_spans] == [_resource(each) for each in ours.resource_spans]
@@ -100,7 +100,7 @@ def _context(trace_id: bytes, span_id: bytes) -> SpanContext:
 
 
 def test_an_agent_in_a_version_is_a_service() -> None:
-    """Spans of several agents in one request are told apart as services; the schema is the pinned one."""
+    """Spans of several agents in one request are separate services; the schema is the pinned one."""
     session = ExportSession(session_id="s", agent="codex")
     spans = [*span_tree(1), *span_tree(1, session=session), make_span(session=session)]
     read = request(spans, described, {"deployment.environment.name": "laptop"})
