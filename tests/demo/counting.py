@@ -7,9 +7,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agenttrace.demo import DemoTotals
+import msgspec
 
 Json = dict[str, Any]
+
+
+class Totals(msgspec.Struct, kw_only=True):
+    """The usage of one agent, every response counted once."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    requests: int = 0
 
 
 def lines(home: Path, pattern: str) -> Iterator[Json]:
@@ -19,7 +30,7 @@ def lines(home: Path, pattern: str) -> Iterator[Json]:
             yield json.loads(raw)
 
 
-def kimi_cli(home: Path) -> DemoTotals:
+def kimi_cli(home: Path) -> Totals:
     """``StatusUpdate`` by message id, in every file, wrapped or not."""
     seen: dict[str, Json] = {}
     for line in lines(home, ".kimi/sessions/**/wire.jsonl"):
@@ -31,14 +42,14 @@ def kimi_cli(home: Path) -> DemoTotals:
     return _sum(seen, "input_other", "output", "input_cache_read", "input_cache_creation")
 
 
-def kimi_code(home: Path) -> DemoTotals:
+def kimi_code(home: Path) -> Totals:
     """``usage.record`` of every agent, and nothing else."""
     rows = [line["usage"] for line in lines(home, ".kimi-code/**/wire.jsonl") if line["type"] == "usage.record"]
     numbered = {str(number): row for number, row in enumerate(rows)}
     return _sum(numbered, "inputOther", "output", "inputCacheRead", "inputCacheCreation")
 
 
-def claude_code(home: Path) -> DemoTotals:
+def claude_code(home: Path) -> Totals:
     """By message id, the largest output; lines of the program itself do not count."""
     seen: dict[str, Json] = {}
     for line in lines(home, ".claude/projects/**/*.jsonl"):
@@ -51,7 +62,7 @@ def claude_code(home: Path) -> DemoTotals:
     return _sum(seen, *names)
 
 
-def codex(home: Path) -> DemoTotals:
+def codex(home: Path) -> Totals:
     """``token_usage_record`` by response id; cached is part of the input."""
     rows = [line for line in lines(home, ".codex/sessions/**/*.jsonl") if line["type"] == "token_usage_record"]
     seen = {row["payload"]["response_id"]: row["payload"]["usage"] for row in rows}
@@ -61,7 +72,7 @@ def codex(home: Path) -> DemoTotals:
     return total
 
 
-def qwen_code(home: Path) -> DemoTotals:
+def qwen_code(home: Path) -> Totals:
     """``usageMetadata`` by uuid, not the telemetry; cached is part of the prompt."""
     rows = [line for line in lines(home, ".qwen/projects/*/chats/*.jsonl") if "usageMetadata" in line]
     seen = {row["uuid"]: row["usageMetadata"] | {"written": 0} for row in rows}
@@ -71,7 +82,7 @@ def qwen_code(home: Path) -> DemoTotals:
     return total
 
 
-def native(home: Path) -> DemoTotals:
+def native(home: Path) -> Totals:
     """``usage`` lines by response."""
     rows = [line for line in lines(home, ".agenttrace/logs/*.jsonl") if line["type"] == "usage"]
     empty = {"cache_read_tokens": 0, "reasoning_tokens": 0, "written": 0}
@@ -81,7 +92,16 @@ def native(home: Path) -> DemoTotals:
     return total
 
 
-COUNTERS: dict[str, Callable[[Path], DemoTotals]] = {
+#: The main log of each session.
+LOGS = {
+    "kimi-cli": ".kimi/sessions/*/*/wire.jsonl",
+    "kimi-code": ".kimi-code/sessions/*/*/agents/main/wire.jsonl",
+    "claude-code": ".claude/projects/*/*.jsonl",
+    "codex": ".codex/sessions/*/*/*/rollout-*.jsonl",
+    "qwen-code": ".qwen/projects/*/chats/*.jsonl",
+    "agenttrace": ".agenttrace/logs/*.jsonl",
+}
+COUNTERS: dict[str, Callable[[Path], Totals]] = {
     "kimi-cli": kimi_cli,
     "kimi-code": kimi_code,
     "claude-code": claude_code,
@@ -91,8 +111,8 @@ COUNTERS: dict[str, Callable[[Path], DemoTotals]] = {
 }
 
 
-def _sum(rows: dict[str, Json], fresh: str, output: str, read: str, written: str) -> DemoTotals:
-    return DemoTotals(
+def _sum(rows: dict[str, Json], fresh: str, output: str, read: str, written: str) -> Totals:
+    return Totals(
         input=sum(row[fresh] for row in rows.values()),
         output=sum(row[output] for row in rows.values()),
         cache_read=sum(row[read] for row in rows.values()),

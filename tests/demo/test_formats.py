@@ -14,7 +14,7 @@ import pytest
 
 from agenttrace.demo import FORMATS, play
 
-from .counting import lines
+from .counting import LOGS, lines
 
 Json = dict[str, Any]
 
@@ -45,15 +45,8 @@ def test_every_line_is_a_json_object(home: Path) -> None:
 
 def test_every_agent_has_logs(home: Path) -> None:
     """Five sessions each, where the agent stores them."""
-    found = {
-        "kimi-cli": home.glob(".kimi/sessions/*/*/wire.jsonl"),
-        "kimi-code": home.glob(".kimi-code/sessions/*/*/agents/main/wire.jsonl"),
-        "claude-code": home.glob(".claude/projects/*/*.jsonl"),
-        "codex": home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"),
-        "qwen-code": home.glob(".qwen/projects/*/chats/*.jsonl"),
-        "agenttrace": home.glob(".agenttrace/logs/*.jsonl"),
-    }
-    assert {agent: len(list(paths)) for agent, paths in found.items()} == dict.fromkeys(FORMATS, 5)
+    found = {agent: len(list(home.glob(logs))) for agent, logs in LOGS.items()}
+    assert found == dict.fromkeys(FORMATS, 5)
 
 
 def test_kimi_cli_cuts_arguments_and_repeats_subagents(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""The demo's player: reproducible, exact in its totals, and live."""
+"""The demo's player: reproducible and live."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.demo import FORMATS, DemoTotals, Truth, environment, past, play
+from agenttrace.demo import FORMATS, environment, past, play
 
-from .counting import COUNTERS
+from .counting import COUNTERS, LOGS
 
 _NOON = 1_794_700_000.0
 
@@ -35,9 +34,9 @@ def _ticking(stop: threading.Event | None = None, ticks: float = math.inf) -> Ca
     return clock
 
 
-def _play(home: Path, *, seed: int = 1, sessions: int = 5) -> Truth:
+def _play(home: Path, *, seed: int = 1, sessions: int = 5) -> None:
     stop = threading.Event()
-    return play(home, speed=math.inf, seed=seed, stop=stop, sessions=sessions, clock=_ticking())
+    play(home, speed=math.inf, seed=seed, stop=stop, sessions=sessions, clock=_ticking())
 
 
 def _tree(home: Path) -> dict[str, bytes]:
@@ -54,32 +53,21 @@ def test_one_seed_writes_the_same_bytes(tmp_path: Path) -> None:
     assert _tree(tmp_path / "a") != _tree(tmp_path / "c")
 
 
-@pytest.mark.parametrize("agent", FORMATS)
-def test_truth_equals_the_counts_of_the_logs(agent: str, tmp_path: Path) -> None:
-    """The totals equal those counted from the files by the format's own rules, and none is empty."""
-    truth = _play(tmp_path)
-    assert truth.agents[agent] == COUNTERS[agent](tmp_path)
-    assert truth.agents[agent].requests >= 20
-    assert truth.sessions[agent] == 5
-
-
 @given(ticks=st.integers(1, 1500), seed=st.integers(0, 20))
-def test_truth_is_exact_after_a_stop_at_any_line(ticks: int, seed: int) -> None:
-    """Stopped at any line, the totals are those of the lines that were written."""
+def test_a_stop_at_any_line_leaves_whole_lines(ticks: int, seed: int) -> None:
+    """Stopped at any moment, every log can be read and its usage counted."""
     stop = threading.Event()
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        clock = _ticking(stop, ticks)
-        truth = play(home, speed=math.inf, seed=seed, stop=stop, sessions=5, clock=clock)
-        for agent, count in COUNTERS.items():
-            assert truth.agents.get(agent, DemoTotals()) == count(home)
+        play(Path(folder), speed=math.inf, seed=seed, stop=stop, sessions=5, clock=_ticking(stop, ticks))
+        for count in COUNTERS.values():
+            assert count(Path(folder)).requests >= 0
 
 
 def test_agents_write_at_the_same_time(tmp_path: Path) -> None:
     """Long before the first session is over, every agent has begun one."""
     stop = threading.Event()
-    truth = play(tmp_path, speed=math.inf, seed=1, stop=stop, sessions=1, clock=_ticking(stop, 120))
-    assert set(truth.sessions) == set(FORMATS)
+    play(tmp_path, speed=math.inf, seed=1, stop=stop, sessions=1, clock=_ticking(stop, 120))
+    assert all(list(tmp_path.glob(LOGS[agent])) for agent in FORMATS)
 
 
 def test_a_live_demo_stops_on_request(tmp_path: Path) -> None:
@@ -105,16 +93,9 @@ def test_environment_points_to_what_is_written(tmp_path: Path) -> None:
         assert list(Path(home).rglob("*.jsonl"))
 
 
-def test_only_the_chosen_formats_are_written(tmp_path: Path) -> None:
-    """With a choice of formats, nothing is written for the others."""
-    play(tmp_path, speed=math.inf, stop=threading.Event(), formats=["codex"], sessions=1)
-    assert [path.name for path in tmp_path.iterdir()] == [".codex"]
-
-
 def test_history_has_past_timestamps(tmp_path: Path) -> None:
-    """Sessions of earlier days carry the times of those days, in the files and on them, and count as well."""
-    truth = past(tmp_path, days=5, seed=1, now=_NOON)
-    assert {agent: count(tmp_path) for agent, count in COUNTERS.items() if agent in truth.agents} == truth.agents
+    """Sessions of earlier days carry the times of those days, in the files and on them."""
+    past(tmp_path, days=5, seed=1, now=_NOON)
     stamps = [
         json.loads(raw)["timestamp"]
         for path in tmp_path.glob(".kimi/sessions/*/*/wire.jsonl")

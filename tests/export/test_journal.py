@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,8 +22,8 @@ places = st.builds(Place, st.integers(0, 2**48 - 1), st.binary(min_size=8, max_s
 
 @given(st.lists(st.tuples(st.sampled_from("SA"), st.lists(places, max_size=4)), max_size=12), st.integers(0, 15))
 def test_the_journal_has_the_last_mark_of_each_span(
-    tmp_path_factory: pytest.TempPathFactory, said: list, torn: int
-) -> None:  # type: ignore[type-arg]
+    tmp_path_factory: pytest.TempPathFactory, said: list[Any], torn: int
+) -> None:
     """Acknowledged stays acknowledged, half a record at the end is dropped, and later records are read."""
     home = tmp_path_factory.mktemp("home")
     journal = Journal(home, "there")

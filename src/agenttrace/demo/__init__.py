@@ -1,7 +1,7 @@
-"""Realistic session logs of every supported agent, written live, with exactly known contents."""
+"""Realistic session logs of six agents, written live or as history."""
 
 from __future__ import annotations
 
-from agenttrace.demo.writer import FORMATS, DemoTotals, Truth, environment, past, play
+from agenttrace.demo.writer import FORMATS, environment, past, play
 
-__all__ = ["FORMATS", "DemoTotals", "Truth", "environment", "past", "play"]
+__all__ = ["FORMATS", "environment", "past", "play"]

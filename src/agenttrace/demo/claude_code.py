@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 
-import msgspec
-
 from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, numbered, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep
-from agenttrace.model import Usage
 
 _MODEL = "claude-sonnet-4-5"
 _NAMES = {"shell": "Bash", "read": "Read", "edit": "Edit", "search": "Grep", "delegate": "Agent"}
@@ -24,7 +21,7 @@ class _ClaudeLog:
         self.parent: str | None = None
         self.prompt = fake.uuid()
 
-    def entry(self, body: Json, delay: float, *, parent: str | None = None, spent: Usage | None = None) -> LogLine:
+    def entry(self, body: Json, delay: float, *, parent: str | None = None) -> LogLine:
         """A line with the common fields, a child of ``parent`` or of the line before."""
         own = self.fake.uuid()
         line: Json = {"parentUuid": parent or self.parent, "isSidechain": self.agent is not None}
@@ -33,7 +30,7 @@ class _ClaudeLog:
         line |= body | {"uuid": own, "timestamp": self.fake.iso(), "userType": "external", "entrypoint": "cli"}
         line |= {"cwd": self.story.cwd, "sessionId": self.session, "version": "2.1.197"}
         self.parent = own
-        return LogLine(self.path, json_line(line | {"gitBranch": self.story.branch}), delay, spent=spent)
+        return LogLine(self.path, json_line(line | {"gitBranch": self.story.branch}), delay)
 
 
 def session(story: Story, fake: FakeSession) -> Iterator[LogLine]:
@@ -74,13 +71,13 @@ def _step(log: _ClaudeLog, step: StoryStep, subagents: str) -> Iterator[LogLine]
         yield log.entry(_api_error(), 1.2)
     ids = [f"toolu_01{fake.letters(22)}" for _ in step.calls]
     blocks = _blocks(step, ids, fake)
-    spent = _usage(fake.tokens(step))
+    tokens = fake.tokens(step)
     identity = (f"msg_01{fake.letters(22)}", f"req_011{fake.letters(21)}")
     owners = []
-    for number, block in enumerate(blocks):
-        line = _assistant(identity, block, spent, "tool_use" if step.calls else "end_turn")
-        # Only the first line counts: the others repeat it.
-        yield log.entry(line, fake.writing(str(block)) / 2, spent=spent if number == 0 else None)
+    for block in blocks:
+        # Each line repeats the usage of the response.
+        line = _assistant(identity, block, tokens, "tool_use" if step.calls else "end_turn")
+        yield log.entry(line, fake.writing(str(block)) / 2)
         owners.append(log.parent)
     for index in step.completion_order:
         owner = owners[len(blocks) - len(ids) + index]
@@ -98,10 +95,12 @@ def _blocks(step: StoryStep, ids: list[str], fake: FakeSession) -> list[Json]:
     return blocks
 
 
-def _assistant(identity: tuple[str, str], block: Json, spent: Usage, stop_reason: str | None) -> Json:
-    written = {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": spent.cache_write_tokens}
-    figures: Json = {"input_tokens": spent.input_tokens, "cache_creation_input_tokens": spent.cache_write_tokens}
-    figures |= {"cache_read_input_tokens": spent.cache_read_tokens, "output_tokens": spent.output_tokens}
+def _assistant(identity: tuple[str, str], block: Json, tokens: StepTokens, stop_reason: str | None) -> Json:
+    # Fresh input goes into the cache, but for a few tokens. A subagent's last line has a placeholder for the output.
+    uncached = min(tokens.fresh, 3 + tokens.output % 9)
+    written = {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": tokens.fresh - uncached}
+    figures: Json = {"input_tokens": uncached, "cache_creation_input_tokens": tokens.fresh - uncached}
+    figures |= {"cache_read_input_tokens": tokens.cached, "output_tokens": tokens.output if stop_reason else 2}
     figures |= {"server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0}, "service_tier": "standard"}
     figures |= {"cache_creation": written, "inference_geo": "", "iterations": [], "speed": "standard"}
     message: Json = {"id": identity[0], "type": "message", "role": "assistant", "model": _MODEL}
@@ -162,14 +161,12 @@ def _subagent(
     for step in call.work[:-1]:
         yield from _step(child, step, folder)
     answer = {"type": "text", "text": call.output}
-    spent = _usage(fake.tokens(call.work[-1]))
-    # The last line of a subagent's file has a placeholder for the output and no stop reason.
-    placeholder = msgspec.structs.replace(spent, output_tokens=2)
+    tokens = fake.tokens(call.work[-1])
     identity = (f"msg_01{fake.letters(22)}", f"req_011{fake.letters(21)}")
-    yield child.entry(_assistant(identity, answer, placeholder, None), 0.5, spent=placeholder)
+    yield child.entry(_assistant(identity, answer, tokens, None), 0.5)
     detail: Json = {"status": "completed", "prompt": call.subject, "agentId": agent, "agentType": "Explore"}
     detail |= {"content": [answer], "totalDurationMs": int((fake.clock() - began) * 1000)}
-    detail |= {"totalTokens": spent.total, "totalToolUseCount": len(call.work) - 1}
+    detail |= {"totalTokens": tokens.prompt + tokens.output, "totalToolUseCount": len(call.work) - 1}
     return [answer, {"type": "text", "text": f"agentId: {agent}"}], detail
 
 
@@ -192,14 +189,6 @@ def _refusal(fake: FakeSession) -> Json:
     }
     message |= {"content": [text], "context_management": None}
     return {"type": "assistant", "message": message, "error": "overloaded_error", "isApiErrorMessage": True}
-
-
-def _usage(tokens: StepTokens) -> Usage:
-    """Fresh input goes into the cache, but for a few tokens; reasoning is not reported."""
-    uncached = min(tokens.fresh, 3 + tokens.output % 9)
-    return msgspec.structs.replace(
-        tokens.usage(reasoning=False), input_tokens=uncached, cache_write_tokens=tokens.fresh - uncached
-    )
 
 
 CLAUDE_CODE = LogFormat(agent="claude-code", variables=("CLAUDE_CONFIG_DIR",), home=".claude", session=session)

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep, StoryTurn
-from agenttrace.model import Usage
 
 _MODEL = "gpt-5.2-codex"
 _WINDOW = 258_400
@@ -27,12 +26,12 @@ class _Rollout:
         self.turn = ""
         self.turn_total = self.total = dict.fromkeys(_figures(StepTokens(0, 0, 0, 0)), 0)
 
-    def item(self, kind: str, payload: Json, delay: float = 0.01, *, spent: Usage | None = None) -> LogLine:
+    def item(self, kind: str, payload: Json, delay: float = 0.01) -> LogLine:
         line: Json = {"timestamp": self.fake.iso(), "ordinal": self.ordinal, "type": kind, "payload": payload}
         if kind == "response_item" and payload["type"] != "reasoning":
             line["metadata"] = {"client_authored": False}
         self.ordinal += 1
-        return LogLine(self.path, json_line(line), delay, spent=spent)
+        return LogLine(self.path, json_line(line), delay)
 
     def event(self, kind: str, payload: Json, delay: float = 0.01) -> LogLine:
         return self.item("event_msg", {"type": kind} | payload, delay)
@@ -98,14 +97,13 @@ def _step(log: _Rollout, step: StoryStep) -> Iterator[LogLine]:
     ids = [f"call_{fake.letters(24)}" for _ in step.calls]
     for call, call_id in zip(step.calls, ids, strict=True):
         yield log.response(_asked(call, call_id, fake), 0.2)
-    tokens = fake.tokens(step)
-    figures = _figures(tokens)
+    figures = _figures(fake.tokens(step))
     log.turn_total = {name: log.turn_total[name] + figures[name] for name in figures}
     log.total = {name: log.total[name] + figures[name] for name in figures}
     record: Json = {"thread_id": log.thread, "turn_id": log.turn, "session_id": log.thread}
     record |= {"root_turn_id": log.turn, "response_id": f"resp_{fake.letters(40)}", "usage": figures}
     record |= {"turn_token_usage": log.turn_total, "thread_token_usage": log.total}
-    yield log.item("token_usage_record", record, 0.1, spent=tokens.usage())
+    yield log.item("token_usage_record", record, 0.1)
     for index in step.completion_order:
         yield from _result(log, step.calls[index], ids[index])
     # The same figures once more, for clients of older versions.

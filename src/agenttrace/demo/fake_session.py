@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from agenttrace.demo.stories import Story, StoryStep
-from agenttrace.model import Usage
 
 Json = dict[str, Any]
 
@@ -27,8 +26,6 @@ class LogLine(msgspec.Struct, frozen=True):
     delay: float = 0.0
     #: True: ``data`` replaces the file, as agents do with their small state files.
     whole: bool = False
-    #: The tokens that count once this line is written. A line that repeats a usage has none.
-    spent: Usage | None = None
 
 
 class StepTokens(msgspec.Struct, frozen=True):
@@ -45,15 +42,6 @@ class StepTokens(msgspec.Struct, frozen=True):
     def prompt(self) -> int:
         """All input tokens, cached or not."""
         return self.fresh + self.cached
-
-    def usage(self, *, reasoning: bool = True) -> Usage:
-        """The usage that a log reports; some formats do not report ``reasoning``."""
-        return Usage(
-            input_tokens=self.fresh,
-            output_tokens=self.output,
-            cache_read_tokens=self.cached,
-            reasoning_tokens=self.reasoning if reasoning else 0,
-        )
 
 
 class FakeSession:

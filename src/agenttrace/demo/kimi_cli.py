@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterator
 
 from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, numbered, silence
 from agenttrace.demo.stories import STORIES, Story, StoryCall, StoryStep, StoryTurn
-from agenttrace.model import Usage
 
 _CONTEXT = 262_144
 _MODEL = "kimi-for-coding"
@@ -33,9 +32,9 @@ class _Wire:
     def header(self, version: str) -> LogLine:
         return LogLine(self.path, _line({"type": "metadata", "protocol_version": version}))
 
-    def emit(self, kind: str, payload: Json, delay: float, spent: Usage | None = None) -> Iterator[LogLine]:
+    def emit(self, kind: str, payload: Json, delay: float) -> Iterator[LogLine]:
         event = {"type": kind, "payload": payload}
-        yield LogLine(self.path, self._record(event), 0.0 if self.wrapper else delay, spent=spent)
+        yield LogLine(self.path, self._record(event), 0.0 if self.wrapper else delay)
         if self.wrapper:
             wrapped = {"type": "SubagentEvent", "payload": self.wrapper | {"event": event}}
             yield LogLine(self.session_path, self._record(wrapped), delay)
@@ -89,7 +88,7 @@ def _step(wire: _Wire, number: int, step: StoryStep) -> Iterator[LogLine]:
     status: Json = {"context_usage": tokens.prompt / _CONTEXT, "context_tokens": tokens.prompt}
     status |= {"max_context_tokens": _CONTEXT, "token_usage": spent, "message_id": f"chatcmpl-{fake.letters(24)}"}
     status |= {"plan_mode": False, "mcp_status": None}
-    yield from wire.emit("StatusUpdate", status, 0.1, tokens.usage(reasoning=False))
+    yield from wire.emit("StatusUpdate", status, 0.1)
     for index in step.completion_order:
         if index not in finished:
             yield from _result(wire, step.calls[index], ids[index])

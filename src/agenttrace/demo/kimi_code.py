@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep, StoryTurn
-from agenttrace.model import Usage
 
 _ALIAS, _MODEL = "kimi-k2", "kimi-k2-0905-preview"
 _NAMES = {"shell": "Bash", "read": "Read", "edit": "Edit", "search": "Grep", "delegate": "Agent"}
@@ -49,13 +48,12 @@ class _Agent:
         self.session, self.name, self.fake = session, name, fake
         self.path = f"{session.folder}/agents/{name}/wire.jsonl"
         self.messages: list[Json] = []
-        self.length = 0
         #: The usage of this agent, for its parent's record of it.
         self.total = _spent(StepTokens(0, 0, 0, 0))
 
-    def record(self, kind: str, body: Json, delay: float = 0.02, *, spent: Usage | None = None) -> LogLine:
+    def record(self, kind: str, body: Json, delay: float = 0.02) -> LogLine:
         line = {"type": kind, "agentId": self.name} | body | {"time": self.fake.milliseconds()}
-        return LogLine(self.path, json_line(line), delay, spent=spent)
+        return LogLine(self.path, json_line(line), delay)
 
     def loop(self, kind: str, body: Json, delay: float = 0.02) -> LogLine:
         return self.record("context.append_loop_event", {"event": {"type": kind} | body}, delay)
@@ -72,10 +70,7 @@ class _Agent:
         header = {"type": "metadata", "protocol_version": "1.5", "created_at": self.fake.milliseconds()}
         yield LogLine(self.path, json_line(header))
         yield self.record("runtime.set_binding", {"workspaceId": self.session.workspace, "runtimeId": "local"})
-        bound: Json = {"modelAlias": _ALIAS, "profileName": profile, "thinkingEffort": "on"}
-        bound |= {"systemPrompt": "You help with software.", "agentsMdPaths": [], "disallowedTools": []}
-        bound |= {"environmentDisclosure": {"cwd": self.session.story.cwd}, "activeToolNames": ["Bash", "Read"]}
-        yield self.record("profile.bind", bound)
+        yield self.record("profile.bind", {"modelAlias": _ALIAS, "profileName": profile, "thinkingEffort": "on"})
         yield self.record("permission.set_mode", {"mode": "auto"})
 
 
@@ -104,7 +99,6 @@ def _turn(agent: _Agent, turn: StoryTurn, number: int, origin: Json) -> Iterator
     plain = {"message": {"role": "user", "content": content}, "meta": meta | {"userMessageId": prompt}}
     yield agent.event("agent.message.appended", {"message": plain}, began)
     yield agent.event("agent.turn.started", {"turnId": number, "queueItemId": prompt}, began)
-    agent.length += 1
     count = 0
     for step in turn.steps:
         if step.retried:
@@ -133,16 +127,17 @@ def _closing(agent: _Agent, turn: StoryTurn, number: int, prompt: str, began: in
     ended: Json = {"turnId": number, "reason": reason, "durationMs": fake.milliseconds() - began}
     ended |= {"error": _REFUSED | {"retryable": True}} if turn.refused else {"traceId": fake.letters(16)}
     yield agent.record("turn.ended", ended)
-    size = {"turnId": number, "length": agent.length, "tokens": fake.context}
-    yield agent.record("token_counting.turn_recorded", size)
     yield agent.record("prompt.completed", {"promptId": prompt, "finishedAt": fake.iso(), "reason": reason})
 
 
 def _request(agent: _Agent, turn: int, step: int) -> LogLine:
-    body: Json = {"kind": "loop", "provider": "kimi", "model": _MODEL, "modelAlias": _ALIAS}
-    body |= {"thinkingEffort": "on", "thinkingKeep": "all", "maxTokens": 131_072, "toolSelect": False}
-    body |= {"systemPromptHash": hashlib.sha256(b"system").hexdigest(), "messageCount": agent.length}
-    body |= {"toolsHash": hashlib.sha256(b"tools").hexdigest(), "turnStep": f"{turn}.{step}"}
+    body: Json = {
+        "kind": "loop",
+        "provider": "kimi",
+        "model": _MODEL,
+        "modelAlias": _ALIAS,
+        "turnStep": f"{turn}.{step}",
+    }
     return agent.record("llm.request", body, agent.fake.pause(0.6, 1.8))
 
 
@@ -159,12 +154,9 @@ def _step(agent: _Agent, step: StoryStep, turn: int, number: int) -> Iterator[Lo
     inside = place | {"stepUuid": step_uuid}
     yield agent.loop("step.begin", {"uuid": step_uuid} | place)
     yield _request(agent, turn, number)
-    tokens = fake.tokens(step)
-    spent = _spent(tokens)
+    spent = _spent(fake.tokens(step))
     agent.total = {name: count + spent[name] for name, count in agent.total.items()}
-    counted = {"model": _ALIAS, "usage": spent, "usageScope": "turn"}
-    yield agent.record("usage.record", counted, spent=tokens.usage(reasoning=False))
-    yield agent.record("token_counting.measured", {"length": agent.length + 1, "tokens": fake.context})
+    yield agent.record("usage.record", {"model": _ALIAS, "usage": spent, "usageScope": "turn"})
     for part in _parts(step):
         text = part.get("think") or part["text"]
         body = {"uuid": fake.uuid()} | inside | {"part": part}
@@ -172,17 +164,13 @@ def _step(agent: _Agent, step: StoryStep, turn: int, number: int) -> Iterator[Lo
     calls = [(fake.uuid(), f"tool_{fake.letters(24)}") for _ in step.calls]
     for call, (call_uuid, call_id) in zip(step.calls, calls, strict=True):
         body = {"uuid": call_uuid} | inside | {"toolCallId": call_id, "name": _NAMES[call.kind]}
-        yield agent.loop("tool.call", body | {"args": _args(call), "display": _display(agent, call)})
+        yield agent.loop("tool.call", body | {"args": _args(call)})
     message = _message(step, calls, spent, fake)
     agent.messages.append(message)
     for index in step.completion_order:
         yield from _result(agent, step.calls[index], *calls[index])
-    agent.length += 1 + len(calls)
-    timing = {"llmFirstTokenLatencyMs": 187, "llmStreamDurationMs": 900, "llmRequestBuildMs": 9}
     end = {"uuid": step_uuid} | place | {"finishReason": "tool_use" if calls else "end_turn", "usage": spent}
-    reason = "tool_calls" if calls else "completed"
-    end |= timing | {"messageId": message["meta"]["messageId"], "providerFinishReason": reason}
-    yield agent.loop("step.end", end | {"rawFinishReason": "tool_calls" if calls else "stop"})
+    yield agent.loop("step.end", end | {"messageId": message["meta"]["messageId"]})
 
 
 def _parts(step: StoryStep) -> list[Json]:
@@ -215,12 +203,6 @@ def _args(call: StoryCall) -> Json:
         "delegate": {"description": call.subject[:40], "prompt": call.subject},
     }
     return arguments[call.kind]
-
-
-def _display(agent: _Agent, call: StoryCall) -> Json:
-    if call.kind == "delegate":
-        return {"kind": "agent_call", "agent_name": "coder", "prompt": call.subject}
-    return {"kind": "command", "command": call.subject, "cwd": agent.session.story.cwd, "language": "bash"}
 
 
 def _result(agent: _Agent, call: StoryCall, call_uuid: str, call_id: str) -> Iterator[LogLine]:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, json_line, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep, StoryTurn
-from agenttrace.model import Usage
 
 _MODEL = "qwen-plus"
 _PROGRAM = "nightly-helper"
@@ -23,13 +20,13 @@ class _NativeLog:
         self.path = f".agenttrace/logs/{session}.jsonl"
         self.turn = self.step = 0
 
-    def line(self, kind: str, body: Json, delay: float = 0.05, *, spent: Usage | None = None) -> LogLine:
+    def line(self, kind: str, body: Json, delay: float = 0.05) -> LogLine:
         head: Json = {"v": 1, "session": self.session, "type": kind, "ts": self.fake.clock()}
         position = {"stream": self.stream, "turn": self.turn, "step": self.step}
         head |= {name: value for name, value in position.items() if value}
         if "id" not in body:
             head["id"] = self.fake.hexes(16)
-        return LogLine(self.path, json_line(head | body), delay, spent=spent)
+        return LogLine(self.path, json_line(head | body), delay)
 
 
 def session(story: Story, fake: FakeSession) -> Iterator[LogLine]:
@@ -64,9 +61,10 @@ def _step(log: _NativeLog, step: StoryStep) -> Iterator[LogLine]:
         yield log.line("message", {"role": "thinking", "text": step.thinking})
     if step.text:
         yield log.line("message", {"role": "assistant", "text": step.text}, fake.writing(step.text))
-    spent = fake.tokens(step).usage()
-    counted = {"response": f"resp_{fake.hexes(16)}", "model": _MODEL, "usage": msgspec.to_builtins(spent)}
-    yield log.line("usage", counted, spent=spent)
+    tokens = fake.tokens(step)
+    usage = {"input_tokens": tokens.fresh, "output_tokens": tokens.output}
+    usage |= {"cache_read_tokens": tokens.cached, "reasoning_tokens": tokens.reasoning}
+    yield log.line("usage", {"response": f"resp_{fake.hexes(16)}", "model": _MODEL, "usage": usage})
     calls = [f"call_{fake.hexes(12)}" for _ in step.calls]
     for call, call_id in zip(step.calls, calls, strict=True):
         body: Json = {"id": call_id, "name": call.kind, "arguments": _arguments(call)}

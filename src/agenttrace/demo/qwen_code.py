@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep
-from agenttrace.model import Usage
 
 _MODEL = "qwen3-coder-plus"
 _NAMES = {
@@ -30,12 +29,12 @@ class _ChatFile:
         self.parent: str | None = None
         self.prompts = 0
 
-    def record(self, kind: str, body: Json, delay: float = 0.02, *, spent: Usage | None = None) -> LogLine:
+    def record(self, kind: str, body: Json, delay: float = 0.02) -> LogLine:
         own = self.fake.uuid()
         line: Json = {"uuid": own, "parentUuid": self.parent, "sessionId": self.session}
         line |= {"timestamp": self.fake.iso(), "type": kind, "cwd": self.story.cwd, "version": "0.18.1"}
         self.parent = own
-        return LogLine(self.path, json_line(line | {"gitBranch": self.story.branch} | body), delay, spent=spent)
+        return LogLine(self.path, json_line(line | {"gitBranch": self.story.branch} | body), delay)
 
     def telemetry(self, name: str, figures: Json) -> LogLine:
         event: Json = {"event.name": f"qwen-code.{name}", "event.timestamp": self.fake.iso()} | figures
@@ -79,7 +78,7 @@ def _step(chat: _ChatFile, step: StoryStep) -> Iterator[LogLine]:
     for call, call_id in zip(step.calls, ids, strict=True):
         parts.append({"functionCall": {"id": call_id, "name": _NAMES[call.kind], "args": _args(call)}})
     body = {"model": _MODEL, "message": {"role": "model", "parts": parts}, "usageMetadata": _metadata(tokens)}
-    yield chat.record("assistant", body, 0.1, spent=tokens.usage())
+    yield chat.record("assistant", body, 0.1)
     for index in step.completion_order:
         yield from _result(chat, step.calls[index], ids[index])
 
