@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.cozeloop import CozeLoopDestination, base_url
 from agenttrace.export.cozeloop_spans import described
 from agenttrace.export.destination import Delivery
-from agenttrace.export.otlp_encoding import request
+from agenttrace.export.otlp_encoding import request_bytes
 from agenttrace.export.span import ExportSpan, Text
 from export.fake_cozeloop import TOKEN, WORKSPACE, FakeCozeLoop, loop_span
 from export.fake_otlp import spans_in
@@ -38,10 +39,11 @@ def now() -> int:
 
 
 def shown(spans: Sequence[ExportSpan], user: str | None = None) -> list[dict[str, Any]]:
-    """What CozeLoop makes of spans."""
-    sent = request(spans, lambda span: described(span, user), {})
+    """Spans as CozeLoop shows them."""
+    body = request_bytes(spans, lambda span: described(span, user), {})
+    sent = ExportTraceServiceRequest.FromString(body)
     assert len(sent.resource_spans) <= 1
-    return [loop_span(span) for span in spans_in(type(sent).FromString(sent.SerializeToString()))]
+    return [loop_span(span) for span in spans_in(sent)]
 
 
 # -- attributes of a span -------------------------------------------------------------------------------------------

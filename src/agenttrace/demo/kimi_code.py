@@ -131,13 +131,7 @@ def _closing(agent: _Agent, turn: StoryTurn, number: int, prompt: str, began: in
 
 
 def _request(agent: _Agent, turn: int, step: int) -> LogLine:
-    body: Json = {
-        "kind": "loop",
-        "provider": "kimi",
-        "model": _MODEL,
-        "modelAlias": _ALIAS,
-        "turnStep": f"{turn}.{step}",
-    }
+    body = {"kind": "loop", "provider": "kimi", "model": _MODEL, "modelAlias": _ALIAS, "turnStep": f"{turn}.{step}"}
     return agent.record("llm.request", body, agent.fake.pause(0.6, 1.8))
 
 

@@ -134,7 +134,7 @@ class Assembly:
         self, session: Session, traces: SessionTraces, wanted: Sequence[bytes]
     ) -> dict[bytes, tuple[ExportSpan, bytes]]:
         rows = self._store.spans_with_attributes(traces.stored, wanted)
-        answers = {span_id: traces.last_step(span_id) for span_id, row in rows.items() if row.kind == "turn"}
+        answers = {span_id: traces.last_steps.get(span_id) for span_id, row in rows.items() if row.kind == "turn"}
         said = self._said(session, list({*rows, *filter(None, answers.values())}))
         facts = self._session_facts(session)
         built = {}
@@ -211,7 +211,8 @@ class Assembly:
     def _assembled(self, row: SpanRow, session: Session, facts: ExportSession, traces: SessionTraces) -> ExportSpan:
         """A span as the store has it, without texts."""
         attributes = _attributes.decode(row.attributes) if row.attributes else {}
-        usage = row.usage if traces.pays(row.span_id) else None
+        # One span has the usage of a response, also where the response is repeated.
+        usage = row.usage if row.span_id in traces.stored.payers else None
         cost, currency = self._cost(row, usage)
         return ExportSpan(
             span_id=row.span_id,

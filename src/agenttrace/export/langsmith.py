@@ -70,7 +70,8 @@ class LangSmithDestination(HttpDestination):
 
     async def _sent(self, spans: Sequence[ExportSpan]) -> tuple[HttpAnswer | None, Delivery]:
         boundary = secrets.token_hex(16)
-        body = await asyncio.to_thread(self._body, spans, boundary)
+        runs = (run_of(span, self._settings) for span in spans)
+        body = await asyncio.to_thread(multipart, runs, boundary)
         if len(body) > self._most_bytes and len(spans) > 1:
             return None, Delivery(verdict="too_large", reason=f"{len(body)} bytes in one request")
         headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
@@ -82,9 +83,6 @@ class LangSmithDestination(HttpDestination):
         if answer is not None and answer.status == 409:
             return answer, Delivery(verdict="accepted", reason=reason_of(answer), sent_bytes=delivery.sent_bytes)
         return answer, delivery
-
-    def _body(self, spans: Iterable[ExportSpan], boundary: str) -> bytes:
-        return multipart((run_of(span, self._settings) for span in spans), boundary)
 
     def _old(self, spans: Iterable[ExportSpan]) -> set[bytes]:
         now = int(self._clock() * 1_000_000)

@@ -30,19 +30,14 @@ _LAST_MICROSECOND = (2**64 - 1) // 1_000
 def request_bytes(
     spans: Sequence[ExportSpan], describe: Callable[[ExportSpan], GenAiSpan], resource: Mapping[str, str]
 ) -> bytes:
-    """One request with these spans in their order; ``resource`` has further attributes of all their services."""
-    body: bytes = request(spans, describe, resource).SerializeToString()
-    return body
+    """One request with these spans in their order; ``resource`` has further attributes of all their services.
 
-
-def request(
-    spans: Sequence[ExportSpan], describe: Callable[[ExportSpan], GenAiSpan], resource: Mapping[str, str]
-) -> ExportTraceServiceRequest:
-    """The message of a request. A version of an agent is a service."""
+    A version of an agent is a service.
+    """
     services: dict[tuple[str, str | None], list[ExportSpan]] = {}
     for span in spans:
         services.setdefault((span.session.agent, span.session.agent_version), []).append(span)
-    return ExportTraceServiceRequest(
+    request = ExportTraceServiceRequest(
         resource_spans=[
             ResourceSpans(
                 resource=Resource(attributes=attributes({**service(group[0].session), **resource})),
@@ -58,6 +53,8 @@ def request(
             for group in services.values()
         ]
     )
+    body: bytes = request.SerializeToString()
+    return body
 
 
 def service(session: ExportSession) -> dict[str, str]:

@@ -47,16 +47,9 @@ class SessionTraces:
         depths = {row.span_id: len(self.path(row.span_id)) for row in rows}
         return sorted(depths, key=lambda span_id: (depths[span_id], self.rows[span_id].start, span_id))
 
-    def pays(self, span_id: bytes) -> bool:
-        """Whether this span has the usage of its response: one span does, also where the response is repeated."""
-        return span_id in self.stored.payers
-
-    def last_step(self, turn: bytes) -> bytes | None:
-        """The last model call of a turn, which has its answer."""
-        return self._last_steps.get(turn)
-
     @cached_property
-    def _last_steps(self) -> dict[bytes, bytes]:
+    def last_steps(self) -> dict[bytes, bytes]:
+        """The last model call of each turn, which has its answer."""
         found: dict[bytes, SpanRow] = {}
         for row in self.rows.values():
             if row.kind == "step" and row.parent_id is not None:
