@@ -1,4 +1,4 @@
-"""The specification's rate limiter, as a check of its own.
+"""The specification's rate limiter, as a separate check.
 
 AgentTrace checks the limit as a part of the admission (``biz.ai_admit``), by the same SQL function.
 """

@@ -51,10 +51,10 @@ def _tags(span: ExportSpan, user: str | None) -> Attributes:
         found[c.USER_ID] = user
     # Of too many tags it stores any: those of a received span go last.
     foreign = {f"{c.OUR_PREFIX}{name}" for name in span.attributes}
-    kept = sorted(found.items(), key=lambda tag: tag[0] in foreign)[: _TAGS - _OWN_TAGS]
+    first = sorted(found.items(), key=lambda tag: tag[0] in foreign)[: _TAGS - _OWN_TAGS]
     return {
         shortened(name, _TAG_NAME_BYTES): shortened(value, _TAG_BYTES) if isinstance(value, str) else value
-        for name, value in kept
+        for name, value in first
     }
 
 

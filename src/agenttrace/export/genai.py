@@ -25,7 +25,7 @@ Status = Literal["unset", "ok", "error"]
 _STATUSES: dict[str, Status] = {"ok": "ok", "error": "error", "cancelled": "unset", "unclosed": "unset"}
 
 
-class SpanEvent(NamedTuple):
+class GenAiEvent(NamedTuple):
     """An event of a span."""
 
     name: str
@@ -43,7 +43,7 @@ class GenAiSpan(NamedTuple):
     attributes: Attributes
     status: Status
     description: str
-    events: tuple[SpanEvent, ...]
+    events: tuple[GenAiEvent, ...]
 
 
 def described(span: ExportSpan) -> GenAiSpan:
@@ -292,10 +292,10 @@ def failure(span: ExportSpan) -> str:
     return shortened(span.error or joined(span.texts, "error"))
 
 
-def events(span: ExportSpan) -> tuple[SpanEvent, ...]:
+def events(span: ExportSpan) -> tuple[GenAiEvent, ...]:
     """The error as an exception event, with its whole text."""
     message = joined(span.texts, "error") or failure(span)
     if not message:
         return ()
     kind = c.ERROR_TOOL if span.kind == "tool" else c.ERROR_OTHER
-    return (SpanEvent(c.EXCEPTION, span.end, {c.EXCEPTION_TYPE: kind, c.EXCEPTION_MESSAGE: message}),)
+    return (GenAiEvent(c.EXCEPTION, span.end, {c.EXCEPTION_TYPE: kind, c.EXCEPTION_MESSAGE: message}),)

@@ -80,7 +80,7 @@ class LangfuseDestination(OtlpSender):
         environment = self._settings.environment
         if environment and not _ENVIRONMENT.match(environment):
             return (
-                f"Langfuse takes no environment called {environment!r}. "
+                f"Langfuse accepts no environment called {environment!r}. "
                 "Use at most 40 small letters, digits, - and _, and do not begin with langfuse."
             )
         answer, delivery = await self._poster.post(self._url, b"", self.headers)

@@ -115,7 +115,7 @@ class DoubtfulError(Exception):
 
 
 class UnreadableError(Exception):
-    """A file cannot be read, so that nobody can say which spans it has."""
+    """A file cannot be read, so that it is not known which spans it has."""
 
 
 class SpanFile(NamedTuple):

@@ -18,7 +18,7 @@ from agenttrace.run.simulator.faults import Fault
 
 _PROXY_PAGE = b"<html>\r\n<head><title>%d</title></head>\r\n<body><center><h1>%d</h1></center></body>\r\n</html>\r\n"
 
-#: Cut off in the middle, with words around it: nothing that a JSON parser takes.
+#: Cut off in the middle, with words around it: no JSON parser accepts it.
 _NO_JSON = '好的，以下是分析结果：\n```json\n{"result": [{"title": "近期到店'
 
 #: Where separators go: into the first string of a JSON object, behind the first pause of another text.
