@@ -11,7 +11,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from agenttrace.export import conventions as c
-from agenttrace.export.genai import GenAiSpan, GenAiEvent, Value
+from agenttrace.export.genai import GenAiEvent, GenAiSpan, Value
 from agenttrace.export.span import ExportSession, ExportSpan
 from agenttrace.export.wire_text import shortened
 
