@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from datetime import datetime
 from functools import cache
 from importlib.metadata import version
 from itertools import accumulate
@@ -37,21 +36,9 @@ _PROVIDERS = {
 _MAX_MILLIS = 2**48 - 1
 
 
-class RunPosition(NamedTuple):
-    """The position of a run in its tree."""
-
-    run_id: UUID
-    trace_id: UUID
-    parent_id: UUID | None
-    dotted_order: str
-    #: Not before that of any run above it.
-    start: datetime
-
-
 class Run(NamedTuple):
     """A run as it is sent; a field that is None has no part in the body."""
 
-    run_id: UUID
     fields: dict[str, Any]
     inputs: dict[str, Any]
     outputs: dict[str, Any]
@@ -61,7 +48,7 @@ class Run(NamedTuple):
 
     def parts(self) -> Iterator[tuple[str, bytes]]:
         """The name and the JSON of each part of a multipart body."""
-        name = f"post.{self.run_id}"
+        name = f"post.{self.fields['id']}"
         yield name, encoded(self.fields, REPLACEMENT)
         for part in ("inputs", "outputs", "events", "extra", "error"):
             value = getattr(self, part)
@@ -72,23 +59,14 @@ class Run(NamedTuple):
 def run_of(span: ExportSpan, settings: DestinationSettings) -> Run:
     """The run of a span."""
     project = settings.project or DEFAULT_PROJECT
-    position = position_of(span, project)
-    fields = {
-        "id": str(position.run_id),
-        "trace_id": str(position.trace_id),
-        "dotted_order": position.dotted_order,
+    about = {
         "name": (span.tool if span.kind == "tool" else None) or span.name or span.kind,
         "run_type": _RUN_TYPES[span.kind],
-        "start_time": position.start.isoformat(timespec="microseconds"),
-        "end_time": max(moment(span.end), position.start).isoformat(timespec="microseconds"),
         "session_name": project,
         "tags": [span.session.agent],
     }
-    if position.parent_id is not None:
-        fields["parent_run_id"] = str(position.parent_id)
     return Run(
-        run_id=position.run_id,
-        fields=fields,
+        fields=_position(span, project) | about,
         inputs=_inputs(span),
         outputs=_outputs(span),
         extra={"metadata": _metadata(span, settings), "runtime": _runtime()},
@@ -97,20 +75,22 @@ def run_of(span: ExportSpan, settings: DestinationSettings) -> Run:
     )
 
 
-def position_of(span: ExportSpan, project: str) -> RunPosition:
-    """The position of a span's run, made of its path: the same whichever spans are sent with it."""
+def _position(span: ExportSpan, project: str) -> dict[str, Any]:
+    """Ids and times of a span's run, made of its path: the same whichever spans are sent with it."""
+    # No run begins before its parent.
     starts = list(accumulate((step.start for step in span.path), max))
     run_ids = [
         span_uuid(project, span.trace_id, step.span_id, start) for step, start in zip(span.path, starts, strict=True)
     ]
     segments = [f"{moment(start):%Y%m%dT%H%M%S%fZ}{run_id}" for start, run_id in zip(starts, run_ids, strict=True)]
-    return RunPosition(
-        run_id=run_ids[-1],
-        trace_id=run_ids[0],
-        parent_id=run_ids[-2] if len(run_ids) > 1 else None,
-        dotted_order=".".join(segments),
-        start=moment(starts[-1]),
-    )
+    fields = {
+        "id": str(run_ids[-1]),
+        "trace_id": str(run_ids[0]),
+        "dotted_order": ".".join(segments),
+        "start_time": moment(starts[-1]).isoformat(timespec="microseconds"),
+        "end_time": moment(max(span.end, starts[-1])).isoformat(timespec="microseconds"),
+    }
+    return fields | {"parent_run_id": str(run_ids[-2])} if len(run_ids) > 1 else fields
 
 
 def span_uuid(scope: str, trace_id: bytes, span_id: bytes, start: int) -> UUID:
