@@ -27,7 +27,7 @@ from agenttrace.run.errors import (
 )
 from agenttrace.run.simulator import faults
 from serve.harness import CHAT_APP, Stack, run_with
-from serve.outliving import eventually
+from serve.servers import eventually
 
 
 def chat_of(stack: Stack) -> ChatService:

@@ -22,10 +22,9 @@ from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.simulator import Simulator, environment
 from agenttrace.serve.app import create_app
 from agenttrace.serve.health import Life
-from agenttrace.serve.server import serve
 from console_login import login_headers
 
-from .outliving import Outliving
+from .servers import Outliving, listening
 
 SECRET = "a secret of the tests that is long enough for HS256"
 TOKEN = "sim-internal-token"
@@ -148,21 +147,15 @@ async def running(
         settings = make_settings(home, url, **changes, **(tables(sim) if tables else {}))
         variables = environment(sim.base_url) if configured and environ is None else environ or {}
         async with open_engine(settings, "server", sweep=False, environ=variables) as engine:
-            listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-            stop = asyncio.Event()
             app = create_app(engine, settings)
             # Hypothesis guesses as an attacker does, and would wait as long.
             app.state.access.refusals.sleep = at_once
-            serving = asyncio.create_task(
-                serve(app, "127.0.0.1", 0, stop, drain_seconds=drain, on_listening=listening.set_result)
-            )
-            try:
-                async with aiohttp.ClientSession(headers=login_headers(settings.home)) as http:
-                    yield Stack(engine, sim, await listening, http, stop, serving, app.state.life, app)
-            finally:
-                stop.set()
-                if not serving.done():
-                    await serving
+            async with (
+                listening(app, drain_seconds=drain) as server,
+                aiohttp.ClientSession(headers=login_headers(settings.home)) as http,
+            ):
+                life = app.state.life
+                yield Stack(engine, sim, server.url, http, server.stopping, server.serving, life, app)
 
 
 def run_with(

@@ -30,7 +30,7 @@ from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.pruning import prune
 from agenttrace.store.sqlite.store import SqliteStore
 
-from .outliving import eventually
+from .servers import eventually
 from .test_api_sessions import compare_always
 from .trace_rig import Logs, Message, Stream, console, following, opened, parsed
 

@@ -18,7 +18,7 @@ from agenttrace.serve.api.overview import DAYS, last_days
 from agenttrace.store import open_store
 from agenttrace.views.status import collected
 
-from .outliving import eventually
+from .servers import eventually
 from .trace_rig import Logs
 from .views_rig import Client, ask, found_logs
 

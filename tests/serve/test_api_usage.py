@@ -20,7 +20,7 @@ from agenttrace.serve.api.shapes import Bill, UsageAnswer, UsageGroup
 from agenttrace.serve.api.usage_table import usage_table
 from agenttrace.views.usage import day_after, first_day
 
-from .outliving import Outliving
+from .servers import Outliving
 from .trace_rig import Logs
 from .views_rig import Client, ask, found_logs, serving
 

@@ -35,9 +35,8 @@ from agenttrace.serve.health import Life
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
-from agenttrace.serve.server import serve
 
-from .outliving import Outliving
+from .servers import Answer, Outliving, listening
 
 #: The messages of a live stream, as they come.
 Stream = AsyncIterator["Message"]
@@ -132,18 +131,6 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A whole response."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    def json(self) -> Any:
-        return msgspec.json.decode(self.body)
-
-
-@dataclass(frozen=True)
 class Console:
     """A server, and a client of it."""
 
@@ -221,23 +208,6 @@ async def following(stream: Stream, seconds: float = 30.0) -> Message:
 
 
 @asynccontextmanager
-async def listening(app: FastAPI) -> AsyncIterator[tuple[str, Callable[[], Awaitable[None]]]]:
-    """A server of this application on a free port: its address, and how to stop it."""
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    stopping = asyncio.Event()
-    serving = asyncio.create_task(serve(app, "127.0.0.1", 0, stopping, on_listening=address.set_result))
-
-    async def stop() -> None:
-        stopping.set()
-        await serving
-
-    try:
-        yield await address, stop
-    finally:
-        await stop()
-
-
-@asynccontextmanager
 async def console(settings: Settings) -> AsyncIterator[Console]:
     """The endpoints on a free port."""
     with opened(settings) as (reader, index):
@@ -250,8 +220,8 @@ async def console(settings: Settings) -> AsyncIterator[Console]:
             app.include_router(router(context))
         add_handlers(app)
         app.add_middleware(Limits, max_body_bytes=settings.serve.max_body_bytes, metrics=Metrics())
-        async with listening(app) as (url, stop), aiohttp.ClientSession() as http:
-            yield Console(url, http, context, stop)
+        async with listening(app) as server, aiohttp.ClientSession() as http:
+            yield Console(server.url, http, context, server.stop)
 
 
 class Running(Outliving[Console]):

@@ -32,7 +32,8 @@ from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
 from console_login import login_headers
 
-from .trace_rig import API, Answer, Console, Logs, listening, opened
+from .servers import Answer, listening
+from .trace_rig import API, Console, Logs, opened
 
 T = TypeVar("T")
 
@@ -73,10 +74,10 @@ async def serving(settings: Settings) -> AsyncIterator[Client]:
         )
         try:
             async with (
-                listening(_app(context)) as (url, stop),
+                listening(_app(context)) as server,
                 aiohttp.ClientSession(headers=login_headers(settings.home)) as http,
             ):
-                yield Client(url, http, context, stop)
+                yield Client(server.url, http, context, server.stop)
         finally:
             context.intake.close()
 
