@@ -35,8 +35,6 @@ NAMES = (
     *("private_key", "encryption_key", "SECRET_KEY", "signing_key", "privateKey"),
     *("auth", "credential", "credentials", "GITHUB_PAT", "github_pat", "cookie", "session_cookie", "SESSION_COOKIE"),
 )
-LENGTHS = (8, 64)
-_SPACE_OR_QUOTE = re.compile(r"[\s\"'`\\]")
 
 
 class Form(NamedTuple):

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agenttrace.run.simulator import faults
-from serve.harness import CHAT, CHAT_APP, SECRET, Heard, Running, Stack, bearer, eventually, run_with
+from serve.harness import CHAT, CHAT_APP, SECRET, Heard, Running, Stack, bearer, run_with
+from serve.servers import eventually
 
 FRIENDLY = "AI 服务出了点问题，请稍后再试"
 numbers = count(1)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agenttrace.client import TriggerClient
     from agenttrace.compat.deduplicator import EventDeduplicator
-    from agenttrace.compat.fingerprint import FileFingerprint
-    from agenttrace.compat.offsets import FileOffset, PersistentOffsetStore
+    from agenttrace.compat.offsets import FileFingerprint, FileOffset, PersistentOffsetStore
     from agenttrace.compat.reader import IncrementalJSONLReader, JSONLRecord
     from agenttrace.ids import generate_event_id
     from agenttrace.library.objects import Hit, Message, Session, Span, Usage
@@ -46,7 +45,7 @@ __all__ = [
 _HOMES = {
     "AlreadyRecordingError": "agenttrace.record.lock",
     "EventDeduplicator": "agenttrace.compat.deduplicator",
-    "FileFingerprint": "agenttrace.compat.fingerprint",
+    "FileFingerprint": "agenttrace.compat.offsets",
     "FileOffset": "agenttrace.compat.offsets",
     "Hit": "agenttrace.library.objects",
     "IncrementalJSONLReader": "agenttrace.compat.reader",

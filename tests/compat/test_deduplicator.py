@@ -1,4 +1,4 @@
-"""The specification's deduplicator: the recorder's tiers for other programs, and never a word in the trace store."""
+"""The specification's deduplicator: the recorder's tiers for other programs, and no write to the trace store."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_the_trace_store_is_never_written(home: Path) -> None:
 
 
 def test_the_databases_are_private(home: Path) -> None:
-    """What is marked and read is nobody else's business."""
+    """The database files are private to the user."""
     with EventDeduplicator() as events, PersistentOffsetStore() as offsets:
         for path in (events.db_path, offsets.db_path):
             assert Path(path).stat().st_mode & 0o077 == 0
 
 
 def test_expired_ids_are_new_again(tmp_path: Path) -> None:
-    """``cleanup_expired`` forgets what was marked longer ago than ``ttl_hours``, in every tier."""
+    """``cleanup_expired`` removes ids older than ``ttl_hours``, in every tier."""
     with EventDeduplicator(ttl_hours=1, db_path=tmp_path / "dedup.db") as events:
         for age, event in enumerate(("now", "half an hour ago", "an hour ago", "yesterday")):
             events.mark_processed(event, "s")
@@ -71,7 +71,7 @@ def test_expired_ids_are_new_again(tmp_path: Path) -> None:
 
 
 def test_marked_means_duplicate(events: EventDeduplicator) -> None:
-    """An event is new until it is marked, and a duplicate for ever after, however often it is marked."""
+    """An event is new until it is marked, and a duplicate afterwards, however often it is marked."""
     event = generate_event_id("s", 1, 2, "ToolCall")
     assert not events.is_duplicate(event)
     events.mark_processed(event, "s", 1, 2, "ToolCall", "span")
@@ -81,8 +81,8 @@ def test_marked_means_duplicate(events: EventDeduplicator) -> None:
     assert events.get_stats()["db_total_events"] == 1
 
 
-def test_what_is_stored(events: EventDeduplicator) -> None:
-    """The row holds what the caller said."""
+def test_the_row_of_a_mark(events: EventDeduplicator) -> None:
+    """The row has the values of the caller."""
     before = time.time()
     events.mark_processed(generate_event_id("s", 3, 4, "Step"), "s", 3, 4, "Step", "ab")
     row = events._connection.execute(
@@ -92,7 +92,7 @@ def test_what_is_stored(events: EventDeduplicator) -> None:
     assert before <= row[6] <= time.time()
 
 
-def test_another_instance_knows(events: EventDeduplicator) -> None:
+def test_another_instance_sees_the_marks(events: EventDeduplicator) -> None:
     """Two instances over one store see each other's marks, also those made after both were opened."""
     with EventDeduplicator(db_path=events.db_path) as other:
         events.mark_processed("x" * 32)
@@ -101,8 +101,8 @@ def test_another_instance_knows(events: EventDeduplicator) -> None:
         assert events.is_duplicate("y" * 32)
 
 
-def test_another_process_knows(events: EventDeduplicator) -> None:
-    """What one process marked, the next one finds, and the other way round."""
+def test_another_process_sees_the_marks(events: EventDeduplicator) -> None:
+    """Events that one process marked are duplicates for another, and the other way round."""
     program = (
         "import sys\n"
         "from agenttrace import EventDeduplicator\n"
@@ -119,7 +119,7 @@ def test_another_process_knows(events: EventDeduplicator) -> None:
 @reuses_store
 @given(st.lists(st.text("0aA \ud83d=", max_size=3) | st.sampled_from(["61" * 16, "a" * 16, "0A" * 16, "0a" * 16])))
 def test_ids_are_taken_literally(events: EventDeduplicator, marked: list[str]) -> None:
-    """Two ids are one only if they are the same text, hex digits or not."""
+    """Two ids are equal only if they are the same text, hex digits or not."""
     for event in marked:
         events.mark_processed(event)
     for event in ("61" * 16, "a" * 16, "0A" * 16, "0a" * 16, "0a", "=", "= ", " "):
@@ -134,7 +134,7 @@ def test_ids_are_taken_literally(events: EventDeduplicator, marked: list[str]) -
 
 
 def test_defaults_and_statistics(home: Path) -> None:
-    """Without a path a file of its own in the data directory is used; statistics name every tier with its hits."""
+    """Without a path, a separate file in the data directory is used; statistics name every tier with its hits."""
     with EventDeduplicator() as events:
         assert (events.memory_cache_size, events.ttl_hours) == (10000, 24)
         assert events.db_path == str(home / "dedup.db")
@@ -155,7 +155,7 @@ def test_defaults_and_statistics(home: Path) -> None:
 
 
 def test_the_memory_cache_is_bounded(tmp_path: Path) -> None:
-    """More events than the cache holds: it stays at its size, and the forgotten ones are found in the store."""
+    """With more events than the cache can have, it stays at its size, and evicted ids are found in the database."""
     with EventDeduplicator(memory_cache_size=10, db_path=tmp_path / "dedup.db") as events:
         for number in range(30):
             events.mark_processed(f"{number}", f"session {number}")

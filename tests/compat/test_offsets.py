@@ -1,4 +1,4 @@
-"""Offsets: what was saved is found again by any instance, growth is no reuse, another file is."""
+"""Offsets: any instance finds saved offsets; a file that grows is no reuse, another file is."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def log(tmp_path: Path) -> Path:
 
 
 def save(offsets: PersistentOffsetStore, log: Path) -> int:
-    """Save the end of the file as a program of the specification does; its inode comes back."""
+    """Save the end of the file as a program of the specification does; returns its inode."""
     seen = FileFingerprint(log).compute()
     offsets.save_offset(str(log), seen["size"], seen["size"], seen["inode"], seen["fingerprint"])
     return int(seen["inode"])
 
 
 def reused(offsets: PersistentOffsetStore, log: Path) -> bool:
-    """Ask as the specification does: with the inode and the combined fingerprint of now."""
+    """Check as the specification does: with the present inode and combined fingerprint."""
     seen = FileFingerprint(log).compute()
     return offsets.check_inode_reuse(str(log), seen["inode"], seen["fingerprint"])
 
@@ -44,7 +44,7 @@ def reused(offsets: PersistentOffsetStore, log: Path) -> bool:
 # -- saving and finding -------------------------------------------------------------------------------------------
 
 
-def test_a_file_never_seen_stands_at_zero(offsets: PersistentOffsetStore) -> None:
+def test_an_unknown_file_has_offset_zero(offsets: PersistentOffsetStore) -> None:
     """The specification's answer for an unknown path."""
     assert offsets.get_offset("/nowhere") == FileOffset("/nowhere", 0, None, None, 0, 0, 0)
 
@@ -70,7 +70,7 @@ def test_the_last_save_counts(
     assert found.read_count == count + len(saved)
 
 
-def test_when_it_was_read(offsets: PersistentOffsetStore) -> None:
+def test_last_read_at_is_the_time_of_the_save(offsets: PersistentOffsetStore) -> None:
     """``last_read_at`` is the time of the save, in seconds."""
     before = time.time()
     offsets.save_offset("/nowhere", 1, 2)
@@ -78,7 +78,7 @@ def test_when_it_was_read(offsets: PersistentOffsetStore) -> None:
 
 
 def test_the_default_store(home: Path) -> None:
-    """Without a path a file of its own in the data directory is used."""
+    """Without a path, a separate file in the data directory is used."""
     with PersistentOffsetStore() as offsets:
         assert offsets.db_path == str(home / "offsets.db")
 
@@ -87,7 +87,7 @@ def test_the_default_store(home: Path) -> None:
 
 
 def test_growth_is_not_reuse(offsets: PersistentOffsetStore, log: Path) -> None:
-    """A short file that grows, past the first KiB too, is the same file all the way."""
+    """A short file that grows, also past the first KiB, stays the same file."""
     save(offsets, log)
     for number in range(1, 200):
         with log.open("ab") as file:
@@ -100,7 +100,7 @@ def test_growth_is_not_reuse(offsets: PersistentOffsetStore, log: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 500, 1023, 1024, 1025, 5000])
 def test_other_content_under_the_same_inode_is_reuse(offsets: PersistentOffsetStore, log: Path, size: int) -> None:
-    """A file rewritten in place with another beginning keeps its inode and is another file."""
+    """A file that is rewritten in place with another beginning has the same inode and is another file."""
     log.write_bytes(b"a" * size)
     inode = save(offsets, log)
     with log.open("r+b") as file:
@@ -110,7 +110,7 @@ def test_other_content_under_the_same_inode_is_reuse(offsets: PersistentOffsetSt
 
 
 def test_a_file_that_became_shorter_is_reuse(offsets: PersistentOffsetStore, log: Path) -> None:
-    """What was read is not all there any more: the file is not the one that was read."""
+    """Where the part that was read is not complete, it is another file."""
     log.write_bytes(b"abc")
     save(offsets, log)
     with log.open("r+b") as file:
@@ -119,7 +119,7 @@ def test_a_file_that_became_shorter_is_reuse(offsets: PersistentOffsetStore, log
 
 
 def test_another_inode_is_not_reuse(offsets: PersistentOffsetStore, log: Path) -> None:
-    """The question is about one inode; a file under another is a replacement, not a reuse."""
+    """A file with another inode is a replacement, not a reuse."""
     inode = save(offsets, log)
     other = log.with_name("other")
     other.write_bytes(b"something else")
@@ -129,12 +129,12 @@ def test_another_inode_is_not_reuse(offsets: PersistentOffsetStore, log: Path) -
 
 
 def test_an_unknown_file_is_not_reuse(offsets: PersistentOffsetStore, log: Path) -> None:
-    """Nothing was read under this name, so nothing can have been reused."""
+    """A path that was never read has no reused inode."""
     assert not reused(offsets, log)
 
 
 def test_made_up_names_are_compared_literally(offsets: PersistentOffsetStore) -> None:
-    """Without a file to look at, same inode and another fingerprint means reuse, as the specification says."""
+    """Without the file, the same inode with another fingerprint means reuse, as the specification says."""
     offsets.save_offset("/made/up", 10, 20, inode=12345, fingerprint="fingerprint-1")
     assert not offsets.check_inode_reuse("/made/up", 12345, "fingerprint-1")
     assert offsets.check_inode_reuse("/made/up", 12345, "fingerprint-2")
@@ -152,8 +152,8 @@ def _age(offsets: PersistentOffsetStore, path: str, hours: float) -> None:
     )
 
 
-def test_old_records_go(offsets: PersistentOffsetStore) -> None:
-    """A week is the default; the number of forgotten files comes back."""
+def test_old_records_are_removed(offsets: PersistentOffsetStore) -> None:
+    """A week is the default; returns the number of removed files."""
     for path, hours in (("/new", 0.0), ("/six days", 144.0), ("/eight days", 192.0)):
         offsets.save_offset(path, 1, 1)
         _age(offsets, path, hours)

@@ -23,12 +23,12 @@ def write(path: Path, *numbers: int, mode: str = "ab") -> None:
 
 
 def read(path: Path, offsets: PersistentOffsetStore) -> list[int]:
-    """What a new reader finds."""
+    """The records that a new reader yields."""
     return [record.data["n"] for record in IncrementalJSONLReader(path, offsets).read_new_records()]
 
 
 def test_records_once_across_readers(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
-    """Each reader goes on where the last one stopped."""
+    """Each reader continues where the last one stopped."""
     path = tmp_path / "a.jsonl"
     write(path, 1, 2)
     assert read(path, offsets) == [1, 2]
@@ -37,8 +37,8 @@ def test_records_once_across_readers(tmp_path: Path, offsets: PersistentOffsetSt
     assert read(path, offsets) == [3]
 
 
-def test_one_reader_again_and_again(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
-    """The same object yields what came since the last time."""
+def test_one_reader_reads_repeatedly(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
+    """The same object yields the records since the last read."""
     path = tmp_path / "a.jsonl"
     write(path, 1)
     reader_ = IncrementalJSONLReader(path, offsets)
@@ -61,8 +61,8 @@ def test_half_record_waits(tmp_path: Path, offsets: PersistentOffsetStore) -> No
     assert read(path, offsets) == [2]
 
 
-def test_whoever_stops_has_had_it(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
-    """A caller that stops in the middle goes on behind the last record it got."""
+def test_a_caller_that_stops_has_handled_its_record(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
+    """A caller that stops in the middle continues after its last record."""
     path = tmp_path / "a.jsonl"
     write(path, 1, 2, 3)
     records = IncrementalJSONLReader(path, offsets).read_new_records()
@@ -71,8 +71,8 @@ def test_whoever_stops_has_had_it(tmp_path: Path, offsets: PersistentOffsetStore
     assert read(path, offsets) == [2, 3]
 
 
-def test_a_crash_repeats_at_most_the_record_at_work(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
-    """How far it came is saved with every record, not at the end."""
+def test_a_crash_repeats_at_most_the_current_record(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
+    """The offset is saved with every record, not at the end."""
     path = tmp_path / "a.jsonl"
     write(path, *range(10))
     records = IncrementalJSONLReader(path, offsets).read_new_records()
@@ -86,7 +86,7 @@ def test_a_crash_repeats_at_most_the_record_at_work(tmp_path: Path, offsets: Per
 def test_a_file_rewritten_behind_its_beginning_is_read_from_its_start(
     tmp_path: Path, offsets: PersistentOffsetStore, again: bool
 ) -> None:
-    """The same first kilobyte, and as long: the end of what was read tells it."""
+    """With the same first kilobyte and the same size, the end of the part that was read shows it."""
     path = tmp_path / "a.jsonl"
     write(path, *range(1000, 1500))
     kept = IncrementalJSONLReader(path, offsets)
@@ -98,8 +98,8 @@ def test_a_file_rewritten_behind_its_beginning_is_read_from_its_start(
     assert read(path, offsets) == []
 
 
-def test_offsets_of_other_programs_are_gone_on_from(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
-    """They know the beginning of the file alone."""
+def test_offsets_of_other_programs_are_continued(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
+    """They have only the beginning of the file."""
     path = tmp_path / "a.jsonl"
     write(path, 1, 2)
     offsets.save_offset(str(path), 9, path.stat().st_size, path.stat().st_ino)
@@ -110,7 +110,7 @@ def test_offsets_of_other_programs_are_gone_on_from(tmp_path: Path, offsets: Per
 def test_replaced_file_is_read_from_its_start(
     tmp_path: Path, offsets: PersistentOffsetStore, numbers: tuple[int, ...]
 ) -> None:
-    """Shorter or longer than what was read: another content is another file."""
+    """Shorter or longer than the part that was read: other content is another file."""
     path = tmp_path / "a.jsonl"
     write(path, *range(10))
     assert read(path, offsets) == list(range(10))
@@ -119,7 +119,7 @@ def test_replaced_file_is_read_from_its_start(
 
 
 def test_bad_lines_are_noted(tmp_path: Path, offsets: PersistentOffsetStore) -> None:
-    """They are passed over, with their place and the reason; blank lines and a byte order mark are nothing bad."""
+    """They are skipped, with their offset and the reason; blank lines and a byte order mark are no bad lines."""
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"n": 1}\n\nnonsense\n[1]\n{"n": "\xff"}\n{"n": 2}\n' + b"x" * 300 + b"\n")
     reader_ = IncrementalJSONLReader(path, offsets, max_line_bytes=1 << 20)

@@ -1,4 +1,4 @@
-"""Counts usage from demo logs by the rules of each format, knowing nothing of the code that wrote them."""
+"""Count usage from demo logs by the rules of each format, independent of the code that wrote them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agenttrace.demo import Totals
+import msgspec
 
 Json = dict[str, Any]
+
+
+class Totals(msgspec.Struct, kw_only=True):
+    """The usage of one agent, every response counted once."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    requests: int = 0
 
 
 def lines(home: Path, pattern: str) -> Iterator[Json]:
@@ -20,7 +31,7 @@ def lines(home: Path, pattern: str) -> Iterator[Json]:
 
 
 def kimi_cli(home: Path) -> Totals:
-    """``StatusUpdate`` by message id, in whichever file and however wrapped."""
+    """``StatusUpdate`` by message id, in every file, wrapped or not."""
     seen: dict[str, Json] = {}
     for line in lines(home, ".kimi/sessions/**/wire.jsonl"):
         message = line.get("message", {})
@@ -39,7 +50,7 @@ def kimi_code(home: Path) -> Totals:
 
 
 def claude_code(home: Path) -> Totals:
-    """By message id, the largest output; what the program wrote itself does not count."""
+    """By message id, the largest output; lines of the program itself do not count."""
     seen: dict[str, Json] = {}
     for line in lines(home, ".claude/projects/**/*.jsonl"):
         if line["type"] != "assistant" or line["message"]["model"] == "<synthetic>":
@@ -81,6 +92,15 @@ def native(home: Path) -> Totals:
     return total
 
 
+#: The main log of each session.
+LOGS = {
+    "kimi-cli": ".kimi/sessions/*/*/wire.jsonl",
+    "kimi-code": ".kimi-code/sessions/*/*/agents/main/wire.jsonl",
+    "claude-code": ".claude/projects/*/*.jsonl",
+    "codex": ".codex/sessions/*/*/*/rollout-*.jsonl",
+    "qwen-code": ".qwen/projects/*/chats/*.jsonl",
+    "agenttrace": ".agenttrace/logs/*.jsonl",
+}
 COUNTERS: dict[str, Callable[[Path], Totals]] = {
     "kimi-cli": kimi_cli,
     "kimi-code": kimi_code,

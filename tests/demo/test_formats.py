@@ -14,11 +14,11 @@ import pytest
 
 from agenttrace.demo import FORMATS, play
 
-from .counting import lines
+from .counting import LOGS, lines
 
 Json = dict[str, Any]
 
-#: Fields that the samples happen not to have, but the reference names.
+#: Fields that the reference documents and the samples do not have.
 DOCUMENTED = {"payload.git", "payload.effort"}
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "samples"
 
@@ -44,20 +44,13 @@ def test_every_line_is_a_json_object(home: Path) -> None:
 
 
 def test_every_agent_has_logs(home: Path) -> None:
-    """Five sessions each, where the agent keeps them."""
-    found = {
-        "kimi-cli": home.glob(".kimi/sessions/*/*/wire.jsonl"),
-        "kimi-code": home.glob(".kimi-code/sessions/*/*/agents/main/wire.jsonl"),
-        "claude-code": home.glob(".claude/projects/*/*.jsonl"),
-        "codex": home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"),
-        "qwen-code": home.glob(".qwen/projects/*/chats/*.jsonl"),
-        "agenttrace": home.glob(".agenttrace/logs/*.jsonl"),
-    }
-    assert {agent: len(list(paths)) for agent, paths in found.items()} == dict.fromkeys(FORMATS, 5)
+    """Five sessions each, where the agent stores them."""
+    found = {agent: len(list(home.glob(logs))) for agent, logs in LOGS.items()}
+    assert found == dict.fromkeys(FORMATS, 5)
 
 
 def test_kimi_cli_cuts_arguments_and_repeats_subagents(home: Path) -> None:
-    """Parallel calls are cut, joined parts parse, and a subagent's events stand in two files."""
+    """Parallel calls are cut, joined parts parse, and a subagent's events are in two files."""
     cut = joined = 0
     for path in home.glob(".kimi/sessions/*/*/wire.jsonl"):
         arguments: list[str] = []
@@ -97,7 +90,7 @@ def test_kimi_code_writes_usage_three_times(home: Path) -> None:
 
 
 def test_claude_code_lines_form_a_tree(home: Path) -> None:
-    """Every parent exists, results hang under their call, and a subagent names the call that started it."""
+    """Every parent exists, the parent of a result is its call, and a subagent names the call that started it."""
     for path in home.glob(".claude/projects/**/*.jsonl"):
         known: set[str] = set()
         for line in map(json.loads, path.read_text("utf-8").splitlines()):
@@ -128,7 +121,7 @@ def test_codex_ordinals_have_no_gap(home: Path) -> None:
 
 
 def test_qwen_code_counts_usage_twice(home: Path) -> None:
-    """The telemetry repeats what the answers say, so that a reader who adds both counts double."""
+    """The telemetry repeats what the answers say, so that adding both would count double."""
     answers = telemetry = 0
     for line in lines(home, ".qwen/projects/*/chats/*.jsonl"):
         answers += line.get("usageMetadata", {}).get("totalTokenCount", 0)

@@ -1,4 +1,4 @@
-"""The demo's player: reproducible, exact about what it wrote, and live."""
+"""The demo's player: reproducible and live."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.demo import FORMATS, Totals, Truth, environment, past, play
+from agenttrace.demo import FORMATS, environment, past, play
 
-from .counting import COUNTERS
+from .counting import COUNTERS, LOGS
 
 _NOON = 1_794_700_000.0
 
 
 def _ticking(stop: threading.Event | None = None, ticks: float = math.inf) -> Callable[[], float]:
-    """A clock that moves by a hundredth of a second whenever it is read, and may stop the demo."""
+    """A clock that advances by 0.01 s on each read and may stop the demo."""
     seen = 0
 
     def clock() -> float:
@@ -35,9 +34,9 @@ def _ticking(stop: threading.Event | None = None, ticks: float = math.inf) -> Ca
     return clock
 
 
-def _play(home: Path, *, seed: int = 1, sessions: int = 5) -> Truth:
+def _play(home: Path, *, seed: int = 1, sessions: int = 5) -> None:
     stop = threading.Event()
-    return play(home, speed=math.inf, seed=seed, stop=stop, sessions=sessions, clock=_ticking())
+    play(home, speed=math.inf, seed=seed, stop=stop, sessions=sessions, clock=_ticking())
 
 
 def _tree(home: Path) -> dict[str, bytes]:
@@ -46,7 +45,7 @@ def _tree(home: Path) -> dict[str, bytes]:
 
 
 def test_one_seed_writes_the_same_bytes(tmp_path: Path) -> None:
-    """The same seed under the same clock gives the same tree, byte for byte; another seed another one."""
+    """The same seed under the same clock writes the same tree, byte for byte; another seed writes a different one."""
     _play(tmp_path / "a")
     _play(tmp_path / "b")
     _play(tmp_path / "c", seed=2)
@@ -54,35 +53,24 @@ def test_one_seed_writes_the_same_bytes(tmp_path: Path) -> None:
     assert _tree(tmp_path / "a") != _tree(tmp_path / "c")
 
 
-@pytest.mark.parametrize("agent", FORMATS)
-def test_truth_is_what_the_logs_say(agent: str, tmp_path: Path) -> None:
-    """The totals equal those counted from the files by the format's own rules, and none is empty."""
-    truth = _play(tmp_path)
-    assert truth.agents[agent] == COUNTERS[agent](tmp_path)
-    assert truth.agents[agent].requests >= 20
-    assert truth.sessions[agent] == 5
-
-
 @given(ticks=st.integers(1, 1500), seed=st.integers(0, 20))
-def test_truth_is_exact_wherever_it_stops(ticks: int, seed: int) -> None:
-    """Stopped at any line, the totals are those of the lines that were written."""
+def test_a_stop_at_any_line_leaves_whole_lines(ticks: int, seed: int) -> None:
+    """Stopped at any moment, every log can be read and its usage counted."""
     stop = threading.Event()
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        clock = _ticking(stop, ticks)
-        truth = play(home, speed=math.inf, seed=seed, stop=stop, sessions=5, clock=clock)
-        for agent, count in COUNTERS.items():
-            assert truth.agents.get(agent, Totals()) == count(home)
+        play(Path(folder), speed=math.inf, seed=seed, stop=stop, sessions=5, clock=_ticking(stop, ticks))
+        for count in COUNTERS.values():
+            assert count(Path(folder)).requests >= 0
 
 
 def test_agents_write_at_the_same_time(tmp_path: Path) -> None:
     """Long before the first session is over, every agent has begun one."""
     stop = threading.Event()
-    truth = play(tmp_path, speed=math.inf, seed=1, stop=stop, sessions=1, clock=_ticking(stop, 120))
-    assert set(truth.sessions) == set(FORMATS)
+    play(tmp_path, speed=math.inf, seed=1, stop=stop, sessions=1, clock=_ticking(stop, 120))
+    assert all(list(tmp_path.glob(LOGS[agent])) for agent in FORMATS)
 
 
-def test_a_live_demo_stops_when_told(tmp_path: Path) -> None:
+def test_a_live_demo_stops_on_request(tmp_path: Path) -> None:
     """Without a number of sessions it goes on until the event is set; times are those of the wall clock."""
     stop, began = threading.Event(), time.time()
     player = threading.Thread(target=play, args=(tmp_path,), kwargs={"speed": 50, "seed": 1, "stop": stop})
@@ -105,16 +93,9 @@ def test_environment_points_to_what_is_written(tmp_path: Path) -> None:
         assert list(Path(home).rglob("*.jsonl"))
 
 
-def test_only_the_chosen_formats_are_written(tmp_path: Path) -> None:
-    """A choice of formats leaves the homes of the others alone."""
-    play(tmp_path, speed=math.inf, stop=threading.Event(), formats=["codex"], sessions=1)
-    assert [path.name for path in tmp_path.iterdir()] == [".codex"]
-
-
-def test_the_past_lies_in_the_past(tmp_path: Path) -> None:
-    """Sessions of earlier days carry the times of those days, in the files and on them, and count as well."""
-    truth = past(tmp_path, days=5, seed=1, now=_NOON)
-    assert {agent: count(tmp_path) for agent, count in COUNTERS.items() if agent in truth.agents} == truth.agents
+def test_history_has_past_timestamps(tmp_path: Path) -> None:
+    """Sessions of earlier days carry the times of those days, in the files and on them."""
+    past(tmp_path, days=5, seed=1, now=_NOON)
     stamps = [
         json.loads(raw)["timestamp"]
         for path in tmp_path.glob(".kimi/sessions/*/*/wire.jsonl")

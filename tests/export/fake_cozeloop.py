@@ -1,4 +1,4 @@
-"""A CozeLoop: what its OTLP endpoint makes of spans, what it drops without a word, and what can be read afterwards.
+"""A fake CozeLoop: how its OTLP endpoint converts spans, which it drops without an error, and what can be read back.
 
 The mapping is that of docs.coze.cn/cozeloop/opentelemetry_field_mapping and of coze-dev/coze-loop
 (lib/otel/otel_convert.go and consts.go); what is dropped and cut is in domain/trace/entity/loop_span/span.go; the
@@ -47,7 +47,7 @@ _FIELDS = {
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
 }
 _TYPE_KEYS = ("cozeloop.span_type", "gen_ai.request.type", "gen_ai.operation.name", "openinference.span.kind")
-#: Whatever begins with these is taken for an input, an output or an error.
+#: Attributes with these prefixes become the input, the output or the error.
 _PREFIXES = {
     "input": ("llm.input_messages", "tool", "gen_ai.prompt"),
     "output": ("llm.output_messages", "gen_ai.completion"),
@@ -58,11 +58,11 @@ _OUTPUTS = ("output.value", "spring.ai.tool.call.result", "cozeloop.output")
 
 
 class FakeCozeLoop(FaultyServer):
-    """One workspace, with what a key may do in it."""
+    """One workspace, with the permissions of a key."""
 
     def __init__(self, *, wrapped: bool = False, may_read: bool = True) -> None:
         super().__init__()
-        #: As a server of one's own does: the answer to OTLP in JSON.
+        #: As a self-hosted server does: the answer to OTLP in JSON.
         self.wrapped = wrapped
         self.may_read = may_read
         #: Refuses so many spans of the next requests, and why.
@@ -73,7 +73,7 @@ class FakeCozeLoop(FaultyServer):
         #: Every span as often as it came.
         self.table: list[dict[str, Any]] = []
         self.dropped = 0
-        #: What came through the endpoint of the SDK.
+        #: Spans that came through the endpoint of the SDK.
         self.native: list[dict[str, Any]] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -118,7 +118,7 @@ class FakeCozeLoop(FaultyServer):
                 self.dropped += 1
 
     def settle(self) -> None:
-        """What was taken becomes readable."""
+        """Make accepted spans readable."""
         self.table += self.queue
         self.queue.clear()
 

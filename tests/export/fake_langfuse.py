@@ -1,4 +1,4 @@
-"""Langfuse as its documents and its source describe it: what it refuses, what it keeps, and how it is read."""
+"""A fake Langfuse, after its documents and its source: which spans it refuses and stores, and how they are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PUBLIC, SECRET = "pk-lf-1234", "sk-lf-5678"
 
 
 class FakeLangfuse(FaultyServer):
-    """One project. Nothing is merged: what is sent twice is there twice."""
+    """One project. Nothing is merged: a span that is sent twice is stored twice."""
 
     def __init__(self, *, version: int = 4, knows_lists: bool = True, page: int = 1_000) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class FakeLangfuse(FaultyServer):
             spans = spans_in(parsed(received))
         except (DecodeError, OSError, EOFError):
             return _error(400, "Failed to parse OTel Protobuf Trace")
-        # One bad span, and nothing is taken.
+        # One bad span, and nothing is stored.
         if any(len(span.trace_id) != 16 or len(span.span_id) != 8 for span in spans):
             return _error(400, "Invalid span: traceId:wrong_length")
         self.taken += spans

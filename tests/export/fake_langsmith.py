@@ -1,4 +1,4 @@
-"""A LangSmith that takes what the real one takes, and refuses what it refuses, in its words where they are known.
+"""A fake LangSmith that accepts and refuses the same requests as the real one, with its texts where they are known.
 
 The rules: docs.langchain.com/langsmith/trace-with-api and run-data-format; the refusals: langsmith-sdk #751, #1529 and
 #2236, litellm #37269, vercel/ai #4843; the window: langsmith-data-migration-tool #152; what it does with runs that it
@@ -32,7 +32,7 @@ _RUN_TYPES = ("tool", "chain", "llm", "retriever", "embedding", "prompt", "parse
 
 
 class RefusedError(Exception):
-    """What the server says no to."""
+    """A request that the server refuses."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -66,7 +66,7 @@ class FakeLangSmith(FaultyServer):
 
     @property
     def info(self) -> dict[str, Any]:
-        """What it says of itself."""
+        """The answer of ``/info``."""
         return {
             "version": "0.13.0",
             "instance_flags": {"zstd_compression_enabled": self.zstd},
@@ -112,7 +112,7 @@ def _plain(request: Received) -> bytes:
 
 
 def read_runs(content_type: str, body: bytes) -> dict[str, dict[str, Any]]:
-    """The runs of a multipart body; whatever is wrong with its form is refused."""
+    """The runs of a multipart body; a malformed one is refused."""
     runs: dict[str, dict[str, Any]] = {}
     for name, value in _parts(content_type, body):
         match name.split("."):

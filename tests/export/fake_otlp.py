@@ -20,7 +20,7 @@ PROJECT = "openinference.project.name"
 
 
 def parsed(received: Received) -> ExportTraceServiceRequest:
-    """What a request says."""
+    """The message of a request."""
     return ExportTraceServiceRequest.FromString(received.body)
 
 
@@ -55,7 +55,7 @@ class FakeOtlp(FaultyServer):
         return web.Response(content_type=PROTOBUF, body=ExportTraceServiceResponse().SerializeToString())
 
     def keep(self, request: ExportTraceServiceRequest) -> None:
-        """Store what came."""
+        """Store the spans of a request."""
         self.spans += spans_in(request)
 
 
@@ -67,7 +67,7 @@ class FakePhoenix(FakeOtlp):
         self.projects: dict[str, dict[bytes, Span]] = {}
         #: Versions before March 2026 cannot.
         self.lists_traces = True
-        #: Traces in one page, whatever is asked for.
+        #: Traces in one page, whatever limit is asked for.
         self.page = 1_000
 
     def keep(self, request: ExportTraceServiceRequest) -> None:

@@ -1,4 +1,4 @@
-"""A real HTTP server that does its work, or whatever a test wants it to do instead."""
+"""A real HTTP server that answers, or fails as a test orders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Received(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """What was compressed, if anything was."""
+        """The body, decompressed where it was compressed."""
         return gzip.decompress(self.raw) if self.headers.get("content-encoding") == "gzip" else self.raw
 
 

@@ -37,10 +37,10 @@ async def _write(kind: str, path: Path, first: int) -> None:
     destination = destination_in(kind, path)
     for number in itertools.count(first):
         spans = portion(number)
-        print(f"sending {number}", flush=True)  # noqa: T201 - read by whoever kills it
+        print(f"sending {number}", flush=True)  # noqa: T201 - read by the test that kills it
         delivery = await destination.send(spans)
         assert delivery.verdict == "accepted", delivery
-        print(f"sent {number}", flush=True)  # noqa: T201 - read by whoever kills it
+        print(f"sent {number}", flush=True)  # noqa: T201 - read by the test that kills it
 
 
 if __name__ == "__main__":

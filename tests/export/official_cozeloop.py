@@ -1,4 +1,4 @@
-"""CozeLoop's own SDK, which warns of its own age while it is imported."""
+"""CozeLoop's SDK, which gives deprecation warnings on import."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from contextlib import suppress
 
 with warnings.catch_warnings():
-    # It sets a filter of its own, which must not come last.
+    # It sets a warnings filter, which must not come last.
     with suppress(ImportError):
         importlib.import_module("authlib.deprecate")
     warnings.simplefilter("ignore")

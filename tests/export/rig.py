@@ -45,13 +45,13 @@ def target(name: str = "there", **changes: Any) -> DestinationSettings:  # noqa:
 
 
 def stored_texts() -> Texts:
-    """What was said in spans, read from the recorded lines."""
+    """The texts of spans, read from the recorded lines."""
     texts = SessionTexts()
     return texts.contents
 
 
 class Shelf:
-    """A destination in memory: it keeps what arrives, and fails as it is told to."""
+    """A destination in memory: it stores spans, and fails as ordered."""
 
     def __init__(self, *, ignores_repeats: bool = False, can_read_back: bool = False, max_spans: int = 500) -> None:
         self.ignores_repeats = ignores_repeats

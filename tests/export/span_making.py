@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agenttrace.export.span import ExportSession, ExportSpan, Step, Text, TextKind
+from agenttrace.export.span import ExportSession, ExportSpan, PathStep, Text, TextKind
 from agenttrace.model import Usage
 from agenttrace.providers import provider_of
 from agenttrace.record.formats import FACTS
@@ -56,7 +56,7 @@ def make_span(parent: ExportSpan | None = None, **changes: Any) -> ExportSpan:  
         "start": start,
         "end": start + 5_000,
         "status": "ok",
-        "path": (*(parent.path if parent else ()), Step(span_id, start)),
+        "path": (*(parent.path if parent else ()), PathStep(span_id, start)),
         "turn_index": parent.turn_index if parent else 0,
         "step_n": 0,
         "subagent": parent.subagent if parent else False,

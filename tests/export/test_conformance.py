@@ -35,7 +35,7 @@ CONTENT = (
 
 
 class Exported:
-    """A recording that was exported: what the destination got, as spans and as OTLP."""
+    """A recording that was exported: the spans that the destination got, as they are and as OTLP."""
 
     def __init__(self, world: World, **switches: str) -> None:
         self.world = world
@@ -93,7 +93,7 @@ def test_parents_come_before_or_with_their_children(exported: Exported) -> None:
 
 
 def test_required_attributes_are_there(exported: Exported) -> None:
-    """Each kind has what the conventions require, the session is on every span, and errors have a type."""
+    """Each kind has the required attributes of the conventions, every span has the session, and errors have a type."""
     kinds = {span.span_id: span.kind for span in exported.spans}
     seen = Counter(kinds.values())
     assert {"turn", "step", "tool"} <= seen.keys()
@@ -133,7 +133,7 @@ def test_totals_are_those_of_usage(exported: Exported) -> None:
     assert sums["gen_ai.usage.input_tokens"] > 0
 
 
-def test_a_turn_tells_what_was_asked_and_what_it_came_to(exported: Exported) -> None:
+def test_a_turn_has_its_prompt_and_answer(exported: Exported) -> None:
     """Backends show input and output of a trace: the prompt, and the last words of the last model call."""
     turns = [span for span in exported.spans if span.is_root]
     kinds = Counter(tuple(dict.fromkeys(text.kind for text in span.texts)) for span in turns)
@@ -145,8 +145,8 @@ def test_a_turn_tells_what_was_asked_and_what_it_came_to(exported: Exported) -> 
         assert not words or turn.texts[-1].text == words[-1]
 
 
-def test_switches_keep_everything_back(tmp_path: Path) -> None:
-    """With all content off, nothing that anybody said leaves: not as a message, not as a title, not as an error."""
+def test_switches_exclude_all_texts(tmp_path: Path) -> None:
+    """With all content off, no text is sent: not as a message, not as a title, not as an error."""
     off = target("off", prompts="off", tool_inputs="off", tool_outputs="off")
     world = World(tmp_path, off, target("full", prompts="full", tool_inputs="full", tool_outputs="full"))
     world.use_samples()
@@ -174,8 +174,8 @@ def test_switches_keep_everything_back(tmp_path: Path) -> None:
     ("switch", "kept"),
     [("prompts", {"arguments", "result"}), ("tool_inputs", {"prompt", "text", "result"}), ("tool_outputs", {"prompt"})],
 )
-def test_each_switch_keeps_its_own_back(tmp_path: Path, switch: str, kept: set[str]) -> None:
-    """Prompts, tool inputs and tool outputs can be kept back one by one; what is let through is masked."""
+def test_each_switch_excludes_its_texts(tmp_path: Path, switch: str, kept: set[str]) -> None:
+    """Prompts, tool inputs and tool outputs can be excluded one by one; included texts are masked."""
     world = World(tmp_path, target(**{switch: "off"}))
     world.use_samples()
     world.record()

@@ -1,4 +1,4 @@
-"""Couriers: whatever a destination does, no span is lost, none that arrived is sent again, and doubt is told."""
+"""Couriers: whatever a destination does, no span is lost, none that arrived is sent again, and doubt is reported."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def forgets(shelf: Shelf, spans: Sequence[ExportSpan]) -> Delivery:
 
 @settings(max_examples=60)
 @given(faults=st.lists(st.sampled_from([*FAULTS, forgets, forgets]), max_size=6), portion=st.sampled_from([1, 3, 500]))
-def test_what_is_only_in_memory_is_not_acknowledged(faults: list[Fault], portion: int) -> None:
+def test_accepted_spans_are_acknowledged_once_stored(faults: list[Fault], portion: int) -> None:
     """A destination that accepts spans before it stores them, and loses what it has not stored: what is acknowledged is
     stored, at any time, and in the end everything is, once."""
     with tempfile.TemporaryDirectory() as directory:
@@ -145,7 +145,7 @@ def delivered(world: World, shelf: Shelf) -> None:
 @given(
     faults=st.lists(st.sampled_from(FAULTS), max_size=8), turns=st.integers(1, 4), portion=st.sampled_from([1, 3, 500])
 )
-def test_every_span_arrives_once_whatever_happens(way: str, faults: list[Fault], turns: int, portion: int) -> None:
+def test_every_span_arrives_once_under_any_faults(way: str, faults: list[Fault], turns: int, portion: int) -> None:
     """Answers that are lost, requests that are lost, refusals, kills before and after: in the end every span is there
     exactly once; where the destination keeps repeats and cannot be asked, at most once, and each that is not known to
     be there is one that the ledger calls unknown."""
@@ -184,7 +184,7 @@ class SilentShelf(Shelf):
         return None if self.silent else await super().present(spans)
 
 
-def test_a_destination_that_cannot_be_asked_is_given_up(tmp_path: Path) -> None:
+def test_spans_become_unknown_when_reading_back_keeps_failing(tmp_path: Path) -> None:
     """No span stays in ``sending`` for good: after the stated time it is unknown, others are sent meanwhile, and once
     the destination answers again it is settled by itself."""
     world = World(tmp_path, target())
@@ -216,7 +216,7 @@ def test_a_destination_that_cannot_be_asked_is_given_up(tmp_path: Path) -> None:
     assert set(shelf.ids.values()) == {1}
 
 
-def test_a_span_that_is_refused_does_not_take_others_with_it(tmp_path: Path) -> None:
+def test_a_refused_span_does_not_affect_others(tmp_path: Path) -> None:
     """A destination that refuses a request for one bad span gets all others; that one is refused, with the answer."""
     world = World(tmp_path, target())
     for number in range(5):
@@ -237,7 +237,7 @@ def test_a_span_that_is_refused_does_not_take_others_with_it(tmp_path: Path) -> 
 
 
 def test_partial_success_is_not_sent_again(tmp_path: Path) -> None:
-    """What a destination says it refused of a request is refused; where it does not say which, that is noted."""
+    """Spans that a destination names as refused are refused; where it gives only a count, the ledger notes it."""
     world = World(tmp_path, target("named"), target("counted"))
     world.turn("s", 1)
     world.record()
@@ -336,7 +336,7 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
 
 
 def test_pause_retry_and_accept(tmp_path: Path) -> None:
-    """A paused destination gets nothing; what is unknown is sent again, or counts as delivered, as the user says."""
+    """A paused destination gets nothing; unknown spans are sent again, or count as delivered, as the user decides."""
     world = World(tmp_path, target())
     world.turn("s", 1)
     world.record()

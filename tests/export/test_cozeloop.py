@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.cozeloop import CozeLoopDestination, base_url
 from agenttrace.export.cozeloop_spans import described
 from agenttrace.export.destination import Delivery
-from agenttrace.export.otlp_encoding import request
+from agenttrace.export.otlp_encoding import request_bytes
 from agenttrace.export.span import ExportSpan, Text
 from export.fake_cozeloop import TOKEN, WORKSPACE, FakeCozeLoop, loop_span
 from export.fake_otlp import spans_in
@@ -38,18 +39,19 @@ def now() -> int:
 
 
 def shown(spans: Sequence[ExportSpan], user: str | None = None) -> list[dict[str, Any]]:
-    """What CozeLoop makes of spans."""
-    sent = request(spans, lambda span: described(span, user), {})
+    """Spans as CozeLoop shows them."""
+    body = request_bytes(spans, lambda span: described(span, user), {})
+    sent = ExportTraceServiceRequest.FromString(body)
     assert len(sent.resource_spans) <= 1
-    return [loop_span(span) for span in spans_in(type(sent).FromString(sent.SerializeToString()))]
+    return [loop_span(span) for span in spans_in(sent)]
 
 
-# -- what a span says -----------------------------------------------------------------------------------------------
+# -- attributes of a span -------------------------------------------------------------------------------------------
 
 
 @given(tree=trees())
 def test_every_span_keeps_its_ids_times_and_type(tree: list[ExportSpan]) -> None:
-    """Whatever was said in it: CozeLoop has each span below its parent, under a type that it knows."""
+    """With any texts, CozeLoop has each span below its parent, with a known type."""
     types = {"turn": "agent", "step": "model", "tool": "tool", "span": "custom"}
     for span, found in zip(tree, shown(tree), strict=True):
         assert found["trace_id"] == span.trace_id.hex()
@@ -62,7 +64,7 @@ def test_every_span_keeps_its_ids_times_and_type(tree: list[ExportSpan]) -> None
 
 
 @given(tree=trees())
-def test_nothing_is_longer_than_what_is_kept(tree: list[ExportSpan]) -> None:
+def test_no_tag_is_longer_than_the_limit(tree: list[ExportSpan]) -> None:
     """At most 50 tags of at most a kilobyte each: the server would cut them, in the middle of a character at times."""
     for found in shown(tree):
         assert len(found["tags"]) <= 50
@@ -70,7 +72,7 @@ def test_nothing_is_longer_than_what_is_kept(tree: list[ExportSpan]) -> None:
         assert all(len(value.encode()) <= 1_024 for value in found["tags"].values() if isinstance(value, str))
 
 
-def test_many_attributes_do_not_push_out_what_a_span_is_known_by() -> None:
+def test_many_attributes_do_not_displace_the_main_tags() -> None:
     """Of a span with hundreds of attributes the thread, the model and the tokens stay."""
     many = {f"a{number}": "x" for number in range(300)}
     step = span_tree()[1]
@@ -83,7 +85,7 @@ def test_many_attributes_do_not_push_out_what_a_span_is_known_by() -> None:
 
 @given(tree=trees())
 def test_tokens_are_on_model_calls_only_and_add_up(tree: list[ExportSpan]) -> None:
-    """The sum over all spans is what was used; cached tokens are part of the input."""
+    """The sum over all spans is the usage; cached tokens are part of the input."""
     found = shown(tree)
     used = [span.usage for span in tree]
     assert sum(each["tags"].get("tokens", 0) for each in found) == sum(usage.total for usage in used if usage)
@@ -95,13 +97,13 @@ def test_tokens_are_on_model_calls_only_and_add_up(tree: list[ExportSpan]) -> No
 
 
 @given(tree=trees(with_texts=False))
-def test_what_was_said_stays_here_where_it_may_not_be_told(tree: list[ExportSpan]) -> None:
+def test_excluded_texts_are_not_sent(tree: list[ExportSpan]) -> None:
     """Spans without texts have no input and no output."""
     assert all((each["input"], each["output"]) == ("", "") for each in shown(tree))
 
 
 @given(tree=trees())
-def test_the_sdk_reads_what_a_model_was_asked_and_answered(tree: list[ExportSpan]) -> None:
+def test_the_sdk_reads_the_messages_of_a_model_call(tree: list[ExportSpan]) -> None:
     """Inputs and outputs of model calls are messages and choices for the SDK's own types."""
     for span, found in zip(tree, shown(tree), strict=True):
         if span.kind == "step":
@@ -156,7 +158,7 @@ def test_the_official_sdk_fills_the_same_fields() -> None:
 
 
 def _plain(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Messages without what is not there: the SDK writes it as null or empty."""
+    """Messages without empty fields, which the SDK writes as null or empty."""
 
     def without_nothing(value: Any) -> Any:  # noqa: ANN401 - any JSON value
         if isinstance(value, dict):
@@ -167,7 +169,7 @@ def _plain(text: str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _told_by_sdk(url: str, spans: Sequence[ExportSpan]) -> None:
-    """The spans, told to the SDK in its own words."""
+    """The same spans, sent by the SDK."""
     client = cozeloop.new_client(api_base_url=url, workspace_id=WORKSPACE, api_token=TOKEN)
     types = {"turn": "agent", "step": "model", "tool": "tool"}
     for span in spans:
@@ -205,7 +207,7 @@ def _moment(micros: int) -> datetime:
 
 
 def test_calls_of_tools_without_a_span_are_in_the_answer() -> None:
-    """Arguments that are told with the model call are its tool calls."""
+    """Arguments in a model call are its tool calls."""
     step = make_span(make_span(), texts=(Text("arguments", '{"a": 1}', "call_1"),))
     message = ModelOutput.model_validate_json(shown([step])[0]["output"]).choices[0].message
     assert message is not None
@@ -221,10 +223,10 @@ def used(
     fake: FakeCozeLoop,
     work: Callable[[CozeLoopDestination], Awaitable[Any]],
     **changes: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401 - what the work returns
+) -> Any:  # noqa: ANN401 - the result of the work
     """What comes of working with a destination that leads to the fake."""
 
-    async def run() -> Any:  # noqa: ANN401 - what the work returns
+    async def run() -> Any:  # noqa: ANN401 - the result of the work
         async with fake:
             options = {name: changes.pop(name) for name in ("settled_after", "clock") if name in changes}
             destination = CozeLoopDestination(settings(fake.url, **changes), **options)
@@ -256,7 +258,7 @@ def test_a_tree_arrives_whole_and_compressed(wrapped: bool) -> None:
 
 
 def test_spans_that_the_server_would_drop_are_refused_here() -> None:
-    """Older than a day or in the future: the server says 200 and drops them, so they are not sent and not accepted."""
+    """Older than a day or in the future: the server answers 200 and drops them, so they are refused here."""
     fake = FakeCozeLoop()
     fresh, old, early = span_tree(start=now()), span_tree(start=now() - DAY), span_tree(start=now() + DAY)
     delivery = delivered(fake, [*fresh, *old, *early])
@@ -290,7 +292,7 @@ def test_spans_that_the_server_would_drop_are_refused_here() -> None:
     ],
 )
 def test_an_error_behind_a_200_is_an_error(fault: Fault, verdict: str) -> None:
-    """Errors are told by a number in the body, whatever the status; the key is in none of the reasons."""
+    """Errors have a code in the body, with any status; the key is in none of the reasons."""
     fake = FakeCozeLoop()
     fake.faults.append(fault)
     delivery = delivered(fake, span_tree(start=now()))
@@ -326,7 +328,7 @@ def test_a_workspace_that_is_no_number_blocks_before_anything_is_sent() -> None:
 
 
 def test_too_much_for_one_request_is_not_sent() -> None:
-    """A body above the limit is to be sent in portions; a single span is sent whatever its size."""
+    """A body above the limit is to be sent in portions; a single span is sent with any size."""
     root = make_span(start=now())
     large = [make_span(root, texts=(Text("text", "x" * 30_000),)) for _ in range(2)]
     assert delivered(FakeCozeLoop(), large, max_body_bytes=40_000).verdict == "too_large"
@@ -336,8 +338,8 @@ def test_too_much_for_one_request_is_not_sent() -> None:
 # -- reading back ---------------------------------------------------------------------------------------------------
 
 
-def test_what_arrived_without_an_answer_is_found() -> None:
-    """A request that was taken but not answered: all of it is found, and nothing else."""
+def test_spans_of_an_unanswered_request_are_found() -> None:
+    """After a request that was accepted but not answered, all its spans are found, and nothing else."""
     fake = FakeCozeLoop()
     fake.faults.append(Fault("close", handled=True))
     sent, other = span_tree(start=now()), span_tree(start=now())
@@ -352,8 +354,8 @@ def test_what_arrived_without_an_answer_is_found() -> None:
     assert found == {span.span_id for span in sent}
 
 
-def test_nothing_is_called_missing_that_may_still_be_in_the_queue() -> None:
-    """Right after a doubt nobody can tell what is missing, only when everything is there."""
+def test_a_span_that_may_be_in_the_queue_is_not_missing() -> None:
+    """Right after a doubt a missing span may still appear; the answer is known only when all are there."""
     fake = FakeCozeLoop()
     spans = span_tree(start=now())
 
@@ -369,7 +371,7 @@ def test_nothing_is_called_missing_that_may_still_be_in_the_queue() -> None:
 
 
 def test_a_key_that_may_not_read_leaves_the_decision_to_the_user() -> None:
-    """Where reading is not allowed, the destination says so from then on."""
+    """Where the key may not read, the destination cannot be read back from then on."""
     fake = FakeCozeLoop(may_read=False)
 
     async def work(destination: CozeLoopDestination) -> Any:  # noqa: ANN401
@@ -398,8 +400,8 @@ def test_a_server_that_does_not_answer_now_may_answer_later(fault: Fault) -> Non
     ("changes", "told"),
     [({}, ""), ({"api_key": "pat_wrong"}, "api_key"), ({"project": "shop"}, "number"), ({"project": "12"}, "api_key")],
 )
-def test_a_check_finds_what_is_wrong_and_stores_nothing(changes: dict[str, str], told: str) -> None:
-    """Nothing to complain about, or what to put right."""
+def test_a_check_finds_the_problem_and_stores_nothing(changes: dict[str, str], told: str) -> None:
+    """An empty text, or the problem and its fix."""
     fake = FakeCozeLoop()
     found = used(fake, lambda destination: destination.check(), **changes)
     assert (found == "") == (told == "")
@@ -409,6 +411,6 @@ def test_a_check_finds_what_is_wrong_and_stores_nothing(changes: dict[str, str],
 
 
 def test_the_address_may_be_that_of_the_endpoint() -> None:
-    """Those who paste what the documents name mean the same server."""
+    """The address of the OTLP endpoint in the documents means the same server."""
     for url in ("https://api.coze.cn", "https://api.coze.cn/", "https://api.coze.cn/v1/loop/opentelemetry/v1/traces"):
         assert base_url(url) == "https://api.coze.cn"

@@ -1,4 +1,4 @@
-"""JSONL and Parquet files: all facts are in them, once, whatever happens while they are written."""
+"""JSONL and Parquet files: they have every span once, whatever happens during the write."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ import forked
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export import jsonl_files, parquet_files
 from agenttrace.export.destination import Delivery
-from agenttrace.export.json_values import plain
-from agenttrace.export.records import record_of
+from agenttrace.export.kinds import UnusableDestinationError, destination_of
 from agenttrace.export.span import ExportSpan, Text
+from agenttrace.export.span_files import record_of
+from agenttrace.export.wire_text import plain
 from export.file_writing import destination_in, portion
 from export.span_making import START, make_span, span_tree, trees
 
@@ -49,7 +50,7 @@ def present(kind: str, path: Path, spans: Sequence[ExportSpan]) -> Set[bytes] | 
 
 
 def rows(kind: str, path: Path) -> list[dict[str, Any]]:
-    """Everything in a directory, as somebody else reads it."""
+    """All rows of a directory, read by other libraries."""
     if kind == "parquet":
         found: list[dict[str, Any]] = pa.dataset.dataset(path, format="parquet").to_table().to_pylist()
         return found
@@ -61,12 +62,12 @@ def ids(kind: str, path: Path) -> list[str]:
     return [row["span_id"] for row in rows(kind, path)]
 
 
-# -- what is in them ------------------------------------------------------------------------------------------------
+# -- content --------------------------------------------------------------------------------------------------------
 
 
 @given(tree=trees())
 def test_a_line_has_every_fact_of_a_span(tree: list[ExportSpan]) -> None:
-    """Any trace with any text in it: what is read back is what was written."""
+    """Any trace with any text: reading gives the values that were written."""
     settings = DestinationSettings(name="files", type="jsonl", path="x", user="somebody", environment="test")
     for span in tree:
         line = jsonl_files.line_of(span, settings)
@@ -84,7 +85,7 @@ def test_a_line_has_every_fact_of_a_span(tree: list[ExportSpan]) -> None:
 
 @given(tree=trees(max_spans=6))
 def test_a_row_has_every_fact_of_a_span(tree: list[ExportSpan]) -> None:
-    """Any trace with any text in it: what a table holds is what the line holds."""
+    """Any trace with any text: a row of the table has the values of the line."""
     settings = DestinationSettings(name="files", type="parquet", path="x", user="somebody")
     with tempfile.TemporaryDirectory() as name:
         assert send("parquet", Path(name), tree, user="somebody").verdict == "accepted"
@@ -104,7 +105,7 @@ def _moment(micros: int) -> datetime:
     return datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
 
 
-def test_columns_have_the_types_that_one_counts_with(tmp_path: Path) -> None:
+def test_columns_have_numeric_and_time_types(tmp_path: Path) -> None:
     """Times are times, tokens are integers, costs are numbers, and several files are one table."""
     for start in (START, START + 1):
         send("parquet", tmp_path, span_tree(steps=3, start=start))
@@ -119,7 +120,7 @@ def test_columns_have_the_types_that_one_counts_with(tmp_path: Path) -> None:
 
 
 @kinds
-def test_what_is_written_is_the_owners_alone(kind: str, tmp_path: Path) -> None:
+def test_files_are_private_to_the_owner(kind: str, tmp_path: Path) -> None:
     """A directory that is not there is made, readable by its owner, and so are the files in it."""
     path = tmp_path / "not" / "there"
     assert send(kind, path, span_tree()).verdict == "accepted"
@@ -131,7 +132,7 @@ def test_what_is_written_is_the_owners_alone(kind: str, tmp_path: Path) -> None:
 
 
 @kinds
-def test_what_was_written_is_found_and_nothing_else(kind: str, tmp_path: Path) -> None:
+def test_written_spans_are_found_and_nothing_else(kind: str, tmp_path: Path) -> None:
     """Which spans of a doubtful portion are in the files is known exactly."""
     first, second, never = span_tree(), span_tree(), span_tree()
     assert present(kind, tmp_path / "none", first) == set()
@@ -142,8 +143,8 @@ def test_what_was_written_is_found_and_nothing_else(kind: str, tmp_path: Path) -
 
 
 @kinds
-def test_files_may_be_taken_away_at_any_time(kind: str, tmp_path: Path) -> None:
-    """Writing goes on in a new file; what was taken away is not there any more."""
+def test_files_may_be_removed_at_any_time(kind: str, tmp_path: Path) -> None:
+    """Writing continues in a new file; spans of removed files are missing."""
     first, second = span_tree(), span_tree()
     send(kind, tmp_path, first)
     for file in tmp_path.iterdir():
@@ -157,8 +158,8 @@ def test_files_may_be_taken_away_at_any_time(kind: str, tmp_path: Path) -> None:
     assert send(kind, tmp_path, first).verdict == "accepted"
 
 
-def test_a_file_that_was_moved_aside_is_still_looked_into(tmp_path: Path) -> None:
-    """Rotated by somebody else: the lines are there all the same; what is compressed is not read."""
+def test_a_rotated_file_is_still_read(tmp_path: Path) -> None:
+    """The lines of a rotated file are found; compressed files are not read."""
     first, second = span_tree(), span_tree()
     send("jsonl", tmp_path, first)
     (file,) = tmp_path.iterdir()
@@ -169,8 +170,8 @@ def test_a_file_that_was_moved_aside_is_still_looked_into(tmp_path: Path) -> Non
     assert present("jsonl", tmp_path, [*first, *second]) == {span.span_id for span in (*first, *second)}
 
 
-def test_only_files_that_can_hold_a_span_are_read(tmp_path: Path) -> None:
-    """What was written before a span began cannot hold it: years of files are not searched for a new one."""
+def test_only_files_that_can_have_a_span_are_read(tmp_path: Path) -> None:
+    """A file from before a span began cannot have it: years of files are not searched for a new one."""
     fresh = make_span(start=int(time.time() * 1_000_000))
     old = tmp_path / "spans-2020-01-01.jsonl"
     old.write_bytes(jsonl_files.line_of(fresh, DestinationSettings(name="f", type="jsonl", path="x")))
@@ -182,7 +183,7 @@ def test_only_files_that_can_hold_a_span_are_read(tmp_path: Path) -> None:
 
 
 @given(share=st.floats(0, 1), zeros=st.sampled_from([0, 0, 100]))
-def test_a_portion_that_broke_off_anywhere_is_completed(share: float, zeros: int) -> None:
+def test_an_interrupted_write_is_completed(share: float, zeros: int) -> None:
     """Cut at any byte, or with zeros behind it as after a loss of power: each span is there once in the end."""
     before, doubtful, after = span_tree(), span_tree(), span_tree()
     with tempfile.TemporaryDirectory() as name:
@@ -203,7 +204,7 @@ def test_a_portion_that_broke_off_anywhere_is_completed(share: float, zeros: int
         assert Counter(ids("jsonl", path)) == Counter(span.span_id.hex() for span in (*before, *doubtful, *after))
 
 
-def test_half_a_line_of_another_day_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_line_of_another_day_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new day begins a new file, and leaves none behind that a reader would stumble over."""
     monkeypatch.setattr(jsonl_files, "today", lambda: date(2026, 11, 14))
     send("jsonl", tmp_path, span_tree())
@@ -227,7 +228,7 @@ def no_room_above(size: int) -> Iterator[None]:
 
 
 @kinds
-def test_a_full_disk_leaves_nothing_half_and_is_tried_again(kind: str, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_nothing_half_and_is_retried(kind: str, tmp_path: Path) -> None:
     """Nothing of a portion stays when there is no room for all of it; later it is written as if nothing had been."""
     first, second = span_tree(), [make_span(texts=(Text("text", os.urandom(20_000).hex()),)) for _ in range(3)]
     send(kind, tmp_path, first)
@@ -245,7 +246,7 @@ def test_a_full_disk_leaves_nothing_half_and_is_tried_again(kind: str, tmp_path:
 
 @kinds
 def test_a_place_that_is_no_directory_blocks(kind: str, tmp_path: Path) -> None:
-    """No fault of the spans: they wait until the path is put right, and a check says what is wrong."""
+    """The spans wait until the path is corrected, and a check reports the problem."""
     file = tmp_path / "file"
     file.write_text("")
     for path in (file, file / "below"):
@@ -254,7 +255,7 @@ def test_a_place_that_is_no_directory_blocks(kind: str, tmp_path: Path) -> None:
 
 
 @kinds
-def test_a_check_makes_nothing(kind: str, tmp_path: Path) -> None:
+def test_a_check_creates_nothing(kind: str, tmp_path: Path) -> None:
     """A directory that could be made is fine, and is not made yet."""
     assert asyncio.run(destination_in(kind, tmp_path / "a" / "b").check()) == ""
     assert list(tmp_path.iterdir()) == []
@@ -262,7 +263,7 @@ def test_a_check_makes_nothing(kind: str, tmp_path: Path) -> None:
 
 @kinds
 def test_two_destinations_in_one_directory_do_not_cut_each_others_lines(kind: str, tmp_path: Path) -> None:
-    """Whatever is written at the same time: every span of both is there once."""
+    """With concurrent writes every span of both is there once."""
     portions = [span_tree(steps=1) for _ in range(20)]
 
     async def write() -> None:
@@ -275,8 +276,8 @@ def test_two_destinations_in_one_directory_do_not_cut_each_others_lines(kind: st
 
 @pytest.mark.slow
 @kinds
-def test_whoever_is_killed_while_writing_loses_and_doubles_nothing(kind: str, tmp_path: Path) -> None:
-    """Killed at any moment, again and again: what is missing is sent again, and each span is there once."""
+def test_a_process_killed_while_writing_loses_and_doubles_nothing(kind: str, tmp_path: Path) -> None:
+    """Killed repeatedly at any moment: missing spans are sent again, and each span is there once."""
     chance = random.Random(kind)
     path, following, sent = tmp_path / "out", 0, []
     for _ in range(8):
@@ -328,8 +329,8 @@ def test_small_portions_share_a_file_until_it_is_full(tmp_path: Path, monkeypatc
     assert ids("parquet", tmp_path) == [span.span_id.hex() for turn in turns for span in turn]
 
 
-def test_a_file_that_cannot_be_read_stays_and_nobody_can_tell(tmp_path: Path) -> None:
-    """What somebody else has spoilt is not overwritten, and what might be in it is not called missing."""
+def test_an_unreadable_file_is_not_overwritten(tmp_path: Path) -> None:
+    """A damaged file stays as it is, and spans that may be in it are not reported as missing."""
     first, second = span_tree(), span_tree()
     send("parquet", tmp_path, first)
     (file,) = tmp_path.iterdir()
@@ -340,7 +341,7 @@ def test_a_file_that_cannot_be_read_stays_and_nobody_can_tell(tmp_path: Path) ->
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_what_a_killed_process_left_unfinished_is_nobodys_data(tmp_path: Path) -> None:
+def test_an_unfinished_file_of_a_killed_process_is_ignored(tmp_path: Path) -> None:
     """Half a file under its other name is no part of the table, and is replaced by the next."""
     send("parquet", tmp_path, span_tree())
     (tmp_path / ".spans.parquet.unfinished").write_bytes(b"PAR1 half")
@@ -350,14 +351,11 @@ def test_what_a_killed_process_left_unfinished_is_nobodys_data(tmp_path: Path) -
     assert [file.suffix for file in tmp_path.iterdir()] == [".parquet"]
 
 
-def test_without_pyarrow_the_way_to_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is lost, and the message is the command that helps."""
+def test_without_pyarrow_the_destination_is_unusable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the command that installs it; spans wait, as for any destination that cannot be used."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    delivery = send("parquet", tmp_path, span_tree())
-    assert delivery.verdict == "blocked"
-    assert "pip install 'agenttrace[parquet]'" in delivery.reason
-    assert asyncio.run(destination_in("parquet", tmp_path).check()) == delivery.reason
-    assert present("parquet", tmp_path, span_tree()) is None
+    with pytest.raises(UnusableDestinationError, match=r"pip install 'agenttrace\[parquet\]'"):
+        destination_of(DestinationSettings(name="files", type="parquet", path=str(tmp_path)))
 
 
 def test_files_get_larger_portions_where_a_file_is_a_portion() -> None:

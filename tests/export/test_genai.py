@@ -101,7 +101,7 @@ def test_tokens_are_on_model_calls_only_and_sum_up(spans: list[ExportSpan]) -> N
 
 
 @given(trees(with_texts=False))
-def test_without_texts_nothing_that_was_said_is_told(spans: list[ExportSpan]) -> None:
+def test_without_texts_none_is_sent(spans: list[ExportSpan]) -> None:
     """Where the switches are off there is no key of content, not even an empty one."""
     for span in spans:
         assert not set(CONTENT) & set(described(span).attributes)
@@ -133,7 +133,7 @@ def test_messages_are_json_of_the_schema(spans: list[ExportSpan]) -> None:
                 assert ("finish_reason" in message) == (key == c.OUTPUT_MESSAGES)
 
 
-# -- what each kind looks like ----------------------------------------------------------------------------------
+# -- kinds of spans ---------------------------------------------------------------------------------------------
 
 
 def test_a_turn() -> None:
@@ -150,7 +150,7 @@ def test_a_turn() -> None:
 
 
 def test_a_subagent() -> None:
-    """Its turn has the name of the subagent, and everything below says where it belongs."""
+    """Its turn has the name of the subagent, and every span below is marked."""
     spans = span_tree(subagents=1)
     turn = next(span for span in spans if span.subagent)
     told = described(turn)
@@ -161,7 +161,7 @@ def test_a_subagent() -> None:
 
 
 def test_a_model_call() -> None:
-    """A client's span with model, response, reason and tokens; thinking is told apart from what was said."""
+    """A client span with model, response, reason and tokens; thinking is separate from the answer."""
     used = Usage(input_tokens=3, output_tokens=50, cache_read_tokens=1_000, cache_write_tokens=200, reasoning_tokens=7)
     texts = (Text("thinking", "Hm."), Text("text", "Done."))
     step = make_span(make_span(), usage=used, cost=Decimal("0.25"), currency="USD", texts=texts)
@@ -178,7 +178,7 @@ def test_a_model_call() -> None:
 
 
 def test_a_tool() -> None:
-    """Arguments and result are told as such, not as messages."""
+    """Arguments and result have their own attributes and are no messages."""
     tool = next(span for span in span_tree() if span.kind == "tool")
     told = described(tool)
     assert (told.name, told.client) == ("execute_tool Bash", False)
@@ -190,7 +190,7 @@ def test_a_tool() -> None:
 
 
 def test_a_foreign_span_keeps_its_name() -> None:
-    """What was received and is no agent's work is neither renamed nor given an operation."""
+    """A received span without an agent keeps its name and gets no operation."""
     told = described(make_span(make_span(), kind="span", name="GET /basket"))
     assert told.name == "GET /basket"
     assert c.OPERATION_NAME not in told.attributes
@@ -209,8 +209,8 @@ def test_facts_of_the_store_have_our_prefix_and_never_hide_ours() -> None:
 
 
 @pytest.mark.parametrize(("currency", "is_dollars"), [("USD", True), ("CNY", False), ("EUR", False)])
-def test_only_dollars_are_told_where_dollars_are_read(currency: str, is_dollars: bool) -> None:
-    """Backends take ``gen_ai.usage.cost`` for dollars; other currencies are told under a name of ours."""
+def test_the_cost_attribute_is_in_dollars_only(currency: str, is_dollars: bool) -> None:
+    """Backends read ``gen_ai.usage.cost`` as dollars; other currencies have an attribute of AgentTrace only."""
     told = usage(make_span(make_span(), usage=Usage(input_tokens=1), cost=Decimal("7.5"), currency=currency))
     assert (c.USAGE_COST in told) == is_dollars
     assert (told[c.OUR_COST], told[c.OUR_CURRENCY]) == (7.5, currency)
@@ -243,7 +243,7 @@ def test_the_status(status: str, code: str) -> None:
     assert told.description == ("exit 1" if status == "error" else "")
 
 
-def test_a_failure_is_an_event_with_all_that_was_said() -> None:
+def test_an_error_is_an_event_with_its_whole_text() -> None:
     """The status has the short text, the exception the long one, at the end of the span."""
     texts = (Text("error", "Traceback: and so on"),)
     tool = make_span(make_span(), kind="tool", status="error", error="exit 1", texts=texts)
@@ -253,7 +253,7 @@ def test_a_failure_is_an_event_with_all_that_was_said() -> None:
     assert event.attributes == {c.EXCEPTION_TYPE: "tool_error", c.EXCEPTION_MESSAGE: "Traceback: and so on"}
 
 
-def test_a_failure_that_may_not_be_told_is_still_an_error() -> None:
+def test_an_error_without_its_text_is_still_an_error() -> None:
     """Without its text there is the status and the type, and nothing else."""
     told = described(make_span(status="error"))
     assert (told.status, told.description, told.events) == ("error", "", ())
@@ -265,7 +265,7 @@ def test_a_failure_that_may_not_be_told_is_still_an_error() -> None:
 
 @pytest.mark.parametrize("letter", ["x", "é", "🙂", '"', "\x01", "\ud800"])
 def test_huge_texts_are_cut_and_say_so(letter: str) -> None:
-    """No value has more than a megabyte, in whatever bytes its characters are; messages stay JSON."""
+    """No value has more than a megabyte, with characters of any size; messages stay valid JSON."""
     huge = letter * 3_000_000
     step = make_span(make_span(), texts=(Text("text", huge), Text("thinking", huge), Text("prompt", huge)))
     tool = make_span(make_span(), kind="tool", texts=(Text("arguments", huge), Text("result", huge)))

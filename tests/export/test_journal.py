@@ -1,9 +1,10 @@
-"""The file beside the store: whatever becomes of the store, what was acknowledged is never sent again."""
+"""The journal beside the store: acknowledged spans are never sent again, even if the store is lost."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,8 +21,10 @@ places = st.builds(Place, st.integers(0, 2**48 - 1), st.binary(min_size=8, max_s
 
 
 @given(st.lists(st.tuples(st.sampled_from("SA"), st.lists(places, max_size=4)), max_size=12), st.integers(0, 15))
-def test_the_last_word_on_each_span_is_kept(tmp_path_factory: pytest.TempPathFactory, said: list, torn: int) -> None:  # type: ignore[type-arg]
-    """Acknowledged stays acknowledged, a torn last record is dropped, and what is written after it is read."""
+def test_the_journal_has_the_last_mark_of_each_span(
+    tmp_path_factory: pytest.TempPathFactory, said: list[Any], torn: int
+) -> None:
+    """Acknowledged stays acknowledged, half a record at the end is dropped, and later records are read."""
     home = tmp_path_factory.mktemp("home")
     journal = Journal(home, "there")
     expected: dict[bytes, str] = {}
@@ -74,7 +77,7 @@ def test_a_lost_store_sends_nothing_twice(tmp_path: Path, how: str, ignores_repe
     requests = len(shelf.requests)
     world.deliver(shelf)
     assert set(shelf.ids.values()) == {1}
-    # Where the ledger itself could be read, what was unknown is still the user's to decide.
+    # Where the ledger could be read, the user still decides about unknown spans.
     assert len(shelf.spans) in ((12, 18) if ignores_repeats else (12,))
     assert world.states()["acknowledged"] == len(shelf.spans)
     assert world.states()["unknown"] == 18 - len(shelf.spans)
@@ -83,7 +86,7 @@ def test_a_lost_store_sends_nothing_twice(tmp_path: Path, how: str, ignores_repe
     )
 
 
-def test_a_destination_that_was_removed_and_comes_back_goes_on(tmp_path: Path) -> None:
+def test_a_destination_that_is_added_again_continues(tmp_path: Path) -> None:
     """What it has stays known to the ledger."""
     world = World(tmp_path, target())
     world.turn("s", 1)

@@ -1,4 +1,4 @@
-"""The keys of a destination are shown nowhere, whatever a server makes of them."""
+"""The keys of a destination are shown nowhere, even if a server repeats them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ words = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), m
 def secured(kind: str, url: str, key: str = KEY) -> Any:  # noqa: ANN401 - settings
     """A destination with a key wherever one can be."""
     written = quote(key, safe="")
-    # Those that have a header of their own for it take no login in the address.
+    # Destinations with a header for the key use no login in the address.
     address = url.replace("//", f"//anna:{written}@", 1) if kind in ("otlp", "langsmith") else url
     keys: dict[str, Any] = {"api_key": key, "secret_key": key, "headers": {"x-key": f"Bearer {key}"}}
     return target(type=kind, url=f"{address}/?token={written}", project="73", public_key="pk-lf-1", **keys)
@@ -70,7 +70,7 @@ def test_no_address_shows_its_password(user: str, password: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://anna:pass/word@example.com", "https://[broken", "https://", "https://h:x/"])
-def test_an_address_that_cannot_be_meant(url: str) -> None:
+def test_an_invalid_address(url: str) -> None:
     """Is refused when settings are read, with what to write instead, and is not repeated."""
     with pytest.raises(BadDestinationError) as caught:
         parse_destination("there", {"type": "otlp", "url": url}, {})
@@ -96,7 +96,7 @@ def test_a_destination_without_keys() -> None:
 
 
 def echoes() -> list[tuple[str, Callable[[str], Fault]]]:
-    """Answers that repeat what they were given; long ones are cut in the middle of it."""
+    """Answers that repeat the request; long ones are cut in the middle of a key."""
     long = "x" * 490 + " "
     return [
         ("refused", lambda key: Fault(status=400, body=f"wrong: {key}".encode())),
@@ -110,7 +110,7 @@ def echoes() -> list[tuple[str, Callable[[str], Fault]]]:
 
 @pytest.mark.parametrize("kind", ["otlp", "langfuse", "langsmith", "cozeloop"])
 @pytest.mark.parametrize(("name", "fault"), echoes())
-def test_no_answer_that_repeats_a_key_is_kept(
+def test_no_answer_that_repeats_a_key_is_stored(
     kind: str, name: str, fault: Callable[[str], Fault], tmp_path: Path
 ) -> None:
     """Neither in the ledger, nor where destinations are shown or checked; not the beginning of it either."""
@@ -147,7 +147,7 @@ def _dumped(store: Path) -> list[str]:
         return [repr(connection.execute(f"SELECT * FROM {table}").fetchall()) for table in tables]
 
 
-def test_what_an_earlier_version_kept_is_not_shown(tmp_path: Path) -> None:
+def test_keys_stored_by_an_earlier_version_are_not_shown(tmp_path: Path) -> None:
     """Keys in addresses, errors and answers of the ledger are hidden when they are read, too."""
     world = World(tmp_path)
     world.turn("s", 1)

@@ -85,15 +85,15 @@ def test_our_names_are_those_of_the_sdk() -> None:
 
 
 def test_our_types_are_those_of_the_sdk() -> None:
-    """Kinds of spans are told as types that Langfuse knows."""
+    """Kinds of spans become types of Langfuse."""
     known = {value for part in get_args(official_types.ObservationTypeLiteralNoEvent) for value in get_args(part)}
     known |= set(get_args(official_types.ObservationTypeLiteralNoEvent))
     assert set(names._TYPES.values()) <= known
 
 
 @given(trees())
-def test_every_span_has_all_that_its_trace_is_known_by(spans: list[ExportSpan]) -> None:
-    """Langfuse looks at each span alone: session, user, name, tags and environment are on all of them, and equal."""
+def test_every_span_has_the_attributes_of_its_trace(spans: list[ExportSpan]) -> None:
+    """Langfuse reads each span alone: all have session, user, name, tags and environment, and equal ones."""
     keys = (c.SESSION_ID, names.SESSION_ID, c.USER_ID, names.TRACE_NAME, names.TRACE_TAGS, names.ENVIRONMENT)
     found = {tuple(str(told(span)[key]) for key in keys) for span in spans}
     assert len(found) == 1
@@ -106,7 +106,7 @@ def test_every_span_has_all_that_its_trace_is_known_by(spans: list[ExportSpan]) 
 
 @given(trees())
 def test_tokens_are_counted_once(spans: list[ExportSpan]) -> None:
-    """Parts do not overlap and add up to the total; the totals of all spans are what was paid for."""
+    """Parts do not overlap and add up to the total; the totals of all spans are the usage."""
     total = 0
     for span in spans:
         attributes = told(span)
@@ -121,8 +121,8 @@ def test_tokens_are_counted_once(spans: list[ExportSpan]) -> None:
     assert total == sum(span.usage.total for span in spans if span.usage)
 
 
-def test_cached_and_reasoning_tokens_have_parts_of_their_own() -> None:
-    """Input is what was neither read from a cache nor written to one; writes for an hour cost more, and are apart."""
+def test_cached_and_reasoning_tokens_are_separate_parts() -> None:
+    """Input excludes cache reads and cache writes; writes for an hour cost more and are separate."""
     used = Usage(
         input_tokens=2,
         output_tokens=714,
@@ -143,8 +143,8 @@ def test_cached_and_reasoning_tokens_have_parts_of_their_own() -> None:
     }
 
 
-def test_a_call_that_others_pay_for_is_told_to_have_no_tokens() -> None:
-    """Langfuse counts the texts of a model call that says nothing of tokens: a copy would be paid twice."""
+def test_a_copied_call_has_token_counts_of_zero() -> None:
+    """Langfuse counts the tokens of the texts of a model call without usage: a copy would be counted twice."""
     copied = told(make_span(make_span(), copied=True, texts=(Text("text", "a long answer"),)))
     assert json.loads(copied[names.USAGE_DETAILS]) == {"input": 0, "output": 0, "total": 0}
     assert names.COST_DETAILS not in copied
@@ -155,17 +155,17 @@ def test_a_call_that_others_pay_for_is_told_to_have_no_tokens() -> None:
     ("cost", "currency", "details"),
     [(Decimal("0.5"), "USD", {"total": 0.5}), (Decimal("3.5"), "CNY", None), (None, None, None)],
 )
-def test_cost_is_told_in_dollars_or_not_at_all(
+def test_cost_is_sent_in_dollars_only(
     cost: Decimal | None, currency: str | None, details: dict[str, float] | None
 ) -> None:
-    """Langfuse has no other currency; what it does not know is told as metadata, and unknown is not 0."""
+    """Langfuse has no other currency; other costs are metadata, and unknown is not 0."""
     step = told(make_span(make_span(), usage=Usage(input_tokens=1), cost=cost, currency=currency))
     assert json.loads(step.get(names.COST_DETAILS, "null")) == details
     assert step.get(f"{names.METADATA}.currency") == currency
 
 
-def test_what_each_kind_looks_like() -> None:
-    """Agents, generations and tools, with what went in and what came out; the trace has that of its root."""
+def test_type_input_and_output_of_each_kind() -> None:
+    """Agents, generations and tools have inputs and outputs; those of the root are also the trace's."""
     turn, step, tool = (told(span) for span in span_tree(1))
     assert [each[names.TYPE] for each in (turn, step, tool)] == ["agent", "generation", "tool"]
     assert turn[names.INPUT] == turn[names.TRACE_INPUT] == "The basket forgets its last item."
@@ -181,7 +181,7 @@ def test_what_each_kind_looks_like() -> None:
 
 
 @given(trees(with_texts=False))
-def test_without_texts_nothing_that_was_said_is_told(spans: list[ExportSpan]) -> None:
+def test_without_texts_none_is_sent(spans: list[ExportSpan]) -> None:
     """Where the switches are off there is no input and no output, under any name."""
     content = (names.INPUT, names.OUTPUT, names.TRACE_INPUT, names.TRACE_OUTPUT, c.INPUT_MESSAGES, c.OUTPUT_MESSAGES)
     for span in spans:
@@ -189,7 +189,7 @@ def test_without_texts_nothing_that_was_said_is_told(spans: list[ExportSpan]) ->
 
 
 @given(trees())
-def test_content_is_told_once(spans: list[ExportSpan]) -> None:
+def test_content_is_sent_once(spans: list[ExportSpan]) -> None:
     """Texts are not sent a second time under the names of the conventions."""
     for span in spans:
         assert not {c.INPUT_MESSAGES, c.OUTPUT_MESSAGES, c.TOOL_ARGUMENTS, c.TOOL_RESULT} & set(told(span))
@@ -197,13 +197,13 @@ def test_content_is_told_once(spans: list[ExportSpan]) -> None:
 
 @pytest.mark.parametrize(("status", "level"), [("cancelled", "WARNING"), ("unclosed", "WARNING"), ("ok", None)])
 def test_levels(status: str, level: str | None) -> None:
-    """What was cancelled or never closed is a warning; an error is one by its status."""
+    """A cancelled or unclosed span is a warning; an error is marked by its status."""
     assert told(make_span(status=status)).get(names.LEVEL) == level
     failed = described(make_span(status="error", error="boom"), None, None)
     assert (failed.status, failed.description) == ("error", "boom")
 
 
-def test_nothing_is_told_of_what_is_not_set() -> None:
+def test_unset_values_are_not_sent() -> None:
     """No user, no environment, no project: no attribute."""
     span = make_span(session=ExportSession(session_id="s", agent="codex"))
     attributes = described(span, None, None).attributes
@@ -215,7 +215,7 @@ def test_nothing_is_told_of_what_is_not_set() -> None:
 
 
 def test_it_is_a_destination() -> None:
-    """Repeats are kept, and what is there can be read."""
+    """Repeats are stored, and stored spans can be read."""
     destination: Destination = LangfuseDestination(settings_for("http://127.0.0.1"))
     assert (destination.ignores_repeats, destination.can_read_back, destination.accepted_is_stored) == (
         False,
@@ -253,22 +253,22 @@ def test_spans_arrive_with_keys_and_version() -> None:
 
 @given(trees(max_spans=6))
 def test_any_trace_can_be_sent(spans: list[ExportSpan]) -> None:
-    """Whatever was recorded, nothing of it is refused."""
+    """No recorded span is refused."""
     server, delivery = sent(spans)
     assert delivery.verdict == "accepted", delivery.reason
     assert {span.span_id for span in server.observations} == ids(spans)
 
 
 def test_one_bad_span_refuses_all() -> None:
-    """The request is refused as a whole, and nothing of it is kept; the rest is somebody else's to isolate."""
+    """The request is refused as a whole, and nothing of it is stored; the courier isolates the span."""
     server, delivery = sent([*span_tree(), make_span(trace_id=b"short")])
     assert delivery.verdict == "refused"
     assert "wrong_length" in delivery.reason
     assert server.observations == []
 
 
-def test_repeats_are_kept() -> None:
-    """What is sent twice is there twice, which is why nothing is sent again before it is known to be missing."""
+def test_repeats_are_stored() -> None:
+    """A span that is sent twice is stored twice, so it is sent again only if it is known to be missing."""
 
     async def use(server: FakeLangfuse, destination: LangfuseDestination) -> int:
         spans = span_tree()
@@ -291,7 +291,7 @@ def test_repeats_are_kept() -> None:
     ],
 )
 def test_faults(fault: Fault, verdict: str) -> None:
-    """Busy, broken, silent, suspended: each means what it means for all servers."""
+    """Busy, broken, silent, suspended: each has the same meaning as for all servers."""
     _, delivery = sent(span_tree(), fault)
     assert delivery.verdict == verdict
     assert delivery.retry_after == (20.0 if fault.status == 429 else None)
@@ -309,7 +309,7 @@ def test_faults(fault: Fault, verdict: str) -> None:
         lambda: FakeLangfuse(version=3, page=3),
     ],
 )
-def test_what_is_there_is_found(server: Callable[[], FakeLangfuse]) -> None:
+def test_stored_spans_are_found(server: Callable[[], FakeLangfuse]) -> None:
     """On every page, in every trace, by whichever question the server understands; and no more than was asked for."""
 
     async def use(running: FakeLangfuse, destination: LangfuseDestination) -> None:
@@ -324,7 +324,7 @@ def test_what_is_there_is_found(server: Callable[[], FakeLangfuse]) -> None:
     with_langfuse(use, server)
 
 
-def test_few_questions_are_asked() -> None:
+def test_few_requests_are_made() -> None:
     """Cloud allows 30 a minute: the spans of 25 traces are one question, and it names times."""
 
     async def use(server: FakeLangfuse, destination: LangfuseDestination) -> None:
@@ -349,7 +349,7 @@ async def _lost_answer(fault: Fault, server: FakeLangfuse, destination: Langfuse
 
 
 @pytest.mark.parametrize("handled", [True, False])
-def test_after_a_lost_answer_it_is_found_out(handled: bool) -> None:
+def test_after_a_lost_answer_the_outcome_is_read_back(handled: bool) -> None:
     """Whether the server did its work before it hung up is seen from what can be read."""
 
     async def use(server: FakeLangfuse, destination: LangfuseDestination) -> tuple[object, int]:
@@ -362,8 +362,8 @@ def test_after_a_lost_answer_it_is_found_out(handled: bool) -> None:
     assert bool(found) == handled
 
 
-def test_what_may_still_turn_up_is_not_missing() -> None:
-    """Right after a lost answer nobody can tell; once all of it can be read, or time has passed, one can."""
+def test_a_span_that_may_still_appear_is_not_missing() -> None:
+    """Right after a lost answer the outcome is unknown; it is known once all can be read, or time has passed."""
 
     async def use(server: FakeLangfuse, destination: LangfuseDestination) -> None:
         server.settles_at_once = False
@@ -379,7 +379,7 @@ def test_what_may_still_turn_up_is_not_missing() -> None:
 
 
 def test_a_new_process_waits_too() -> None:
-    """What an earlier process sent in its last moment may not be readable yet."""
+    """Spans that an earlier process sent last may not be readable yet."""
 
     async def use(server: FakeLangfuse, destination: LangfuseDestination) -> object:
         return await destination.present(span_tree())
@@ -401,8 +401,8 @@ def test_a_new_process_waits_too() -> None:
     ],
 )
 @pytest.mark.parametrize("before", [0, 1])
-def test_what_cannot_be_read_is_not_missing(fault: Fault, before: int) -> None:
-    """A server that is busy, fails or says nonsense, on the first page or a later one, tells nothing."""
+def test_an_unreadable_span_is_not_missing(fault: Fault, before: int) -> None:
+    """An error or nonsense on any page means that the outcome is not known."""
 
     async def use(server: FakeLangfuse, destination: LangfuseDestination) -> object:
         spans = span_tree()
@@ -414,8 +414,8 @@ def test_what_cannot_be_read_is_not_missing(fault: Fault, before: int) -> None:
     assert with_langfuse(use) is None
 
 
-def test_the_official_client_asks_as_we_do() -> None:
-    """Its questions have the names that ours have, and it understands what the server of these tests answers."""
+def test_the_official_client_sends_the_same_query() -> None:
+    """Its SDK sends the same parameters, and understands the answers of the fake server."""
 
     async def use(server: FakeLangfuse, destination: LangfuseDestination) -> None:
         spans = span_tree()
@@ -447,7 +447,7 @@ def test_the_official_client_asks_as_we_do() -> None:
 
 
 def test_a_check_stores_nothing() -> None:
-    """Keys and address are looked at; nothing is kept."""
+    """The server checks keys and address; nothing is stored."""
 
     async def use(server: FakeLangfuse, destination: LangfuseDestination) -> tuple[str, int]:
         return await destination.check(), len(server.observations)
@@ -475,8 +475,8 @@ def test_a_check_that_fails_ends_with_what_to_do(settings: dict[str, Any], fix: 
     assert "sk-lf" not in said
 
 
-def test_a_check_of_something_else() -> None:
-    """An address where no Langfuse is says so."""
+def test_a_check_of_another_server() -> None:
+    """A check reports an address without a Langfuse."""
 
     async def use(server: FakeLangfuse, destination: LangfuseDestination) -> str:
         server.faults.append(Fault(status=404))

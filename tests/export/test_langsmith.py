@@ -1,4 +1,4 @@
-"""LangSmith: what we send is what its own client would send, its rules are kept, and its answers are understood."""
+"""LangSmith: requests equal those of its own client and follow its rules, and its answers are understood."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from langsmith._internal._uuid import is_uuid_v7
 
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.langsmith import LangSmithDestination, multipart
-from agenttrace.export.langsmith_runs import run_of
+from agenttrace.export.langsmith_runs import run_of, span_uuid
 from agenttrace.export.span import ExportSpan, Text
-from agenttrace.export.uuids import span_uuid
 from agenttrace.model import Usage
 from export.fake_langsmith import KEY, FakeLangSmith, RefusedError, judge, read_runs
 from export.faulty_server import Fault
@@ -28,7 +27,7 @@ from export.span_making import START, make_span, span_tree, trees
 
 DAY = 24 * 3600 * 1_000_000
 MULTIPART = "multipart/form-data; boundary=edge"
-#: The first request asks what the server can do.
+#: The first request reads ``/info``.
 CAN_NOTHING = Fault(body=b"{}")
 
 
@@ -42,7 +41,7 @@ def now() -> int:
 
 
 def runs_of(spans: Sequence[ExportSpan], **changes: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401 - any setting
-    """The runs of spans, as whoever receives them reads them."""
+    """The runs of spans, as a server reads them."""
     body = multipart((run_of(span, settings(**changes)) for span in spans), "edge")
     return read_runs(MULTIPART, body)
 
@@ -74,7 +73,7 @@ def test_ids_are_in_the_order_of_the_starts(ids: list[bytes], starts: tuple[int,
 
 
 def test_the_id_of_a_known_span_stays_what_it_is() -> None:
-    """What was sent by an older version must be recognised: this id may never change."""
+    """Runs of an older version must be recognised: this id may never change."""
     assert span_uuid("shop", bytes(range(16)), bytes(range(8)), START) == UUID("01a1de69-725c-71f7-9594-1cd2e14395fc")
 
 
@@ -82,7 +81,7 @@ def test_the_id_of_a_known_span_stays_what_it_is() -> None:
 
 
 @given(tree=trees())
-def test_every_tree_is_one_that_langsmith_takes(tree: list[ExportSpan]) -> None:
+def test_langsmith_accepts_every_tree(tree: list[ExportSpan]) -> None:
     """Any trace with any text in it: all runs are valid, unique, below their parents, and never before them."""
     found = runs_of(tree)
     assert len(found) == len(tree)
@@ -101,8 +100,8 @@ def _index(tree: Sequence[ExportSpan], span_id: bytes) -> int:
 
 
 @given(tree=trees())
-def test_a_span_is_the_same_run_whoever_it_is_sent_with(tree: list[ExportSpan]) -> None:
-    """What is sent alone, again, or with others in between is what it was in its tree."""
+def test_a_span_is_the_same_run_in_any_request(tree: list[ExportSpan]) -> None:
+    """A span that is sent alone, again, or with others is the same run as in its tree."""
     together = runs_of(tree)
     apart = {run_id: run for span in reversed(tree) for run_id, run in runs_of([span]).items()}
     assert apart == together
@@ -129,7 +128,7 @@ def test_tokens_are_on_model_calls_only_and_add_up(tree: list[ExportSpan]) -> No
 
 
 @given(tree=trees(with_texts=False))
-def test_what_was_said_stays_here_where_it_may_not_be_told(tree: list[ExportSpan]) -> None:
+def test_excluded_texts_are_not_sent(tree: list[ExportSpan]) -> None:
     """Spans without texts become runs whose inputs and outputs are empty, not absent: they are complete."""
     for run in runs_of(tree).values():
         assert (run["inputs"], run["outputs"]) == ({}, {})
@@ -149,11 +148,11 @@ def test_a_child_that_began_before_its_parent_begins_with_it() -> None:
         ).isoformat(timespec="microseconds")
 
 
-# -- what a run says ------------------------------------------------------------------------------------------------
+# -- fields of a run ------------------------------------------------------------------------------------------------
 
 
-def test_what_was_said_is_in_the_shapes_that_langsmith_shows() -> None:
-    """Prompts and answers are messages, thinking is a block of its own, a tool has its arguments as they are."""
+def test_texts_are_in_the_shapes_that_langsmith_shows() -> None:
+    """Prompts and answers are messages, thinking is a separate block, a tool has its arguments as they are."""
     root, step, tool = span_tree(steps=1, tools=1)
     turn, call, work = runs_of([root, step, tool]).values()
     assert turn["inputs"] == {"messages": [{"role": "user", "content": "The basket forgets its last item."}]}
@@ -218,16 +217,16 @@ def test_a_program_that_is_no_coding_agent_is_not_called_one() -> None:
         ("cancelled", None, (), "Cancelled"),
     ],
 )
-def test_how_it_ended_is_told(status: str, error: str | None, texts: tuple[Text, ...], told: str | None) -> None:
-    """What failed or was broken off is an error there; the exact word is kept beside it."""
+def test_the_status_of_a_run(status: str, error: str | None, texts: tuple[Text, ...], told: str | None) -> None:
+    """A failed or cancelled span is an error there; the metadata has the exact status."""
     root = make_span()
     (run,) = runs_of([make_span(root, kind="tool", status=status, error=error, texts=texts)]).values()
     assert run.get("error") == told
     assert run["extra"]["metadata"]["status"] == status
 
 
-def test_a_cost_in_dollars_is_theirs_and_any_other_is_only_told() -> None:
-    """LangSmith adds up dollars; yuan must not be taken for them."""
+def test_only_a_cost_in_dollars_is_a_total_cost() -> None:
+    """LangSmith sums up dollars; yuan must not be counted as dollars."""
     root, dollars, _ = span_tree(steps=1, tools=1)
     yuan = make_span(root, usage=Usage(input_tokens=1), cost=dollars.cost, currency="CNY")
     first, second = [run["extra"]["metadata"] for run in runs_of([dollars, yuan]).values()]
@@ -287,7 +286,7 @@ def test_the_official_schemas_read_our_runs(tree: list[ExportSpan]) -> None:
 
 
 def delivered(fake: FakeLangSmith, *batches: Sequence[ExportSpan], **changes: Any) -> list[Any]:  # noqa: ANN401
-    """What became of each batch."""
+    """The outcome of each batch."""
 
     async def send() -> list[Any]:
         async with fake:
@@ -300,8 +299,8 @@ def delivered(fake: FakeLangSmith, *batches: Sequence[ExportSpan], **changes: An
     return asyncio.run(send())
 
 
-def test_runs_that_are_there_are_not_sent_in_vain() -> None:
-    """A batch that was stored although nobody heard so is answered with 409, and counts as accepted."""
+def test_known_runs_count_as_accepted() -> None:
+    """A batch that was stored without an answer gets 409 the next time, and counts as accepted."""
     fake = FakeLangSmith()
     fake.faults.extend([CAN_NOTHING, Fault("close", handled=True)])
     spans = span_tree(steps=2)
@@ -311,7 +310,7 @@ def test_runs_that_are_there_are_not_sent_in_vain() -> None:
     assert len(fake.runs) == len(spans)
 
 
-def test_what_is_new_in_a_batch_is_stored_beside_what_is_known() -> None:
+def test_new_runs_are_stored_beside_known_ones() -> None:
     """Overlapping batches: nothing is there twice, nothing is missing."""
     fake = FakeLangSmith()
     spans = span_tree(steps=4)
@@ -337,8 +336,8 @@ def test_what_is_new_in_a_batch_is_stored_beside_what_is_known() -> None:
         (Fault("close"), "unknown", None),
     ],
 )
-def test_every_answer_means_something(fault: Fault, verdict: str, retry_after: float | None) -> None:
-    """What became of the runs follows from the answer, and the key is in none of the reasons."""
+def test_the_meaning_of_every_answer(fault: Fault, verdict: str, retry_after: float | None) -> None:
+    """The outcome follows from the answer, and the key is in none of the reasons."""
     fake = FakeLangSmith()
     fake.faults.extend([CAN_NOTHING, fault])
     (delivery,) = delivered(fake, span_tree())
@@ -348,8 +347,8 @@ def test_every_answer_means_something(fault: Fault, verdict: str, retry_after: f
     assert fake.runs == {}
 
 
-def test_nobody_listens() -> None:
-    """A server that is not there has taken nothing."""
+def test_no_server_listens() -> None:
+    """A server that is not there has accepted nothing."""
 
     async def send() -> Any:  # noqa: ANN401 - a delivery
         destination = LangSmithDestination(settings("http://127.0.0.1:1"))
@@ -364,7 +363,7 @@ def test_nobody_listens() -> None:
 
 
 def test_runs_outside_the_window_are_refused_alone() -> None:
-    """The cloud refuses a whole request for one old run; the others arrive, and the old ones are told why not."""
+    """The cloud refuses a whole request for one old run; the others arrive, the old ones are refused."""
     fake = FakeLangSmith(window=True)
     fresh, old = span_tree(start=now()), span_tree(start=now() - 2 * DAY)
     mixed, only_old, only_fresh = delivered(fake, [*fresh, *old], old, span_tree(start=now()))
@@ -378,8 +377,8 @@ def test_runs_outside_the_window_are_refused_alone() -> None:
     assert len([request for request in fake.received if request.path == "/runs/multipart"]) == 3
 
 
-def test_old_runs_are_sent_where_they_are_taken() -> None:
-    """A server of one's own takes runs of any age."""
+def test_old_runs_are_sent_where_they_are_accepted() -> None:
+    """A self-hosted server accepts runs of any age."""
     fake = FakeLangSmith()
     old = span_tree(start=now() - 400 * DAY)
     (delivery,) = delivered(fake, old)
@@ -395,7 +394,7 @@ def test_a_refusal_that_is_not_about_time_is_not_explained_away() -> None:
 
 
 def test_too_much_for_one_request_is_not_sent() -> None:
-    """A body above the limit is to be sent in portions; a single run is sent whatever its size."""
+    """A body above the limit is to be sent in portions; a single run is sent with any size."""
     fake = FakeLangSmith()
     root = make_span()
     large = [make_span(root, texts=(Text("text", "x" * 30_000),)) for _ in range(2)]
@@ -404,7 +403,7 @@ def test_too_much_for_one_request_is_not_sent() -> None:
     assert len(fake.runs) == 1
 
 
-def test_no_more_runs_than_langsmith_takes_are_put_into_a_request() -> None:
+def test_a_request_has_no_more_runs_than_langsmith_accepts() -> None:
     """100 at most, fewer where the settings say so."""
     assert LangSmithDestination(settings()).max_spans == 100
     assert LangSmithDestination(settings(batch_spans=10_000)).max_spans == 100
@@ -422,7 +421,7 @@ def test_headers_of_the_settings_are_sent() -> None:
     assert fake.received[-1].headers["x-tenant-id"] == "w1"
 
 
-def test_zstd_is_used_where_the_server_takes_it_and_asked_for_once() -> None:
+def test_zstd_is_used_where_the_server_accepts_it() -> None:
     """The server is asked before the first large body, and no second time."""
     fake = FakeLangSmith(zstd=True)
     plain = FakeLangSmith()
@@ -434,8 +433,8 @@ def test_zstd_is_used_where_the_server_takes_it_and_asked_for_once() -> None:
     assert small < large / 3
 
 
-def test_a_check_needs_a_key_that_is_right_and_stores_nothing() -> None:
-    """Nothing to complain about, or what to put right."""
+def test_a_check_needs_a_valid_key_and_stores_nothing() -> None:
+    """An empty text, or the problem and its fix."""
 
     async def check(key: str) -> str:
         fake = FakeLangSmith()

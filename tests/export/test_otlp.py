@@ -1,4 +1,4 @@
-"""The generic OTLP destination, over real HTTP, and what it adds for Phoenix."""
+"""The generic OTLP destination, over real HTTP, and its attributes for Phoenix."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def traits(destination: Destination) -> tuple[bool, bool, bool]:
     ],
 )
 def test_the_usual_path_is_added_where_there_is_none(url: str, expected: str) -> None:
-    """An address with a path is taken as it is."""
+    """An address with a path is used as it is."""
     assert traces_url(url) == expected
 
 
@@ -97,7 +97,7 @@ def test_spans_arrive_as_gzipped_protobuf_with_the_headers() -> None:
 
 @given(trees(max_spans=6))
 def test_any_trace_can_be_sent(spans: list[ExportSpan]) -> None:
-    """Whatever was recorded, the server understands the request and has every span of it."""
+    """For any recorded spans, the server can decode the request and has every span."""
     server, delivery = sent(spans, project="p")
     assert delivery.verdict == "accepted", delivery.reason
     assert {span.span_id for span in server.spans} == {span.span_id for span in spans}
@@ -105,7 +105,7 @@ def test_any_trace_can_be_sent(spans: list[ExportSpan]) -> None:
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_partial_success_is_respected(as_json: bool) -> None:
-    """What was refused in an accepted request is counted, with the reason, in either encoding."""
+    """Refused spans of an accepted request are counted, with the reason, in either encoding."""
     answer = ExportTraceServiceResponse(
         partial_success=ExportTracePartialSuccess(rejected_spans=2, error_message="too\nold")
     )
@@ -133,7 +133,7 @@ def test_more_are_never_refused_than_were_sent() -> None:
     assert delivery.rejected_count == len(spans)
 
 
-def test_what_is_too_large_stays_here() -> None:
+def test_a_request_that_is_too_large_is_not_sent() -> None:
     """A body beyond the limit is not sent; a single span is, as it cannot be halved."""
     texts = tuple(Text("text", "x" * 9_000) for _ in range(2))
     spans = [make_span(texts=texts), make_span(texts=texts)]
@@ -144,7 +144,7 @@ def test_what_is_too_large_stays_here() -> None:
     assert (delivery.verdict, len(server.received)) == ("accepted", 1)
 
 
-def test_a_refusal_says_what_the_server_said() -> None:
+def test_a_refusal_has_the_answer_of_the_server() -> None:
     """The ledger shows the status and the text."""
     _, delivery = sent(span_tree(), Fault(status=400, body=b"bad span"))
     assert (delivery.verdict, delivery.reason) == ("refused", "400 bad span")
@@ -162,7 +162,7 @@ def checked(*faults: Fault, timeout: float = 5.0) -> tuple[FakeOtlp, str]:
 
 
 def test_a_check_stores_nothing() -> None:
-    """A request without spans is valid: the address and the key are tried, and nothing is kept."""
+    """A request without spans is valid: it tests the address and the key, and nothing is stored."""
     server, said = checked()
     assert said == ""
     assert server.spans == []
@@ -176,7 +176,7 @@ def test_a_check_stores_nothing() -> None:
         (Fault(status=403), "Check headers"),
         (Fault(status=404), "Check url"),
         (Fault(status=405), "Check url"),
-        (Fault(status=307, headers=(("Location", "https://elsewhere"),)), "Set url to where it really is"),
+        (Fault(status=307, headers=(("Location", "https://elsewhere"),)), "Set url to the final address"),
         (Fault(status=400, body=b"what?"), "Check url"),
         (Fault(status=503), "Try again later"),
         (Fault("hang"), "raise timeout_seconds"),
@@ -189,7 +189,7 @@ def test_a_check_that_fails_ends_with_what_to_do(fault: Fault, fix: str) -> None
     assert said.endswith(".")
 
 
-def test_a_check_of_nobody() -> None:
+def test_a_check_without_a_server() -> None:
     """A server that is not there is to be started, or its address is wrong; passwords are not shown."""
     settings = DestinationSettings(name="d", type="otlp", url="http://anna:secret@127.0.0.1:1/")
 
@@ -210,7 +210,7 @@ def test_a_check_of_nobody() -> None:
 
 
 def test_our_names_are_those_of_openinference() -> None:
-    """What is told to Phoenix has the names that its own package has for it."""
+    """The attributes for Phoenix have the names of its own package."""
     known = {value for value in vars(SpanAttributes).values() if isinstance(value, str)}
     told = {
         value
@@ -222,7 +222,7 @@ def test_our_names_are_those_of_openinference() -> None:
     assert set(phoenix._KINDS.values()) <= kinds
 
 
-def test_phoenix_is_told_what_its_tables_show() -> None:
+def test_phoenix_gets_the_attributes_of_its_tables() -> None:
     """Kind, input and output of turns and tools, model and tokens of model calls; nothing where nothing was said."""
     spans = span_tree(1)
     server, _ = sent(spans, project="shop")
@@ -241,7 +241,7 @@ def test_phoenix_is_told_what_its_tables_show() -> None:
 
 
 @given(trees(with_texts=False))
-def test_phoenix_is_told_no_content_that_is_kept_back(spans: list[ExportSpan]) -> None:
+def test_phoenix_gets_no_excluded_texts(spans: list[ExportSpan]) -> None:
     """Without texts there is no input and no output."""
     for span in spans:
         assert not {"input.value", "output.value", "input.mime_type", "output.mime_type"} & set(
@@ -250,7 +250,7 @@ def test_phoenix_is_told_no_content_that_is_kept_back(spans: list[ExportSpan]) -
 
 
 @given(trees())
-def test_phoenix_counts_the_tokens_that_were_paid_for(spans: list[ExportSpan]) -> None:
+def test_phoenix_counts_the_tokens_of_this_session(spans: list[ExportSpan]) -> None:
     """Summed over all spans they are those of the usage, cached ones included."""
     told = [phoenix.openinference(span) for span in spans]
     assert sum(int(str(each.get("llm.token_count.total", 0))) for each in told) == sum(
@@ -271,13 +271,13 @@ async def _sent_and_read(server: FakePhoenix, destination: OtlpDestination) -> N
     assert await destination.present([]) == set()
 
 
-def test_phoenix_can_be_asked_what_it_has() -> None:
-    """After an answer that only meant memory, what is stored is found page by page, and what is not is missing."""
+def test_phoenix_can_be_read_back() -> None:
+    """After an answer that only means memory, stored spans are found page by page, and others are missing."""
     with_server(FakePhoenix, _sent_and_read, project="a b/ü?")
 
 
-def test_phoenix_is_known_by_its_answers() -> None:
-    """Nothing has to be set: after the first answer it is told what it shows, in the project that it has by itself."""
+def test_phoenix_is_recognised_by_its_answers() -> None:
+    """Nothing has to be set: after the first answer it gets its own attributes, in the default project."""
 
     async def use(server: FakePhoenix, destination: OtlpDestination) -> None:
         first, second = span_tree(), span_tree()
@@ -294,8 +294,8 @@ def test_phoenix_is_known_by_its_answers() -> None:
 
 @pytest.mark.parametrize("repeats", ["ignored", "kept"])
 @pytest.mark.parametrize("project", [None, "p"])
-def test_other_backends_are_known_by_their_answers(repeats: str, project: str | None) -> None:
-    """Who takes a request and does not say that it is Phoenix cannot be asked; what it takes counts as stored."""
+def test_other_backends_are_recognised_by_their_answers(repeats: str, project: str | None) -> None:
+    """A server whose answer is not that of Phoenix cannot be read back; accepted spans count as stored."""
 
     async def use(server: FakeOtlp, destination: OtlpDestination) -> object:
         await destination.send(span_tree())
@@ -307,7 +307,7 @@ def test_other_backends_are_known_by_their_answers(repeats: str, project: str | 
 
 @pytest.mark.parametrize("fault", [None, Fault(status=405), Fault(status=403), Fault(body=b"<html>")])
 def test_a_backend_that_cannot_answer_is_no_phoenix(fault: Fault | None) -> None:
-    """What an earlier process left is asked for once; after that it is clear that nobody can tell."""
+    """Spans of an earlier process are read back once; after that the server is known to be no Phoenix."""
 
     async def use(server: FakeOtlp, destination: OtlpDestination) -> tuple[bool, object, bool]:
         server.faults.extend([fault] if fault else [])
@@ -317,8 +317,8 @@ def test_a_backend_that_cannot_answer_is_no_phoenix(fault: Fault | None) -> None
     assert with_server(FakeOtlp, use) == (True, None, False)
 
 
-def test_an_older_phoenix_is_believed() -> None:
-    """One that cannot list its traces is not asked again, and what it takes counts as stored."""
+def test_an_older_phoenix_is_not_read_back() -> None:
+    """One that cannot list its traces is not asked again, and accepted spans count as stored."""
 
     async def use(server: FakePhoenix, destination: OtlpDestination) -> None:
         server.lists_traces = False
@@ -342,8 +342,8 @@ def test_an_older_phoenix_is_believed() -> None:
         Fault("close"),
     ],
 )
-def test_what_cannot_be_read_now_is_not_missing(fault: Fault) -> None:
-    """A Phoenix that fails, is busy or wants another key says nothing about the spans, and is asked again."""
+def test_a_span_that_cannot_be_read_now_is_not_missing(fault: Fault) -> None:
+    """An error of a Phoenix, or a wrong key, leaves the outcome open, and it is asked again."""
 
     async def use(server: FakePhoenix, destination: OtlpDestination) -> None:
         spans = span_tree()
@@ -357,7 +357,7 @@ def test_what_cannot_be_read_now_is_not_missing(fault: Fault) -> None:
 
 
 class NoReads(FakeOtlp):
-    """A collector that answers every GET with an error of its own, as many do that know POST alone."""
+    """A collector that answers every GET with an error, as many do that support only POST."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         return web.Response(status=501) if request.method == "GET" else await super().handle(request)

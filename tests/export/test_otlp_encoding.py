@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,16 +18,21 @@ from opentelemetry.trace.status import StatusCode
 
 from agenttrace.export import conventions as c
 from agenttrace.export.genai import described
-from agenttrace.export.otlp_encoding import SCOPE, request, request_bytes, service
+from agenttrace.export.otlp_encoding import SCOPE, request_bytes, service
 from agenttrace.export.span import ExportSession, ExportSpan
 from agenttrace.model import Usage
 from export.fake_otlp import spans_in, values
 from export.span_making import START, make_span, span_tree, trees
 
 
+def decoded(spans: Sequence[ExportSpan], resource: Mapping[str, str] | None = None) -> ExportTraceServiceRequest:
+    """A request as a backend decodes it."""
+    return ExportTraceServiceRequest.FromString(request_bytes(spans, described, resource or {}))
+
+
 def arrived(spans: Sequence[ExportSpan]) -> dict[bytes, Span]:
-    """What a backend reads from the bytes of a request."""
-    read = spans_in(ExportTraceServiceRequest.FromString(request_bytes(spans, described, {})))
+    """The spans of a request by id."""
+    read = spans_in(decoded(spans))
     assert len(read) == len(spans)
     return {span.span_id: span for span in read}
 
@@ -48,7 +53,7 @@ def test_every_span_arrives_with_its_ids_times_and_parent(spans: list[ExportSpan
 
 @given(trees())
 def test_tokens_survive_the_wire(spans: list[ExportSpan]) -> None:
-    """What is read back adds up to what was used, and nothing but model calls has any."""
+    """The decoded tokens add up to the usage, and only model calls have any."""
     total = 0
     for span in arrived(spans).values():
         told = values(span)
@@ -60,12 +65,12 @@ def test_tokens_survive_the_wire(spans: list[ExportSpan]) -> None:
 
 
 @given(trees())
-def test_the_official_encoder_says_the_same(spans: list[ExportSpan]) -> None:
+def test_the_official_encoder_gives_the_same_message(spans: list[ExportSpan]) -> None:
     """The same spans, made of the types of OpenTelemetry's SDK and encoded by it, are the same messages."""
-    ours = request(spans, described, {})
+    ours = decoded(spans)
     theirs = encode_spans([_sdk_span(span) for span in spans])
     for message in (span for span in spans_in(theirs)):
-        # Whether the parent is on another machine; nobody asks, and it is not known here.
+        # Whether the parent is on another machine, which is not known here.
         message.flags = 0
     assert spans_in(theirs) == spans_in(ours)
     assert [_resource(each) for each in theirs.resource_spans] == [_resource(each) for each in ours.resource_spans]
@@ -79,7 +84,7 @@ def _sdk_span(span: ExportSpan) -> ReadableSpan:
     told = described(span)
     codes = {"ok": StatusCode.OK, "error": StatusCode.ERROR, "unset": StatusCode.UNSET}
     context = _context(span.trace_id, span.span_id)
-    scope = request([make_span()], described, {}).resource_spans[0].scope_spans[0].scope
+    scope = decoded([make_span()]).resource_spans[0].scope_spans[0].scope
     return ReadableSpan(
         name=told.name,
         context=context,
@@ -100,10 +105,10 @@ def _context(trace_id: bytes, span_id: bytes) -> SpanContext:
 
 
 def test_an_agent_in_a_version_is_a_service() -> None:
-    """Spans of several agents in one request are told apart as services; the schema is the pinned one."""
+    """Spans of several agents in one request are separate services; the schema is the pinned one."""
     session = ExportSession(session_id="s", agent="codex")
     spans = [*span_tree(1), *span_tree(1, session=session), make_span(session=session)]
-    read = request(spans, described, {"deployment.environment.name": "laptop"})
+    read = decoded(spans, {"deployment.environment.name": "laptop"})
     services = [{each.key: each.value.string_value for each in one.resource.attributes} for one in read.resource_spans]
     assert services == [
         {"service.name": "claude-code", "service.version": "2.1.7", "deployment.environment.name": "laptop"},
@@ -136,5 +141,5 @@ def test_absurd_numbers_do_not_stop_a_request(start: int, end: int, tokens: int)
 def test_parents_come_before_their_children() -> None:
     """A request has the spans in the order they were given in."""
     spans = span_tree(3, 2, subagents=1, start=START)
-    read = spans_in(ExportTraceServiceRequest.FromString(request_bytes(spans, described, {})))
+    read = spans_in(decoded(spans))
     assert [span.span_id for span in read] == [span.span_id for span in spans]

@@ -1,4 +1,4 @@
-"""What an answer, or the lack of one, means for the spans in a request."""
+"""The meaning of an answer, or of none, for the spans of a request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.export.destination import Delivery, Verdict
-from agenttrace.export.posting import Answer, Poster, reason_of, retry_after, verdict_of
+from agenttrace.export.posting import HttpAnswer, Poster, reason_of, retry_after, verdict_of
 from export.faulty_server import Fault, FaultyServer
 
 BODY = b"span " * 1_000
@@ -23,10 +23,10 @@ NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 
 def posted(
     *faults: Fault, body: bytes = BODY, timeout: float = 30.0, headers: Mapping[str, str] | None = None
-) -> tuple[FaultyServer, Answer | None, Delivery]:
-    """What becomes of a body that is sent to a server with such faults."""
+) -> tuple[FaultyServer, HttpAnswer | None, Delivery]:
+    """The outcome of a body that is sent to a server with these faults."""
 
-    async def run() -> tuple[FaultyServer, Answer | None, Delivery]:
+    async def run() -> tuple[FaultyServer, HttpAnswer | None, Delivery]:
         async with FaultyServer() as server:
             server.faults.extend(faults)
             poster = Poster(headers or {}, timeout)
@@ -75,14 +75,14 @@ def post_to(url: str, headers: Mapping[str, str] | None = None) -> Delivery:
         (504, "unknown"),
     ],
 )
-def test_a_status_decides_what_becomes_of_the_spans(status: int, verdict: Verdict) -> None:
-    """Only what says that nothing was taken is tried again; only what is about the spans is final."""
+def test_a_status_decides_the_verdict(status: int, verdict: Verdict) -> None:
+    """Only an answer that nothing was accepted is retried; only an answer about the spans is final."""
     assert verdict_of(status) == verdict
     _, answer, delivery = posted(Fault(status=status, body=b"" if status == 204 else b"said so"))
     assert (delivery.verdict, answer and answer.status) == (verdict, status)
 
 
-def test_a_server_that_is_not_there_has_taken_nothing() -> None:
+def test_a_server_that_is_not_there_is_retried() -> None:
     """Connection refused: try again."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -93,14 +93,14 @@ def test_a_server_that_is_not_there_has_taken_nothing() -> None:
     assert delivery.reason.startswith("not reached")
 
 
-def test_a_name_that_nobody_has_has_taken_nothing() -> None:
+def test_an_unknown_host_name_is_retried() -> None:
     """A name that cannot be resolved: try again."""
     assert post_to("http://nobody.invalid/v1/traces").verdict == "retry"
 
 
 @pytest.mark.parametrize("fault", [Fault("hang"), Fault("close"), Fault("cut", body=b"half an answer")])
-def test_what_was_sent_and_not_answered_for_is_unknown(fault: Fault) -> None:
-    """A timeout after sending, a connection that ends without an answer or in the middle of one: nobody knows."""
+def test_a_request_without_an_answer_is_unknown(fault: Fault) -> None:
+    """After a timeout, or a connection that ends before the whole answer, the outcome is unknown."""
     server, answer, delivery = posted(fault, timeout=0.5)
     assert len(server.received) == 1, "it did arrive"
     assert answer is None
@@ -108,7 +108,7 @@ def test_what_was_sent_and_not_answered_for_is_unknown(fault: Fault) -> None:
     assert delivery.sent_bytes > 0
 
 
-def test_a_breakdown_is_told_apart_from_silence() -> None:
+def test_a_server_error_differs_from_silence() -> None:
     """A server that answers 500 may have broken down over a span; one whose proxy gave up has not."""
     assert posted(Fault(status=500))[2].broke_down
     assert not posted(Fault(status=504))[2].broke_down
@@ -116,7 +116,7 @@ def test_a_breakdown_is_told_apart_from_silence() -> None:
 
 
 def test_a_redirect_is_not_followed() -> None:
-    """Spans and keys go to nobody whom the settings do not name."""
+    """Spans and keys are sent only to the server of the settings."""
 
     async def run() -> tuple[Delivery, int]:
         async with FaultyServer() as named, FaultyServer() as stranger:
@@ -132,7 +132,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 
 def test_bodies_are_really_compressed() -> None:
-    """What is declared as gzip is gzip, smaller, and the same when it is unpacked."""
+    """A body declared as gzip is gzip, smaller, and the same after decompression."""
     server, _, delivery = posted(headers={"Authorization": "Bearer key"})
     (received,) = server.received
     assert received.headers["content-encoding"] == "gzip"
@@ -200,23 +200,23 @@ def test_how_long_to_wait(value: str | None, seconds: float | None) -> None:
 
 
 @given(st.text())
-def test_any_wait_is_bearable(value: str) -> None:
-    """Whatever a server writes there, it does not raise and is an hour at most."""
+def test_any_wait_is_bounded(value: str) -> None:
+    """Any value of the header gives at most an hour and does not raise."""
     found = retry_after(value, NOW)
     assert found is None or 0 <= found <= 3600
 
 
 @given(st.integers(100, 599), st.binary(max_size=3_000))
 def test_any_answer_becomes_one_line(status: int, body: bytes) -> None:
-    """Whatever a server says can be shown in one line of bounded length."""
-    line = reason_of(Answer(status, {}, body))
+    """Any answer is shown in one line of bounded length."""
+    line = reason_of(HttpAnswer(status, {}, body))
     assert line.isprintable()
     assert len(line) <= 510
 
 
 @pytest.mark.parametrize("url", ["http://", "nowhere", "http://[::1", "http://127.0.0.1:99999/"])
 def test_an_address_that_is_none_blocks(url: str) -> None:
-    """The spans wait until it is put right; nothing raises."""
+    """The spans wait until it is corrected; nothing raises."""
     assert post_to(url).verdict in ("blocked", "retry")
 
 
@@ -229,12 +229,12 @@ def test_a_key_with_a_line_break_blocks_and_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault("close"), Fault("cut", body=b"x"), Fault("hang")])
-def test_asking_gives_nothing_where_there_is_no_answer(fault: Fault) -> None:
-    """A question to a server that says nothing, or not all of it, has no answer and does not raise."""
+def test_a_get_without_an_answer_is_none(fault: Fault) -> None:
+    """A GET without a complete answer returns None and does not raise."""
 
-    async def run() -> Answer | None:
+    async def run() -> HttpAnswer | None:
         async with FaultyServer() as server:
-            # A question is asked again by itself where the connection was lost.
+            # aiohttp retries a GET where the connection was lost.
             server.faults.extend([fault] * 5)
             poster = Poster({}, 0.5)
             answer = await poster.get(server.url)
@@ -244,8 +244,8 @@ def test_asking_gives_nothing_where_there_is_no_answer(fault: Fault) -> None:
     assert asyncio.run(run()) is None
 
 
-def test_an_asked_answer_may_be_longer() -> None:
-    """Whoever expects a long answer says how long."""
+def test_the_limit_of_an_answer_can_be_raised() -> None:
+    """The caller sets the limit for a long answer."""
 
     async def run() -> list[int]:
         async with FaultyServer() as server:

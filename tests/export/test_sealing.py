@@ -31,7 +31,7 @@ def test_a_turn_is_queued_when_it_is_over_and_quiet(tmp_path: Path) -> None:
     assert world.rows("SELECT * FROM export_touched") == []
 
 
-def test_what_the_log_left_open_is_queued_when_its_session_is_stale(tmp_path: Path) -> None:
+def test_open_spans_are_queued_when_their_session_is_stale(tmp_path: Path) -> None:
     """A turn whose agent was killed is sent when nothing was heard of it for as long as makes a session stale."""
     world = World(tmp_path, target())
     world.turn("s", 1, end=False, ts=time.time())
@@ -57,7 +57,7 @@ def test_parents_are_queued_before_their_children(tmp_path: Path) -> None:
     assert set(places) == world.span_ids()
 
 
-def test_filters_decide_what_is_queued(tmp_path: Path) -> None:
+def test_filters_decide_which_traces_are_queued(tmp_path: Path) -> None:
     """Agents, projects and how turns ended: each destination gets what passes its own filters."""
     world = World(
         tmp_path,
@@ -105,7 +105,7 @@ def test_the_start_point_and_backfill(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", ["all", "2023-11-01"])
 def test_a_destination_may_start_in_the_past(tmp_path: Path, start: str) -> None:
-    """What was recorded before a destination was added is sent where its start point lets it through."""
+    """Traces from before a destination was added are sent where they are after its start."""
     world = World(tmp_path, target("first"))
     world.turn("s", 1)
     world.record()
@@ -116,7 +116,7 @@ def test_a_destination_may_start_in_the_past(tmp_path: Path, start: str) -> None
     assert world.states("second")["queued"] == 3
 
 
-def test_without_destinations_nothing_is_remembered(tmp_path: Path) -> None:
+def test_without_destinations_no_trace_is_marked(tmp_path: Path) -> None:
     """A store that exports nothing pays nothing for it; a destination that was removed costs nothing either."""
     world = World(tmp_path, target())
     world.reconfigured()
@@ -158,8 +158,8 @@ def test_late_lines_add_spans_and_count_changes(tmp_path: Path) -> None:
     assert set(shelf.ids.values()) == {1}
 
 
-def test_what_was_pruned_before_it_was_sent_is_dropped_and_counted(tmp_path: Path) -> None:
-    """Retention wins over a queue that nobody empties, and the ledger says what it took."""
+def test_spans_pruned_before_they_were_sent_are_dropped_and_counted(tmp_path: Path) -> None:
+    """Retention also removes queued spans, and the ledger counts them as dropped."""
     world = World(tmp_path, target())
     world.turn("s", 1)
     world.record()

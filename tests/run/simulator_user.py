@@ -1,4 +1,4 @@
-"""A client that keeps every byte, for the tests of the simulator."""
+"""A client that records every byte, for the tests of the simulator."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _FRAME = re.compile(rb"id:(\d+)\nevent:(result|error)\n:HTTP_STATUS/(\d+)\ndata:
 
 @dataclass
 class Seen:
-    """What a client saw of one answer."""
+    """One answer as a client sees it."""
 
     status: int
     headers: dict[str, str]
     body: bytes
-    #: Whether the answer ended as HTTP says that it should.
+    #: Whether the answer ended as HTTP requires.
     complete: bool
 
     @property
@@ -49,7 +49,7 @@ def parsed(stream: bytes) -> list[dict[str, Any]]:
 
 
 class User:
-    """A client that believes nothing and keeps the bytes."""
+    """A client that records the bytes and checks nothing."""
 
     def __init__(self, simulator: Simulator, http: aiohttp.ClientSession) -> None:
         self.simulator, self.http = simulator, http
@@ -86,7 +86,7 @@ class User:
 
 
 def with_user(test: Callable[[Simulator, User], Awaitable[None]], **settings: Any) -> None:  # noqa: ANN401
-    """Run the test against a simulator of its own."""
+    """Run the test against a new simulator."""
 
     async def run() -> None:
         async with Simulator(**settings) as simulator, aiohttp.ClientSession() as http:

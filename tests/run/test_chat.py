@@ -26,7 +26,8 @@ from agenttrace.run.errors import (
     RateLimitExceededError,
 )
 from agenttrace.run.simulator import faults
-from serve.harness import CHAT_APP, Stack, eventually, run_with
+from serve.harness import CHAT_APP, Stack, run_with
+from serve.servers import eventually
 
 
 def chat_of(stack: Stack) -> ChatService:

@@ -1,4 +1,4 @@
-"""The simulator speaks DashScope's wire format to the byte, remembers dialogues as it does, and answers believably."""
+"""The simulator speaks DashScope's wire format to the byte, has its sessions, and generates plausible answers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ import dashscope
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.simulator import API_KEY, BUILTIN_APP_IDS, Simulator, environment, faults, frames
-from agenttrace.run.simulator import generated_answers as answers
-from agenttrace.run.simulator.app_request import asked
-from agenttrace.run.simulator.call_log import Call, CallLog
-from agenttrace.run.simulator.cloud_sessions import Sessions
-from agenttrace.run.simulator.frames import Mode
-from agenttrace.run.simulator.generated_answers import default_answer
+from agenttrace.run.simulator import API_KEY, BUILTIN_APP_IDS, SimulatedCall, Simulator, environment, faults
+from agenttrace.run.simulator.builtin_apps import default_answer
+from agenttrace.run.simulator.calls import CallLog, CloudSessions
+from agenttrace.run.simulator.dashscope import AppReply, Mode, frames_of, outputs_of
 
 from .simulator_user import CHAT, INCREMENTAL, User, parsed, with_user
 
@@ -33,6 +30,7 @@ DIMENSIONS = [
     "last_quarter",
 ]
 
+USAGE = {"models": [{"model_id": "qwen-plus", "input_tokens": 7, "output_tokens": 5}]}
 _HEX = re.compile(r"[0-9a-f]{32}\Z")
 
 # -- bytes ------------------------------------------------------------------------------------------------------
@@ -40,9 +38,7 @@ _HEX = re.compile(r"[0-9a-f]{32}\Z")
 
 def built(text: str, mode: Mode, chars: int, *, thoughts: bool = False) -> list[dict[str, Any]]:
     """The frames of a stream as a client decodes them."""
-    template = b"".join(frames.stream(text, mode, chunk_chars=chars, thoughts=thoughts))
-    usage = frames.usage([("qwen-plus", 7, 5)])
-    return parsed(frames.fill(template, session_id="5" * 32, request_id="r-1", usage=usage))
+    return parsed(b"".join(frames_of(outputs_of(text, mode, chars, thoughts=thoughts), "5" * 32, "r-1", USAGE)))
 
 
 @given(text=st.text(max_size=200), mode=st.sampled_from(Mode), chars=st.integers(1, 50), thoughts=st.booleans())
@@ -51,7 +47,7 @@ def test_only_the_last_frame_says_stop(text: str, mode: Mode, chars: int, though
     *running, last = built(text, mode, chars, thoughts=thoughts)
     assert all(frame["output"]["finish_reason"] == "null" and frame["usage"] == {} for frame in running)
     assert last["output"]["finish_reason"] == "stop"
-    assert last["usage"] == {"models": [{"model_id": "qwen-plus", "input_tokens": 7, "output_tokens": 5}]}
+    assert last["usage"] == USAGE
     assert {frame["output"]["session_id"] for frame in [*running, last]} == {"5" * 32}
     assert {frame["request_id"] for frame in [*running, last]} == {"r-1"}
 
@@ -174,8 +170,8 @@ def test_wrong_requests_are_refused() -> None:
     with_user(check, api_key=API_KEY)
 
 
-def test_the_key_is_kept_nowhere() -> None:
-    """Calls are remembered with their headers, but never with the Authorization."""
+def test_the_key_is_not_logged() -> None:
+    """The log of calls has their headers, but never the Authorization."""
 
     async def check(simulator: Simulator, user: User) -> None:
         await user.call(key="very-secret")
@@ -194,9 +190,9 @@ def test_the_key_is_kept_nowhere() -> None:
 
 @given(pauses=st.lists(st.sampled_from([1, 3599, 3600, 5000]), max_size=12), rounds=st.integers(1, 4))
 def test_a_session_lasts_an_hour_and_some_rounds(pauses: list[int], rounds: int) -> None:
-    """History is there exactly while the last round is less than an hour ago and the rounds are not used up."""
+    """A session has its history exactly while the last round is less than an hour ago and below the limit of rounds."""
     now = 0.0
-    sessions = Sessions(seconds=3600, rounds=rounds, clock=lambda: now)
+    sessions = CloudSessions(seconds=3600, rounds=rounds, clock=lambda: now)
     sessions.add_round("s", [{"role": "user", "content": "0"}], "0")
     used = 1
     for pause in pauses:
@@ -211,13 +207,13 @@ def test_a_session_lasts_an_hour_and_some_rounds(pauses: list[int], rounds: int)
         used += 1
 
 
-def contents(call: Call) -> list[str]:
-    """What the model saw, the turns' texts only."""
+def contents(call: SimulatedCall) -> list[str]:
+    """The texts of the turns that the model saw."""
     return [str(turn["content"]) for turn in call.context]
 
 
 def test_a_dialogue_goes_on_until_its_session_ends() -> None:
-    """With the session id the model sees what was said before; past the hour a new id comes and it sees nothing."""
+    """With the session id the model sees the history; after an hour the answer has a new id and no history."""
     now = 0.0
 
     async def check(simulator: Simulator, user: User) -> None:
@@ -249,7 +245,7 @@ def test_messages_win_over_the_session() -> None:
 
 
 def test_session_faults_meet_calls_in_a_session_only() -> None:
-    """session_expired waits for a call that relies on a session; session_changed answers, but remembers nothing."""
+    """session_expired waits for a call that relies on a session; session_changed answers without the history."""
 
     async def check(simulator: Simulator, user: User) -> None:
         simulator.script(CHAT, faults.session_expired(), faults.session_changed())
@@ -268,7 +264,7 @@ def test_session_faults_meet_calls_in_a_session_only() -> None:
 
 
 def said(app: str, prompt: str, seed: int = 0, **biz_params: str) -> str:
-    wanted = asked({"input": {"prompt": prompt, "biz_params": biz_params}})
+    wanted = AppReply.read({"input": {"prompt": prompt, "biz_params": biz_params}})
     return default_answer(BUILTIN_APP_IDS[app], wanted, wanted.turns, seed)
 
 
@@ -285,10 +281,9 @@ FIELDS = {
 
 @given(app=st.sampled_from(sorted(FIELDS)), prompt=st.text(min_size=1), seed=st.integers(0, 5))
 def test_the_same_question_gets_the_same_object(app: str, prompt: str, seed: int) -> None:
-    """App2 to App8 say a JSON object with their fields to any prompt, and the same one for the same seed."""
+    """App2 to App8 answer with a JSON object with their fields to any prompt, and the same one for the same seed."""
     answer = said(app, prompt, seed)
     assert set(json.loads(answer)) == FIELDS[app]
-    answers._made_up.cache_clear()
     assert said(app, prompt, seed) == answer
 
 
@@ -306,7 +301,7 @@ def test_finance_answers_for_the_asked_period(dimension: str, in_prompt: bool, s
 
 
 @given(app=st.sampled_from(sorted(set(FIELDS) - {"app2_finance"})), nested=st.booleans())
-def test_a_name_in_the_question_is_taken_over(app: str, nested: bool) -> None:
+def test_the_answer_uses_the_name_in_the_question(app: str, nested: bool) -> None:
     """The member that the prompt names, also in the quoted result of another app, is the one the answer is about."""
     context = json.dumps({"member_name": "张小伟"}, ensure_ascii=False)
     prompt = json.dumps({"app3": context}, ensure_ascii=False) if nested else context
@@ -314,7 +309,7 @@ def test_a_name_in_the_question_is_taken_over(app: str, nested: bool) -> None:
 
 
 def test_chat_differs_with_the_question_and_remembers() -> None:
-    """App1 says different things to different questions, and with a history takes up what was said before."""
+    """App1 answers different questions differently, and with a history refers to the question before."""
 
     async def check(simulator: Simulator, user: User) -> None:
         first = await user.call(prompt="今天营业额如何")
@@ -327,7 +322,7 @@ def test_chat_differs_with_the_question_and_remembers() -> None:
 
 
 def test_answers_can_be_set() -> None:
-    """A text, an object, or a function of the request's body is what the app says, until it is taken back."""
+    """A text, an object, or a function of the request's body is the answer of the app, until it is reset."""
 
     async def check(simulator: Simulator, user: User) -> None:
         simulator.answer("mine", {"好": 1})
@@ -340,15 +335,15 @@ def test_answers_can_be_set() -> None:
     with_user(check)
 
 
-# -- what it knows of itself -----------------------------------------------------------------------------------
+# -- log and environment -----------------------------------------------------------------------------------
 
 
 @given(kept=st.integers(1, 30), arriving=st.integers(0, 100))
 def test_the_log_is_bounded_and_the_counts_are_not(kept: int, arriving: int) -> None:
-    """Only the last calls are kept, the newest always, while every call is counted."""
+    """The log has only the last calls, always the newest, while every call is counted."""
     log = CallLog(kept)
     for number in range(arriving):
-        log.begin(Call(app_id="a", body={}, headers={}, stream=False, at=number))
+        log.begin(SimulatedCall(app_id="a", body={}, headers={}, stream=False, at=number))
         assert len(log.calls) <= kept
         assert log.calls[-1].at == number
     assert log.counts().get("a", {}).get("calls", 0) == arriving

@@ -1,4 +1,4 @@
-"""The simulator fails as it is told: by its methods, over HTTP, and from the command line."""
+"""The simulator fails as ordered: by its methods, over HTTP, and from the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.simulate_dashscope import simulate_dashscope
 from agenttrace.run.simulator import Fault, Simulator, environment, faults
-from agenttrace.run.simulator.orders import Orders
+from agenttrace.run.simulator.faults import FaultPlan
 
 from .simulator_user import CHAT, CLUE, INCREMENTAL, Seen, User, with_user
 
@@ -118,7 +118,7 @@ def test_a_reset_is_no_answer(stream: bool) -> None:
 
 @pytest.mark.parametrize("after_chunks", [0, 2])
 def test_a_hanging_call_ends_with_its_client_or_the_simulator(after_chunks: int) -> None:
-    """hang never ends by itself: the client's leaving is noted, and stopping the simulator cuts who still waits."""
+    """hang never ends by itself: a client that hangs up is logged, and stopping the simulator ends the other calls."""
 
     async def check(simulator: Simulator, user: User) -> None:
         simulator.always(None, faults.hang(after_chunks))
@@ -141,8 +141,8 @@ def test_a_hanging_call_ends_with_its_client_or_the_simulator(after_chunks: int)
     with_user(check)
 
 
-def test_clients_that_hang_up_leave_no_trace(caplog: pytest.LogCaptureFixture) -> None:
-    """Streams that are left at any moment end as hung_up, and nobody complains about it."""
+def test_clients_that_hang_up_cause_no_errors(caplog: pytest.LogCaptureFixture) -> None:
+    """Streams that the client closes at any moment end as hung_up, and nothing is logged as an error."""
 
     async def check(simulator: Simulator, user: User) -> None:
         async def leave_after(frames: int) -> None:
@@ -195,7 +195,7 @@ def test_orders_are_kept_in_order(data: st.DataObject) -> None:
     apps: list[str | None] = ["a", "b", None]
     made = data.draw(st.lists(st.tuples(st.sampled_from(apps), st.sampled_from([500, 502, 503])), max_size=8))
     asking = data.draw(st.lists(st.sampled_from(["a", "b"]), max_size=12))
-    orders, waiting = Orders(), {app: [http for at, http in made if at == app] for app in apps}
+    orders, waiting = FaultPlan(), {app: [http for at, http in made if at == app] for app in apps}
     for app, http in made:
         orders.queue(app, (faults.status("InternalError", http),))
     for app in asking:
@@ -205,8 +205,8 @@ def test_orders_are_kept_in_order(data: st.DataObject) -> None:
         assert (taken.http if taken else None) == expected
 
 
-def test_a_standing_fault_stays_until_it_is_taken_back() -> None:
-    """always holds for one app or all, a rate for a share of the calls, and scripted faults come before it."""
+def test_a_standing_fault_stays_until_it_is_removed() -> None:
+    """always applies to one app or all, a rate for a share of the calls, and scripted faults come before it."""
 
     async def check(simulator: Simulator, user: User) -> None:
         simulator.always(CHAT, faults.status(503))
@@ -230,7 +230,7 @@ def test_a_standing_fault_stays_until_it_is_taken_back() -> None:
     ),
 )
 def test_a_named_fault_is_a_fault_or_a_clear_refusal(name: str, options: dict[str, Any]) -> None:
-    """Whatever name and options come in from outside: a valid fault of that name, or a ValueError."""
+    """For any name and options: a valid fault of that name, or a ValueError."""
     try:
         fault = faults.named(name, options)
     except ValueError:
@@ -314,6 +314,6 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
 
 @pytest.mark.parametrize("fault", ["nonsense", "hang:x=1", "status:http=99", "slow:seconds=long"])
 def test_the_command_refuses_faults_it_does_not_know(fault: str) -> None:
-    """A fault that is misspelled is told before anything is served."""
+    """A misspelled fault is refused before the server starts."""
     with pytest.raises(UsageError):
         simulate_dashscope(port=0, fault=fault)

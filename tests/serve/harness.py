@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import jwt
@@ -22,10 +22,9 @@ from agenttrace.run.engine import Engine, open_engine
 from agenttrace.run.simulator import Simulator, environment
 from agenttrace.serve.app import create_app
 from agenttrace.serve.health import Life
-from agenttrace.serve.server import serve
 from console_login import login_headers
 
-T = TypeVar("T")
+from .servers import Outliving, listening
 
 SECRET = "a secret of the tests that is long enough for HS256"
 TOKEN = "sim-internal-token"
@@ -148,21 +147,15 @@ async def running(
         settings = make_settings(home, url, **changes, **(tables(sim) if tables else {}))
         variables = environment(sim.base_url) if configured and environ is None else environ or {}
         async with open_engine(settings, "server", sweep=False, environ=variables) as engine:
-            listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-            stop = asyncio.Event()
             app = create_app(engine, settings)
             # Hypothesis guesses as an attacker does, and would wait as long.
             app.state.access.refusals.sleep = at_once
-            serving = asyncio.create_task(
-                serve(app, "127.0.0.1", 0, stop, drain_seconds=drain, on_listening=listening.set_result)
-            )
-            try:
-                async with aiohttp.ClientSession(headers=login_headers(settings.home)) as http:
-                    yield Stack(engine, sim, await listening, http, stop, serving, app.state.life, app)
-            finally:
-                stop.set()
-                if not serving.done():
-                    await serving
+            async with (
+                listening(app, drain_seconds=drain) as server,
+                aiohttp.ClientSession(headers=login_headers(settings.home)) as http,
+            ):
+                life = app.state.life
+                yield Stack(engine, sim, server.url, http, server.stopping, server.serving, life, app)
 
 
 def run_with(
@@ -177,28 +170,9 @@ def run_with(
     asyncio.run(main())
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
-    """Wait until it is so."""
-    until = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < until, "it never became so"
-        await asyncio.sleep(0.02)
-
-
-class Running:
-    """A server that outlives the examples of one test: hypothesis calls a plain function many times."""
+class Running(Outliving[Stack]):
+    """A server for all examples of one test."""
 
     def __init__(self, home: Path, url: str, **changes: Any) -> None:
-        self._runner = asyncio.Runner()
-        self._context = running(home, url, **changes)
-        self.stack = self._runner.run(self._context.__aenter__())
-
-    def run(self, body: Awaitable[T]) -> T:
-        async def main() -> T:
-            return await body
-
-        return self._runner.run(main())
-
-    def close(self) -> None:
-        self._runner.run(self._context.__aexit__(None, None, None))
-        self._runner.close()
+        super().__init__(running(home, url, **changes))
+        self.stack = self.value

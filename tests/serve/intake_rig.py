@@ -29,7 +29,8 @@ from agenttrace.config import ServeSettings, Settings, ensure_home
 from agenttrace.record.recorder import Recorder
 from agenttrace.serve.app import create_app
 from agenttrace.serve.intake.span_log import SpanWriter, log_directory
-from agenttrace.serve.server import serve
+
+from .servers import Answer, listening
 
 TRACES = "/v1/traces"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -37,13 +38,8 @@ SECOND = 1_000_000_000
 NOW = 1_794_732_814 * SECOND
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A whole response."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
+class IntakeAnswer(Answer):
+    """An answer in either encoding."""
 
     @property
     def partial(self) -> tuple[int, str]:
@@ -81,7 +77,7 @@ class Intake:
 
     async def post(
         self, body: bytes, content_type: str | None = PROTOBUF, *, path: str = TRACES, **headers: str
-    ) -> Answer:
+    ) -> IntakeAnswer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if content_type is not None:
             named["Content-Type"] = content_type
@@ -89,9 +85,9 @@ class Intake:
         async with self.http.post(
             self.url + path, data=io.BytesIO(body), headers=named, skip_auto_headers=skipped
         ) as response:
-            return Answer(response.status, response.headers, await response.read())
+            return IntakeAnswer(response.status, response.headers, await response.read())
 
-    async def send(self, *spans: Span, **resource: Any) -> Answer:
+    async def send(self, *spans: Span, **resource: Any) -> IntakeAnswer:
         return await self.post(request(*spans, **resource).SerializeToString())
 
     def lines(self) -> list[dict[str, Any]]:
@@ -103,26 +99,13 @@ async def intake(home: Path, **changes: Any) -> AsyncIterator[Intake]:
     """A server without the run half, on any free port."""
     settings = Settings(home=home, serve=ServeSettings(port=0, **changes))
     ensure_home(settings)
-    listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    stop = asyncio.Event()
     app = create_app(None, settings, problem="not needed here")
-    serving = asyncio.create_task(
-        serve(
-            app,
-            "127.0.0.1",
-            0,
-            stop,
-            drain_seconds=5,
-            client_seconds=settings.serve.client_timeout_seconds,
-            on_listening=listening.set_result,
-        )
-    )
-    try:
-        async with aiohttp.ClientSession(auto_decompress=False) as http:
-            yield Intake(await listening, http, settings, app, stop)
-    finally:
-        stop.set()
-        await serving
+    seconds = settings.serve.client_timeout_seconds
+    async with (
+        listening(app, drain_seconds=5, client_seconds=seconds) as server,
+        aiohttp.ClientSession(auto_decompress=False) as http,
+    ):
+        yield Intake(server.url, http, settings, app, server.stopping)
 
 
 # -- requests -----------------------------------------------------------------------------------------------------

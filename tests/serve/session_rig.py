@@ -8,7 +8,7 @@ import asyncio
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -170,8 +170,3 @@ def columns(timeline: Any) -> dict[str, dict[str, Any]]:
         for values in zip(*(getattr(timeline, name) for name in names), strict=True)
     ]
     return {row["span_id"]: row | {"stream": timeline.streams[row["stream"]]} for row in rows}
-
-
-def ids_of(spans: Sequence[Any]) -> list[str]:
-    """The ids of spans as the API writes them."""
-    return [span.span_id.hex() for span in spans]

@@ -25,7 +25,8 @@ from agenttrace.store.sqlite.exports import LedgerReader
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.exports import exports_fields
 
-from .trace_rig import Logs, eventually
+from .servers import eventually
+from .trace_rig import Logs
 from .views_rig import Client, ask, found_logs
 
 SECRETS = ("hunter2", "hidden-header", "hidden-key")

@@ -24,7 +24,8 @@ from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.status import collected
 
-from .trace_rig import DATA, Logs, eventually
+from .servers import eventually
+from .trace_rig import DATA, Logs
 from .views_rig import Client, ask, found_logs
 
 #: Lines above this are set aside; the long ones below are longer.

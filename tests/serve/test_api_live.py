@@ -29,8 +29,9 @@ from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.store import SqliteStore
 
+from .servers import eventually
 from .test_api_sessions import compare_always
-from .trace_rig import Logs, Message, Stream, console, eventually, following, opened, parsed
+from .trace_rig import Logs, Message, Stream, console, following, opened, parsed
 
 COLUMNS = [
     field.name

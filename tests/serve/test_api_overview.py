@@ -18,7 +18,8 @@ from agenttrace.serve.api.live.overview import DAYS, last_days
 from agenttrace.store import open_store
 from agenttrace.views.status import collected
 
-from .trace_rig import Logs, eventually
+from .servers import eventually
+from .trace_rig import Logs
 from .views_rig import Client, ask, found_logs
 
 COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "requests")

@@ -29,7 +29,8 @@ from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.sessions import bills_of, session_fields
 from agenttrace.views.times import iso
 
-from .trace_rig import Console, Logs, console, eventually, opened
+from .servers import eventually
+from .trace_rig import Console, Logs, console, opened
 
 SORTS: tuple[Sort, ...] = ("last", "started", "cost", "tokens", "errors", "turns", "duration")
 

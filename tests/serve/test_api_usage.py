@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import json
 import os
 import sys
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ from agenttrace.serve.api.sessions.usage import usage_table
 from agenttrace.serve.api.shapes import Bill, UsageAnswer, UsageGroup
 from agenttrace.views.usage import day_after, first_day
 
+from .servers import Outliving
 from .trace_rig import Logs
 from .views_rig import Client, ask, found_logs, serving
 
@@ -56,28 +56,20 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     return made
 
 
-class Server:
+class Server(Outliving[Client]):
     """One server for all examples of a test."""
 
     def __init__(self, logs: Logs) -> None:
-        self._runner = asyncio.Runner()
-        self._serving = serving(logs.settings)
-        self.client: Client = self._runner.run(self._serving.__aenter__())
-
-    def run(self, question: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(question)
+        super().__init__(serving(logs.settings))
+        self.client = self.value
 
     def usage(self, **query: Any) -> Any:  # noqa: ANN401 - JSON
-        return self._runner.run(self.client.json("/usage", **query))
+        return self.run(self.client.json("/usage", **query))
 
     def table(self, **query: Any) -> list[dict[str, str]]:  # noqa: ANN401 - any query
-        answer = self._runner.run(self.client.get("/usage.csv", **query))
+        answer = self.run(self.client.get("/usage.csv", **query))
         assert answer.status == 200, answer.body
         return list(csv.DictReader(io.StringIO(answer.body.decode(), newline=""), strict=True))
-
-    def close(self) -> None:
-        self._runner.run(self._serving.__aexit__(None, None, None))
-        self._runner.close()
 
 
 @pytest.fixture(scope="module")

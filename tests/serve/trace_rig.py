@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import aiohttp
 import msgspec
@@ -34,9 +34,8 @@ from agenttrace.serve.health import Life
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
-from agenttrace.serve.server import serve
 
-T = TypeVar("T")
+from .servers import Answer, Outliving, listening
 
 #: The messages of a live stream, as they come.
 Stream = AsyncIterator["Message"]
@@ -131,18 +130,6 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A whole response."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    def json(self) -> Any:
-        return msgspec.json.decode(self.body)
-
-
-@dataclass(frozen=True)
 class Console:
     """A server, and a client of it."""
 
@@ -234,43 +221,13 @@ async def console(settings: Settings) -> AsyncIterator[Console]:
             app.include_router(router(context))
         add_handlers(app)
         app.add_middleware(Limits, max_body_bytes=settings.serve.max_body_bytes, metrics=Metrics())
-        listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        told = asyncio.Event()
-        serving = asyncio.create_task(serve(app, "127.0.0.1", 0, told, on_listening=listening.set_result))
-
-        async def stop() -> None:
-            told.set()
-            await serving
-
-        try:
-            async with aiohttp.ClientSession() as http:
-                yield Console(await listening, http, context, stop)
-        finally:
-            await stop()
+        async with listening(app) as server, aiohttp.ClientSession() as http:
+            yield Console(server.url, http, context, server.stop)
 
 
-class Running:
-    """A server that outlives the examples of one test: hypothesis calls a plain function many times."""
+class Running(Outliving[Console]):
+    """A server for all examples of one test."""
 
     def __init__(self, settings: Settings) -> None:
-        self._runner = asyncio.Runner()
-        self._context = console(settings)
-        self.console = self._runner.run(self._context.__aenter__())
-
-    def run(self, body: Awaitable[T]) -> T:
-        async def main() -> T:
-            return await body
-
-        return self._runner.run(main())
-
-    def close(self) -> None:
-        self._runner.run(self._context.__aexit__(None, None, None))
-        self._runner.close()
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 30.0) -> None:
-    """Wait until it is so."""
-    until = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < until, "it never became so"
-        await asyncio.sleep(0.02)
+        super().__init__(console(settings))
+        self.console = self.value

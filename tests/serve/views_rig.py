@@ -29,10 +29,10 @@ from agenttrace.serve.health import Life
 from agenttrace.serve.intake.span_log import SpanLog, SpanWriter, log_directory
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
-from agenttrace.serve.server import serve
 from console_login import login_headers
 
-from .trace_rig import API, Answer, Logs, opened
+from .servers import Answer, listening
+from .trace_rig import API, Console, Logs, opened
 
 T = TypeVar("T")
 
@@ -45,39 +45,14 @@ def found_logs(root: Path, **record: Any) -> Logs:
     return logs
 
 
-class Client:
-    """A client on this machine."""
-
-    def __init__(self, url: str, http: aiohttp.ClientSession, context: ServerContext) -> None:
-        self._url, self._http, self.context = url, http, context
-
-    async def get(self, path: str, headers: Mapping[str, str] | None = None, **query: Any) -> Answer:
-        async with self._http.get(self._url + API + path, params=query, headers=headers) as response:
-            return Answer(response.status, response.headers, await response.read())
-
-    async def json(self, path: str, **query: Any) -> Any:
-        """The JSON of an answer that has to be there."""
-        answer = await self.get(path, **query)
-        assert answer.status == 200, answer.body
-        return answer.json()
+class Client(Console):
+    """A client on this machine that is logged in."""
 
     async def post(self, path: str, body: object, headers: Mapping[str, str] | None = None) -> Answer:
         """A change, as the page makes it."""
         token = {"X-CSRF-Token": (await self.json("/me"))["csrf"]} if headers is None else headers
-        async with self._http.post(self._url + API + path, json=body, headers=token) as response:
+        async with self.http.post(self.url + API + path, json=body, headers=token) as response:
             return Answer(response.status, response.headers, await response.read())
-
-    async def pages(self, path: str, limit: int, **query: Any) -> list[Any]:
-        """All items of a list, page by page."""
-        items: list[Any] = []
-        cursor: dict[str, str] = {}
-        while True:
-            page = await self.json(path, limit=limit, **query, **cursor)
-            items += page["items"]
-            if page["next"] is None:
-                return items
-            assert len(page["items"]) == limit
-            cursor = {"cursor": page["next"]}
 
 
 @asynccontextmanager
@@ -96,15 +71,13 @@ async def serving(settings: Settings) -> AsyncIterator[Client]:
             intake=SpanWriter(SpanLog(log_directory(settings.home))),
             bind="127.0.0.1",
         )
-        listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        stop = asyncio.Event()
-        task = asyncio.create_task(serve(_app(context), "127.0.0.1", 0, stop, on_listening=listening.set_result))
         try:
-            async with aiohttp.ClientSession(headers=login_headers(settings.home)) as http:
-                yield Client(await listening, http, context)
+            async with (
+                listening(_app(context)) as server,
+                aiohttp.ClientSession(headers=login_headers(settings.home)) as http,
+            ):
+                yield Client(server.url, http, context, server.stop)
         finally:
-            stop.set()
-            await task
             context.intake.close()
 
 

@@ -1,3 +1,3 @@
-"""Classes of the specification for other programs, each on a database of its own; the recorder does not use them."""
+"""Classes of the specification for other programs, each with its own database; AgentTrace itself does not use them."""
 
 from __future__ import annotations

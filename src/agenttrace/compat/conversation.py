@@ -1,4 +1,4 @@
-"""The specification's rules of conversations as functions; the product has them in ``biz.ai_conversation_resolve``."""
+"""The specification's rules of conversations as functions; AgentTrace has them in ``biz.ai_conversation_resolve``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _SESSION_ID = re.compile(r"conv_([1-9]\d*)_\d+", re.ASCII)
 
 
 def make_session_id(conversation_id: int, created_timestamp: int) -> str:
-    """Our key of a conversation."""
+    """The key of a conversation."""
     return f"conv_{conversation_id}_{created_timestamp}"
 
 
 def parse_session_id(session_id: str) -> int:
-    """The id of the conversation that a key belongs to."""
+    """The id of the conversation of this key."""
     found = _SESSION_ID.fullmatch(session_id)
     if found is None:
         raise ValueError(f"not the session id of a conversation: {session_id[:100]!r}")
@@ -24,6 +24,6 @@ def parse_session_id(session_id: str) -> int:
 
 
 def should_reuse(entry: str, age: timedelta | None) -> bool:
-    """Whether the latest conversation of an entry and target goes on; ``age`` None: there is none."""
+    """Whether the latest conversation of an entry and target continues; ``age`` None: there is none."""
     window = reuse_window(entry)
     return window is not None and age is not None and age <= window

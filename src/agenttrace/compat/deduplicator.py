@@ -1,4 +1,4 @@
-"""The specification's deduplicator: the recorder's three tiers over a table of its own."""
+"""The specification's deduplicator: the recorder's three tiers over its own table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from agenttrace.compat.database import open_database
+from agenttrace.compat.database import SpecificationDatabase
 from agenttrace.ids import session_number
 from agenttrace.record.ingest.dedup import Tiers
 
@@ -33,7 +33,7 @@ _SCHEMA = (
 
 
 class _MarkedIds:
-    """L2: the ids that were marked, in whatever session."""
+    """L2: the ids that were marked, in any session."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -44,8 +44,8 @@ class _MarkedIds:
         return {event_id for event_id in candidates if self._connection.execute(query, (event_id,)).fetchone()}
 
 
-class EventDeduplicator:
-    """Has this event been processed: one event at a time, ids as 32 hex digits."""
+class EventDeduplicator(SpecificationDatabase):
+    """Whether an event was processed: one event at a time, ids as 32 hex digits."""
 
     def __init__(
         self,
@@ -53,17 +53,16 @@ class EventDeduplicator:
         ttl_hours: int = 24,
         db_path: str | os.PathLike[str] | None = None,
     ) -> None:
-        path, self._connection = open_database(db_path, "dedup.db", _SCHEMA)
+        super().__init__(db_path, "dedup.db", _SCHEMA)
         self.memory_cache_size = memory_cache_size
         self.ttl_hours = ttl_hours
-        self.db_path = str(path)
         self._tiers = Tiers(_MarkedIds(self._connection), memory_cache_size)
         self._current = ""
 
     def is_duplicate(self, event_id: str, session_id: str | None = None) -> bool:
         """Whether the event was marked before, by this process or any other.
 
-        ``session_id`` names the session whose set (L0) is asked first; without it, the one marked last.
+        ``session_id`` names the session whose set (L0) is read first; without it, the session marked last.
         """
         session = self._tiers.session(_number(session_id or self._current), new=False)
         return bool(self._tiers.known(session, (_as_bytes(event_id),)))
@@ -77,7 +76,7 @@ class EventDeduplicator:
         event_type: str = "",
         span_id: str | None = None,
     ) -> None:
-        """Remember the event in all three tiers. Marking it again changes nothing."""
+        """Add the event to all three tiers. Marking it again changes nothing."""
         event = _as_bytes(event_id)
         self._connection.execute(
             "INSERT OR IGNORE INTO processed_events VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -107,22 +106,12 @@ class EventDeduplicator:
         }
 
     def cleanup_expired(self) -> int:
-        """Remove ids that were marked more than ``ttl_hours`` ago; how many. Such an event counts as new again."""
+        """Remove ids that are older than ``ttl_hours``; how many. Such an event counts as new again."""
         cutoff = time.time() - self.ttl_hours * 3600
         removed = self._connection.execute("DELETE FROM processed_events WHERE processed_at < ?", (cutoff,)).rowcount
         if removed:
             self._tiers.forget()
         return removed
-
-    def close(self) -> None:
-        """Close the database."""
-        self._connection.close()
-
-    def __enter__(self) -> EventDeduplicator:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _number(session_id: str | None) -> int:
@@ -130,7 +119,7 @@ def _number(session_id: str | None) -> int:
 
 
 def _as_bytes(event_id: str) -> bytes:
-    """32 hex digits as 16 bytes; any other id as it is, so that callers may bring their own, and marked as such."""
+    """32 hex digits as 16 bytes; any other id as its text with a prefix."""
     if _HEX_ID.fullmatch(event_id):
         return bytes.fromhex(event_id)
     return b"=" + event_id.encode("utf-8", "surrogatepass")

@@ -1,14 +1,16 @@
-"""The specification's store of offsets: how far a program has read each of its files."""
+"""The specification's fingerprint of a file, and its store of offsets: how far a program has read each file."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
-from agenttrace.compat.database import open_database
+from agenttrace.compat.database import SpecificationDatabase
 from agenttrace.record.files import fingerprint as fp
 
 logger = logging.getLogger(__name__)
@@ -40,9 +42,40 @@ ON CONFLICT (filepath) DO UPDATE SET
 """
 
 
+class FileFingerprint:
+    """A file now: stat fields, the hash of its head, and one combined value."""
+
+    def __init__(self, filepath: str | os.PathLike[str]) -> None:
+        self.filepath = os.fspath(filepath)
+
+    def compute(self) -> dict[str, Any]:
+        """Read the file's fingerprint.
+
+        ``fingerprint`` changes with every append, and is for ``has_changed`` only; ``identity`` stays the same for as
+        long as it is the same file.
+        """
+        with open(self.filepath, "rb", buffering=0) as file:
+            stat = os.fstat(file.fileno())
+            head = fp.read_head(file.fileno())
+        head_hash = fp.digest(head)
+        combined = f"{stat.st_ino}:{stat.st_size}:{stat.st_mtime}:{head_hash}"
+        return {
+            "inode": stat.st_ino,
+            "size": stat.st_size,
+            "mtime": stat.st_mtime,
+            "head_hash": head_hash,
+            "fingerprint": hashlib.sha256(combined.encode()).hexdigest()[:16],
+            "identity": fp.identity(head),
+        }
+
+    def has_changed(self, other_fingerprint: dict[str, Any]) -> bool:
+        """Whether there is something new to read since ``other_fingerprint`` was computed."""
+        return bool(self.compute()["fingerprint"] != other_fingerprint.get("fingerprint"))
+
+
 @dataclass(frozen=True)
 class FileOffset:
-    """Where reading a file stands."""
+    """How far a file was read."""
 
     filepath: str
     offset: int
@@ -53,15 +86,14 @@ class FileOffset:
     read_count: int
 
 
-class PersistentOffsetStore:
+class PersistentOffsetStore(SpecificationDatabase):
     """Offsets in SQLite, for programs that read files with ``IncrementalJSONLReader``.
 
-    The recorder keeps its offsets in the trace store, in the transaction of the data that was read.
+    The recorder stores its offsets in the trace store, in the transaction of the data.
     """
 
     def __init__(self, db_path: str | os.PathLike[str] | None = None) -> None:
-        path, self._connection = open_database(db_path, "offsets.db", _SCHEMA)
-        self.db_path = str(path)
+        super().__init__(db_path, "offsets.db", _SCHEMA)
         self._lock = threading.Lock()
 
     def save_offset(
@@ -72,7 +104,7 @@ class PersistentOffsetStore:
         inode: int | None = None,
         fingerprint: str | None = None,
     ) -> None:
-        """Remember how far ``filepath`` was read.
+        """Store how far ``filepath`` was read.
 
         A fingerprint that changes with every append is replaced by the file's identity, so that growth is never
         mistaken for another file.
@@ -82,7 +114,7 @@ class PersistentOffsetStore:
         self._write(filepath, offset, inode, fingerprint, file_size, time.time(), None)
 
     def save_read(self, filepath: str, mark: fp.ReadMark, file_size: int, inode: int | None) -> None:
-        """Remember how far ``filepath`` was read, and how that part ends: a rewritten file is told by it."""
+        """Store how far ``filepath`` was read, and how that part ends, by which a rewritten file is recognised."""
         self._write(filepath, mark.end, inode, mark.identity, file_size, time.time(), mark.ending)
 
     def _write(self, *values: object) -> None:
@@ -90,14 +122,14 @@ class PersistentOffsetStore:
             self._connection.execute(_UPSERT, values)
 
     def ending(self, filepath: str) -> str | None:
-        """How the part of a file ends that was read, where that is known."""
+        """The hash of the end of the part that was read, where it is known."""
         query = "SELECT tail_hash FROM file_offsets WHERE filepath = ?"
         with self._lock:
             row = self._connection.execute(query, (filepath,)).fetchone()
         return None if row is None else row[0]
 
     def get_offset(self, filepath: str) -> FileOffset:
-        """Where reading stands; a file never seen stands at 0."""
+        """How far the file was read; 0 for an unknown file."""
         with self._lock:
             row = self._connection.execute(
                 "SELECT offset, inode, fingerprint, file_size, last_read_at, read_count "
@@ -109,7 +141,7 @@ class PersistentOffsetStore:
         return FileOffset(filepath, *row)
 
     def check_inode_reuse(self, filepath: str, current_inode: int, current_fingerprint: str) -> bool:
-        """Whether another file stands under the inode that was read: same inode, other content."""
+        """Whether the inode belongs to another file now: same inode, other content."""
         stored = self.get_offset(filepath)
         if stored.inode is None or stored.inode != current_inode or not stored.fingerprint:
             return False
@@ -125,20 +157,10 @@ class PersistentOffsetStore:
         return reused
 
     def cleanup_old_records(self, max_age_hours: int = 168) -> int:
-        """Forget files that were not read for that long; how many. Should one return, it is read from its start."""
+        """Remove files that were not read for that long; how many. One that returns is read from its start."""
         cutoff = time.time() - max_age_hours * 3600
         with self._lock:
             return self._connection.execute("DELETE FROM file_offsets WHERE last_read_at < ?", (cutoff,)).rowcount
-
-    def close(self) -> None:
-        """Close the database."""
-        self._connection.close()
-
-    def __enter__(self) -> PersistentOffsetStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _head_of(filepath: str) -> bytes | None:

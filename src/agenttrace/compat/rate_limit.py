@@ -1,6 +1,6 @@
-"""The specification's rate limiter: a window asked by itself.
+"""The specification's rate limiter, as a separate check.
 
-The product asks it as a part of the admission (``biz.ai_admit``), by the same SQL function.
+AgentTrace checks the limit as a part of the admission (``biz.ai_admit``), by the same SQL function.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class JSONLRecord:
 class IncrementalJSONLReader:
     """The new records of one file.
 
-    How far it has come is saved with every record, once the caller asks for the next one or stops. After a crash
-    only the record that the caller was working on comes again.
+    The offset is saved with every record, once the caller asks for the next one or stops. After a crash only the
+    record that the caller was handling is yielded again.
 
     >>> reader = IncrementalJSONLReader(path, store)  # doctest: +SKIP
     >>> for record in reader.read_new_records():      # doctest: +SKIP
@@ -50,13 +50,13 @@ class IncrementalJSONLReader:
         #: Lines that were no JSON object: ``(offset, reason)``.
         self.bad_lines: list[tuple[int, str]] = []
         self._max_line_bytes = max_line_bytes
-        #: What was read, as far as ``current_offset``, and how much of that is saved.
+        #: The part that was read, up to ``current_offset``, and how much of it is saved.
         self._mark = fp.NOTHING_READ
         self._saved = 0
         self._restore_offset()
 
     def _restore_offset(self) -> None:
-        """Go on where the last reader stopped, unless this is not the file it read."""
+        """Continue where the last reader stopped, unless this is another file."""
         known = self.offset_store.get_offset(self.filepath)
         if not known.offset:
             return
@@ -72,7 +72,7 @@ class IncrementalJSONLReader:
         self._mark, self.current_offset, self._saved = mark, known.offset, known.offset
 
     def _restored(self, descriptor: int, known: FileOffset) -> fp.ReadMark | None:
-        """What was read, if it stands there as it did; offsets that others saved know the head alone."""
+        """The part that was read, if it is unchanged; offsets that other code saved have the head only."""
         size, ending = os.fstat(descriptor).st_size, self.offset_store.ending(self.filepath)
         if size < max(known.offset, known.file_size):
             return None
@@ -108,7 +108,7 @@ class IncrementalJSONLReader:
                 self.current_offset = chunk.end
             for line, offset in zip(chunk.lines, chunk.offsets, strict=True):
                 record = self._parse(line, offset)
-                # Moved before the record is handed out: whoever stops here has had it.
+                # Moved before the record is yielded: a caller that stops here has handled it.
                 self.current_offset = offset + len(line) + 1
                 self._mark = self._mark.grown(line + b"\n", offset)
                 if record is not None:
@@ -116,7 +116,7 @@ class IncrementalJSONLReader:
                     self._save(file)
 
     def _check(self, file: OpenFile, size: int) -> bool:
-        """Begin anew if what was read does not stand there as it did; True if so."""
+        """Start from the beginning if the part that was read has changed; True if so."""
         mark = self._mark
         if not mark.end or (size >= mark.end and fp.read_mark(file.descriptor, mark.end, mark.line) == mark):
             return False

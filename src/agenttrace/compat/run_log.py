@@ -1,7 +1,7 @@
 """The specification's step-by-step run log and its sums.
 
-The product admits and settles a call in one statement each (``biz.ai_admit``, ``AIRunLogService.settle``), so that no
-row is ever seen as ``pending``. Programs that log calls of their own may go through all states here.
+AgentTrace admits and settles a call in one statement each (``biz.ai_admit``, ``AIRunLogService.settle``), so that no
+row is ever ``pending``. Programs that log their own calls may use all states here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WHERE l.status = 'success'
 
 
 class NewLog(TypedDict, total=False):
-    """What may be said about a call besides its site, application and trigger."""
+    """Optional columns of a new row."""
 
     status: str
     error_message: str | None
@@ -64,10 +64,10 @@ class NewLog(TypedDict, total=False):
 
 
 class AIRunLogService(run_log.AIRunLogService):
-    """Rows of ``biz.ai_run_logs``, moved from state to state one by one."""
+    """Rows of ``biz.ai_run_logs``, and their transitions from state to state."""
 
     async def create_log(self, site_id: int, app_type: str, trigger_type: str, **details: Unpack[NewLog]) -> int:
-        """A new row: pending, or in the state of a refusal; its id."""
+        """Insert a row, pending or in the state of a refusal; its id."""
         status = details.get("status", RunStatus.PENDING)
         if status not in FIRST_STATES:
             raise RunLogTransitionError(None, None, status)
@@ -79,11 +79,11 @@ class AIRunLogService(run_log.AIRunLogService):
         return int(row[0])
 
     async def update_running(self, log_id: int) -> None:
-        """The call is on its way."""
+        """The call was sent."""
         await self._move(log_id, RunStatus.RUNNING, {})
 
     async def update_success(self, log_id: int, response_text: str, tokens_used: int, latency_ms: int) -> None:
-        """The call gave a result."""
+        """The call succeeded."""
         changes = {"response_text": storable_text(response_text), "tokens_used": tokens_used, "latency_ms": latency_ms}
         await self._move(log_id, RunStatus.SUCCESS, changes)
 
@@ -93,7 +93,7 @@ class AIRunLogService(run_log.AIRunLogService):
         await self._move(log_id, RunStatus.FAILED, changes)
 
     async def update_timeout(self, log_id: int, latency_ms: int) -> None:
-        """The call gave no answer in time."""
+        """The call timed out."""
         await self._move(log_id, RunStatus.TIMEOUT, {"latency_ms": latency_ms})
 
     async def _move(self, log_id: int, status: RunStatus, changes: Mapping[str, object]) -> None:

@@ -1,8 +1,7 @@
-"""Realistic session logs of every supported agent, written live, with exactly known contents."""
+"""Realistic session logs of six agents, written live or as history."""
 
 from __future__ import annotations
 
-from agenttrace.demo.truth import Totals, Truth
 from agenttrace.demo.writer import FORMATS, environment, past, play
 
-__all__ = ["FORMATS", "Totals", "Truth", "environment", "past", "play"]
+__all__ = ["FORMATS", "environment", "past", "play"]

@@ -5,185 +5,156 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
-from agenttrace.demo.scenario import Call, Step, Story, Turn
-from agenttrace.demo.telling import Format, Line, Teller, Tokens, by_completion, compact, silence
-from agenttrace.model import Usage
-
-Json = dict[str, Any]
+from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, silence
+from agenttrace.demo.stories import Story, StoryCall, StoryStep, StoryTurn
 
 _MODEL = "gpt-5.2-codex"
 _WINDOW = 258_400
-_NOBODY = {"client_authored": False}
 _RATES: Json = {"limit_id": "codex", "limit_name": None, "primary": None, "secondary": None, "credits": None}
 
 
 class _Rollout:
-    """The file in the making: gap-free ordinals and running totals."""
+    """The rollout file, with ordinals without gaps and running totals."""
 
-    def __init__(self, story: Story, teller: Teller) -> None:
-        self.story, self.teller = story, teller
-        self.thread = teller.uuid7()
-        local = datetime.fromtimestamp(teller.clock()).astimezone()
+    def __init__(self, story: Story, fake: FakeSession) -> None:
+        self.story, self.fake = story, fake
+        self.thread = fake.uuid7()
+        local = datetime.fromtimestamp(fake.clock()).astimezone()
         self.path = f".codex/sessions/{local:%Y/%m/%d}/rollout-{local:%Y-%m-%dT%H-%M-%S}-{self.thread}.jsonl"
         self.ordinal = 0
         self.turn = ""
-        self.turn_total = self.total = dict.fromkeys(_figures(Tokens(0, 0, 0, 0)), 0)
+        self.turn_total = self.total = dict.fromkeys(_figures(StepTokens(0, 0, 0, 0)), 0)
 
-    def item(self, kind: str, payload: Json, delay: float = 0.01, *, metadata: Json | None = None) -> Line:
-        line: Json = {
-            "timestamp": self.teller.iso(),
-            "ordinal": self.ordinal,
-            "type": kind,
-            "payload": payload,
-        }
-        if metadata is not None:
-            line["metadata"] = metadata
+    def item(self, kind: str, payload: Json, delay: float = 0.01) -> LogLine:
+        line: Json = {"timestamp": self.fake.iso(), "ordinal": self.ordinal, "type": kind, "payload": payload}
+        if kind == "response_item" and payload["type"] != "reasoning":
+            line["metadata"] = {"client_authored": False}
         self.ordinal += 1
-        return Line(self.path, compact(line), delay)
+        return LogLine(self.path, json_line(line), delay)
 
-    def event(self, kind: str, payload: Json, delay: float = 0.01) -> Line:
+    def event(self, kind: str, payload: Json, delay: float = 0.01) -> LogLine:
         return self.item("event_msg", {"type": kind} | payload, delay)
 
-    def response(self, payload: Json, delay: float = 0.01) -> Line:
-        passthrough = {"turn_id": self.turn, "create_time": self.teller.clock()}
+    def response(self, payload: Json, delay: float = 0.01) -> LogLine:
+        passthrough = {"turn_id": self.turn, "create_time": self.fake.clock()}
         body = payload | {"internal_chat_message_metadata_passthrough": passthrough}
-        metadata = None if payload["type"] == "reasoning" else _NOBODY
-        return self.item("response_item", body, delay, metadata=metadata)
+        return self.item("response_item", body, delay)
 
-    def completed(self, item: Json, started: int) -> Line:
+    def completed(self, item: Json, started: int) -> LogLine:
         body = {"thread_id": self.thread, "turn_id": self.turn, "item": item, "started_at_ms": started}
-        return self.event("item_completed", body | {"completed_at_ms": self.teller.milliseconds()})
+        return self.event("item_completed", body | {"completed_at_ms": self.fake.milliseconds()})
 
 
-def session(story: Story, teller: Teller) -> Iterator[Line]:
+def session(story: Story, fake: FakeSession) -> Iterator[LogLine]:
     """One rollout file."""
-    log = _Rollout(story, teller)
-    meta: Json = {"session_id": log.thread, "id": log.thread, "timestamp": teller.iso(), "cwd": story.cwd}
+    log = _Rollout(story, fake)
+    meta: Json = {"session_id": log.thread, "id": log.thread, "timestamp": fake.iso(), "cwd": story.cwd}
     meta |= {"runtime_workspace_roots": [story.cwd], "originator": "codex_cli_rs", "cli_version": "0.166.0"}
-    meta |= {
-        "source": "cli",
-        "thread_source": "user",
-        "model_provider": "openai",
-        "history_mode": "paginated",
-    }
+    meta |= {"source": "cli", "thread_source": "user", "model_provider": "openai", "history_mode": "paginated"}
     meta |= {"base_instructions": {"text": "You help with software."}, "git": {"branch": story.branch}}
-    yield log.item("session_meta", meta | {"context_window": {"window_id": teller.uuid7()}})
+    yield log.item("session_meta", meta | {"context_window": {"window_id": fake.uuid7()}})
     for turn in story.turns:
         yield from _turn(log, turn)
 
 
-def _turn(log: _Rollout, turn: Turn) -> Iterator[Line]:
-    teller = log.teller
-    log.turn, began = teller.uuid7(), teller.milliseconds()
+def _turn(log: _Rollout, turn: StoryTurn) -> Iterator[LogLine]:
+    fake = log.fake
+    log.turn, began = fake.uuid7(), fake.milliseconds()
     log.turn_total = dict.fromkeys(log.total, 0)
     both = {"turn_id": log.turn, "root_turn_id": log.turn}
     started = both | {"started_at": began // 1000, "model_context_window": _WINDOW}
     yield log.event("task_started", started | {"collaboration_mode_kind": "default"})
-    context: Json = both | {
-        "cwd": log.story.cwd,
-        "approval_policy": "never",
-        "model": _MODEL,
-        "effort": "medium",
-    }
+    context: Json = both | {"cwd": log.story.cwd, "approval_policy": "never", "model": _MODEL, "effort": "medium"}
     context |= {"sandbox_policy": {"type": "workspace-write"}, "summary": "auto"}
     yield log.item("turn_context", context)
     yield from _prompt(log, turn.prompt)
-    yield silence(teller.pause(0.6, 1.6))
+    yield silence(fake.pause(0.6, 1.6))
     for step in turn.steps:
         yield from _step(log, step)
     if turn.refused:
-        yield log.event("turn_aborted", {"turn_id": log.turn, "reason": "interrupted"}, teller.pause(3, 7))
+        yield log.event("turn_aborted", {"turn_id": log.turn, "reason": "interrupted"}, fake.pause(3, 7))
         return
     done: Json = both | {"last_agent_message": turn.steps[-1].text, "started_at": began // 1000}
-    done |= {"completed_at": int(teller.clock()), "duration_ms": teller.milliseconds() - began}
-    yield log.event("task_complete", done | {"time_to_first_token_ms": 640}, teller.pause(3, 7))
+    done |= {"completed_at": int(fake.clock()), "duration_ms": fake.milliseconds() - began}
+    yield log.event("task_complete", done | {"time_to_first_token_ms": 640}, fake.pause(3, 7))
 
 
-def _prompt(log: _Rollout, text: str) -> Iterator[Line]:
-    name = log.teller.uuid7()
+def _prompt(log: _Rollout, text: str) -> Iterator[LogLine]:
+    name = log.fake.uuid7()
     content = [{"type": "input_text", "text": text}]
     yield log.response({"type": "message", "id": f"msg_{name}", "role": "user", "content": content})
     said = [{"type": "text", "text": text, "text_elements": []}]
-    yield log.completed({"type": "UserMessage", "id": name, "content": said}, log.teller.milliseconds())
+    yield log.completed({"type": "UserMessage", "id": name, "content": said}, log.fake.milliseconds())
 
 
-def _step(log: _Rollout, step: Step) -> Iterator[Line]:
-    teller = log.teller
+def _step(log: _Rollout, step: StoryStep) -> Iterator[LogLine]:
+    fake = log.fake
     if step.thinking:
         yield from _reasoning(log, step.thinking)
     if step.text:
         yield from _said(log, step.text)
-    ids = [f"call_{teller.letters(24)}" for _ in step.calls]
+    ids = [f"call_{fake.letters(24)}" for _ in step.calls]
     for call, call_id in zip(step.calls, ids, strict=True):
-        yield log.response(_asked(call, call_id, teller), 0.2)
-    figures = _figures(teller.tokens(step))
+        yield log.response(_asked(call, call_id, fake), 0.2)
+    figures = _figures(fake.tokens(step))
     log.turn_total = {name: log.turn_total[name] + figures[name] for name in figures}
     log.total = {name: log.total[name] + figures[name] for name in figures}
     record: Json = {"thread_id": log.thread, "turn_id": log.turn, "session_id": log.thread}
-    record |= {"root_turn_id": log.turn, "response_id": f"resp_{teller.letters(40)}", "usage": figures}
+    record |= {"root_turn_id": log.turn, "response_id": f"resp_{fake.letters(40)}", "usage": figures}
     record |= {"turn_token_usage": log.turn_total, "thread_token_usage": log.total}
-    line = log.item("token_usage_record", record, 0.1)
-    yield Line(line.path, line.data, line.delay, spent=usage(figures))
-    for index in by_completion(step.calls):
+    yield log.item("token_usage_record", record, 0.1)
+    for index in step.completion_order:
         yield from _result(log, step.calls[index], ids[index])
     # The same figures once more, for clients of older versions.
-    info: Json = {
-        "total_token_usage": log.total,
-        "last_token_usage": figures,
-        "model_context_window": _WINDOW,
-    }
-    yield log.event("token_count", {"info": info, "rate_limits": _RATES}, teller.pause(0.5, 1.5))
+    info: Json = {"total_token_usage": log.total, "last_token_usage": figures, "model_context_window": _WINDOW}
+    yield log.event("token_count", {"info": info, "rate_limits": _RATES}, fake.pause(0.5, 1.5))
 
 
-def _reasoning(log: _Rollout, text: str) -> Iterator[Line]:
-    name, began = f"rs_{log.teller.letters(24)}", log.teller.milliseconds()
-    yield silence(log.teller.writing(text))
+def _reasoning(log: _Rollout, text: str) -> Iterator[LogLine]:
+    name, began = f"rs_{log.fake.letters(24)}", log.fake.milliseconds()
+    yield silence(log.fake.writing(text))
     yield log.completed({"type": "Reasoning", "id": name, "summary_text": [text], "raw_content": []}, began)
     summary = [{"type": "summary_text", "text": text}]
     body = {"type": "reasoning", "id": name, "summary": summary, "content": None}
-    yield log.response(body | {"encrypted_content": log.teller.letters(64)})
+    yield log.response(body | {"encrypted_content": log.fake.letters(64)})
 
 
-def _said(log: _Rollout, text: str) -> Iterator[Line]:
-    name, began = f"msg_{log.teller.letters(24)}", log.teller.milliseconds()
-    yield silence(log.teller.writing(text))
+def _said(log: _Rollout, text: str) -> Iterator[LogLine]:
+    name, began = f"msg_{log.fake.letters(24)}", log.fake.milliseconds()
+    yield silence(log.fake.writing(text))
     yield log.completed({"type": "AgentMessage", "id": name, "content": [{"type": "Text", "text": text}]}, began)
     content = [{"type": "output_text", "text": text, "annotations": []}]
     yield log.response({"type": "message", "id": name, "role": "assistant", "content": content})
 
 
-def _command(call: Call) -> str:
+def _command(call: StoryCall) -> str:
     """This agent reads and searches with commands, too."""
-    match call.kind:
-        case "read":
-            return f"sed -n '1,200p' {call.subject}"
-        case "search":
-            return f"rg -n '{call.subject}'"
-        case "delegate":
-            return f"./ci/report '{call.subject[:40]}'"
-        case _:
-            return call.subject
+    commands = {
+        "read": f"sed -n '1,200p' {call.subject}",
+        "search": f"rg -n '{call.subject}'",
+        "delegate": f"./ci/report '{call.subject[:40]}'",
+    }
+    return commands.get(call.kind, call.subject)
 
 
-def _patch(call: Call) -> str:
+def _patch(call: StoryCall) -> str:
     old = "\n".join("-" + line for line in call.old.splitlines())
     new = "\n".join("+" + line for line in call.new.splitlines())
     return f"*** Begin Patch\n*** Update File: {call.subject}\n@@\n{old}\n{new}\n*** End Patch"
 
 
-def _asked(call: Call, call_id: str, teller: Teller) -> Json:
+def _asked(call: StoryCall, call_id: str, fake: FakeSession) -> Json:
     if call.kind == "edit":
-        made = {"type": "custom_tool_call", "id": f"ctc_{teller.letters(24)}", "status": "completed"}
+        made = {"type": "custom_tool_call", "id": f"ctc_{fake.letters(24)}", "status": "completed"}
         return made | {"call_id": call_id, "name": "apply_patch", "input": _patch(call)}
     arguments = json.dumps({"cmd": _command(call)}, ensure_ascii=False)
-    made = {"type": "function_call", "id": f"fc_{teller.letters(24)}", "name": "exec_command"}
+    made = {"type": "function_call", "id": f"fc_{fake.letters(24)}", "name": "exec_command"}
     return made | {"arguments": arguments, "call_id": call_id}
 
 
-def _result(log: _Rollout, call: Call, call_id: str) -> Iterator[Line]:
-    began, code = log.teller.milliseconds(), int(call.failed)
+def _result(log: _Rollout, call: StoryCall, call_id: str) -> Iterator[LogLine]:
+    began, code = log.fake.milliseconds(), int(call.failed)
     yield silence(call.seconds)
     if call.kind == "edit":
         item: Json = {"type": "FileChange", "id": call_id, "status": "completed"}
@@ -194,37 +165,23 @@ def _result(log: _Rollout, call: Call, call_id: str) -> Iterator[Line]:
         item |= {"cwd": f"file://{log.story.cwd}", "status": "failed" if code else "completed"}
         item |= {"aggregated_output": call.output, "exit_code": code}
         item["duration"] = {"secs": int(call.seconds), "nanos": int(call.seconds % 1 * 1e9)}
-        head = f"Chunk ID: {log.teller.hexes(6)}\nWall time: {call.seconds:.4f} seconds\n"
-        kind, output = (
-            "function_call_output",
-            f"{head}Process exited with code {code}\nOutput:\n{call.output}",
-        )
+        head = f"Chunk ID: {log.fake.hexes(6)}\nWall time: {call.seconds:.4f} seconds\n"
+        kind, output = "function_call_output", f"{head}Process exited with code {code}\nOutput:\n{call.output}"
     yield log.completed(item, began)
-    name = f"fco_{log.teller.uuid7()}"
+    name = f"fco_{log.fake.uuid7()}"
     yield log.response({"type": kind, "id": name, "call_id": call_id, "output": output})
 
 
-def _figures(tokens: Tokens) -> dict[str, int]:
+def _figures(tokens: StepTokens) -> dict[str, int]:
     """As OpenAI counts: cached tokens inside the input, reasoning inside the output."""
-    read = tokens.fresh + tokens.cached
     return {
-        "input_tokens": read,
+        "input_tokens": tokens.prompt,
         "cached_input_tokens": tokens.cached,
         "cache_write_input_tokens": 0,
         "output_tokens": tokens.output,
         "reasoning_output_tokens": tokens.reasoning,
-        "total_tokens": read + tokens.output,
+        "total_tokens": tokens.prompt + tokens.output,
     }
 
 
-def usage(figures: dict[str, int]) -> Usage:
-    """What the log says was spent, each token once."""
-    return Usage(
-        input_tokens=figures["input_tokens"] - figures["cached_input_tokens"],
-        output_tokens=figures["output_tokens"],
-        cache_read_tokens=figures["cached_input_tokens"],
-        reasoning_tokens=figures["reasoning_output_tokens"],
-    )
-
-
-CODEX = Format(agent="codex", variables=("CODEX_HOME",), home=".codex", session=session)
+CODEX = LogFormat(agent="codex", variables=("CODEX_HOME",), home=".codex", session=session)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
 
-from agenttrace.demo.scenario import Call, Step, Story, Turn
-from agenttrace.demo.stories import STORIES
-from agenttrace.demo.telling import Format, Line, Teller, Tokens, by_completion, numbered, silence
-from agenttrace.model import Usage
+from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, numbered, silence
+from agenttrace.demo.stories import STORIES, Story, StoryCall, StoryStep, StoryTurn
 
 _CONTEXT = 262_144
 _MODEL = "kimi-for-coding"
@@ -21,187 +18,158 @@ provider = "kimi"
 model = "{_MODEL}"
 max_context_size = {_CONTEXT}
 """
-
-Payload = dict[str, Any]
-#: Writes one event into every file it belongs to.
-Emit = Callable[[str, Payload, float, Usage | None], Iterator[Line]]
+_NAMES = {"shell": "Shell", "read": "ReadFile", "edit": "StrReplaceFile", "search": "Grep", "delegate": "Agent"}
 
 
-def session(story: Story, teller: Teller) -> Iterator[Line]:
+class _Wire:
+    """A wire file; the events of a subagent are also written, wrapped, to the file of the session."""
+
+    def __init__(self, fake: FakeSession, folder: str, agent: str = "", wrapper: Json | None = None) -> None:
+        self.fake, self.folder, self.wrapper = fake, folder, wrapper
+        self.session_path = f"{folder}/wire.jsonl"
+        self.path = f"{folder}/subagents/{agent}/wire.jsonl" if agent else self.session_path
+
+    def header(self, version: str) -> LogLine:
+        return LogLine(self.path, _line({"type": "metadata", "protocol_version": version}))
+
+    def emit(self, kind: str, payload: Json, delay: float) -> Iterator[LogLine]:
+        event = {"type": kind, "payload": payload}
+        yield LogLine(self.path, self._record(event), 0.0 if self.wrapper else delay)
+        if self.wrapper:
+            wrapped = {"type": "SubagentEvent", "payload": self.wrapper | {"event": event}}
+            yield LogLine(self.session_path, self._record(wrapped), delay)
+
+    def _record(self, message: Json) -> bytes:
+        return _line({"timestamp": self.fake.clock(), "message": message})
+
+
+def session(story: Story, fake: FakeSession) -> Iterator[LogLine]:
     """One session directory."""
-    session_id = teller.uuid()
+    session_id = fake.uuid()
     folder = f".kimi/sessions/{hashlib.md5(story.cwd.encode(), usedforsecurity=False).hexdigest()}/{session_id}"
-    yield Line(".kimi/config.toml", _CONFIG.encode(), whole=True)
+    yield LogLine(".kimi/config.toml", _CONFIG.encode(), whole=True)
     places = [{"path": each.cwd, "kaos": "local", "last_session_id": None} for each in STORIES]
-    yield Line(".kimi/kimi.json", json.dumps({"work_dirs": places}, indent=2).encode(), whole=True)
+    yield _state_file(".kimi/kimi.json", {"work_dirs": places})
     state = {"version": 1, "custom_title": story.title, "title_generated": False, "plan_mode": False}
-    yield Line(f"{folder}/state.json", json.dumps(state | {"archived": False}, indent=2).encode(), whole=True)
-    wire = f"{folder}/wire.jsonl"
-    yield Line(wire, _line({"type": "metadata", "protocol_version": "1.10"}))
-
-    def emit(kind: str, payload: Payload, delay: float, spent: Usage | None = None) -> Iterator[Line]:
-        yield Line(wire, _record(teller, kind, payload), delay, spent=spent)
-
+    yield _state_file(f"{folder}/state.json", state | {"archived": False})
+    wire = _Wire(fake, folder)
+    yield wire.header("1.10")
     for turn in story.turns:
-        yield from _turn(turn, teller, emit, folder, wire)
+        yield from _turn(wire, turn)
 
 
-def _turn(turn: Turn, teller: Teller, emit: Emit, folder: str, wire: str) -> Iterator[Line]:
-    yield from emit("TurnBegin", {"user_input": turn.prompt}, 0.2, None)
+def _turn(wire: _Wire, turn: StoryTurn) -> Iterator[LogLine]:
+    yield from wire.emit("TurnBegin", {"user_input": turn.prompt}, 0.2)
     for number, step in enumerate(turn.steps, 1):
-        yield from emit("StepBegin", {"n": number}, teller.pause(0.5, 1.5), None)
-        yield from _step(number, step, teller, emit, folder, wire)
+        yield from wire.emit("StepBegin", {"n": number}, wire.fake.pause(0.5, 1.5))
+        yield from _step(wire, number, step)
     if turn.refused:
-        yield from emit("StepBegin", {"n": 1}, 1.0, None)
-        yield from emit("StepInterrupted", {}, 0.1, None)
-    yield from emit("TurnEnd", {}, teller.pause(3, 7), None)
+        yield from wire.emit("StepBegin", {"n": 1}, 1.0)
+        yield from wire.emit("StepInterrupted", {}, 0.1)
+    yield from wire.emit("TurnEnd", {}, wire.fake.pause(3, 7))
 
 
-def _step(number: int, step: Step, teller: Teller, emit: Emit, folder: str, wire: str) -> Iterator[Line]:
+def _step(wire: _Wire, number: int, step: StoryStep) -> Iterator[LogLine]:
+    fake = wire.fake
     if step.retried:
         retry = {"n": number, "next_attempt": 2, "max_attempts": 3, "wait_s": 0.41}
-        yield from emit("StepRetry", retry | {"error_type": "APIStatusError", "status_code": 429}, 0.6, None)
+        yield from wire.emit("StepRetry", retry | {"error_type": "APIStatusError", "status_code": 429}, 0.6)
     if step.thinking:
         part = {"type": "think", "think": step.thinking, "encrypted": None}
-        yield from emit("ContentPart", part, teller.writing(step.thinking), None)
+        yield from wire.emit("ContentPart", part, fake.writing(step.thinking))
     if step.text:
-        yield from emit("ContentPart", {"type": "text", "text": step.text}, teller.writing(step.text), None)
-    ids = [f"tool_{teller.letters(24)}" for _ in step.calls]
-    finished = yield from _calls(step, ids, emit)
-    figures = teller.tokens(step)
-    yield from emit("StatusUpdate", _status(figures, teller), 0.1, usage(figures))
-    for index in by_completion(step.calls):
+        yield from wire.emit("ContentPart", {"type": "text", "text": step.text}, fake.writing(step.text))
+    ids = [f"tool_{fake.letters(24)}" for _ in step.calls]
+    finished = yield from _calls(wire, step, ids)
+    tokens = fake.tokens(step)
+    # This format does not report reasoning tokens.
+    spent = {"input_other": tokens.fresh, "output": tokens.output}
+    spent |= {"input_cache_read": tokens.cached, "input_cache_creation": 0}
+    status: Json = {"context_usage": tokens.prompt / _CONTEXT, "context_tokens": tokens.prompt}
+    status |= {"max_context_tokens": _CONTEXT, "token_usage": spent, "message_id": f"chatcmpl-{fake.letters(24)}"}
+    status |= {"plan_mode": False, "mcp_status": None}
+    yield from wire.emit("StatusUpdate", status, 0.1)
+    for index in step.completion_order:
         if index not in finished:
-            yield from _result(step.calls[index], ids[index], teller, emit, folder, wire)
+            yield from _result(wire, step.calls[index], ids[index])
 
 
-def _calls(step: Step, ids: list[str], emit: Emit) -> Generator[Line, None, set[int]]:
+def _calls(wire: _Wire, step: StoryStep, ids: list[str]) -> Generator[LogLine, None, set[int]]:
     """The calls as they stream. A result that arrives meanwhile cuts the second call in two."""
-    arguments = [json.dumps(_arguments(call), ensure_ascii=False) for call in step.calls]
     cut = len(ids) > 1 and step.calls[0].kind in ("read", "search")
     for index, call in enumerate(step.calls):
-        text, rest = arguments[index], ""
+        text, rest = json.dumps(_arguments(call), ensure_ascii=False), ""
         if cut and index == 1:
             text, rest = text[: len(text) // 2], text[len(text) // 2 :]
-        function = {"name": _name(call), "arguments": text}
+        function = {"name": _NAMES[call.kind], "arguments": text}
         payload = {"type": "function", "id": ids[index], "function": function, "extras": None}
-        yield from emit("ToolCall", payload, 0.15, None)
+        yield from wire.emit("ToolCall", payload, 0.15)
         if rest:
-            yield from emit("ToolResult", _answer(step.calls[0], ids[0]), 0.05, None)
-            yield from emit("ToolCallPart", {"arguments_part": rest}, 0.1, None)
+            yield from wire.emit("ToolResult", _answer(step.calls[0], ids[0]), 0.05)
+            yield from wire.emit("ToolCallPart", {"arguments_part": rest}, 0.1)
     return {0} if cut else set()
 
 
-def _result(call: Call, call_id: str, teller: Teller, emit: Emit, folder: str, wire: str) -> Iterator[Line]:
+def _result(wire: _Wire, call: StoryCall, call_id: str) -> Iterator[LogLine]:
     if call.kind == "delegate":
-        answer = yield from _subagent(call, call_id, teller, folder, wire)
+        answer = yield from _subagent(wire, call, call_id)
     else:
         yield silence(call.seconds)
         answer = _answer(call, call_id)
-    yield from emit("ToolResult", answer, 0.1, None)
+    yield from wire.emit("ToolResult", answer, 0.1)
 
 
-def _subagent(call: Call, call_id: str, teller: Teller, folder: str, wire: str) -> Generator[Line, None, Payload]:
-    """Every event goes into the subagent's own file and, wrapped, into its parent's."""
-    agent, child = f"a{teller.hexes(8)}", teller.child()
-    own = f"{folder}/subagents/{agent}/wire.jsonl"
-    created = teller.clock()
+def _subagent(wire: _Wire, call: StoryCall, call_id: str) -> Generator[LogLine, None, Json]:
+    """The subagent's directory and events; returns the result that its parent logs."""
+    agent, fake = f"a{wire.fake.hexes(8)}", wire.fake.child()
+    created = fake.clock()
     spec = {"agent_id": agent, "subagent_type": "coder", "model_override": None, "effective_model": None}
-    meta: Payload = {
-        "agent_id": agent,
-        "subagent_type": "coder",
-        "status": "idle",
-        "description": call.subject[:40],
-    }
+    meta: Json = {"agent_id": agent, "subagent_type": "coder", "status": "idle", "description": call.subject[:40]}
     meta |= {"created_at": created, "updated_at": created, "last_task_id": None}
-    meta["launch_spec"] = spec | {"created_at": created}
-    yield Line(f"{folder}/subagents/{agent}/meta.json", json.dumps(meta, indent=2).encode(), whole=True)
-    yield Line(own, _line({"type": "metadata", "protocol_version": "1.1"}))
+    yield _state_file(
+        f"{wire.folder}/subagents/{agent}/meta.json", meta | {"launch_spec": spec | {"created_at": created}}
+    )
     wrapper = {"parent_tool_call_id": call_id, "agent_id": agent, "subagent_type": "coder"}
-
-    def emit(kind: str, payload: Payload, delay: float, spent: Usage | None = None) -> Iterator[Line]:
-        yield Line(own, _record(teller, kind, payload), spent=spent)
-        wrapped = wrapper | {"event": {"type": kind, "payload": payload}}
-        yield Line(wire, _record(teller, "SubagentEvent", wrapped), delay)
-
-    yield from _turn(Turn(prompt=call.subject, steps=call.work), child, emit, folder, wire)
+    child = _Wire(fake, wire.folder, agent, wrapper)
+    yield child.header("1.1")
+    yield from _turn(child, StoryTurn(call.subject, call.work))
     report = f"agent_id: {agent}\nresumed: false\nactual_subagent_type: coder\nstatus: completed\n\n[summary]\n"
     value = {"is_error": False, "output": report + call.output, "message": "", "display": [], "extras": None}
     return {"tool_call_id": call_id, "return_value": value}
 
 
-def _name(call: Call) -> str:
-    names = {
-        "shell": "Shell",
-        "read": "ReadFile",
-        "edit": "StrReplaceFile",
-        "search": "Grep",
-        "delegate": "Agent",
+def _arguments(call: StoryCall) -> Json:
+    arguments: dict[str, Json] = {
+        "shell": {"command": call.subject},
+        "read": {"path": call.subject},
+        "edit": {"path": call.subject, "edit": {"old": call.old, "new": call.new}},
+        "search": {"pattern": call.subject, "output_mode": "content"},
+        "delegate": {"description": call.subject[:40], "prompt": call.subject},
     }
-    return names[call.kind]
+    return arguments[call.kind]
 
 
-def _arguments(call: Call) -> Payload:
-    match call.kind:
-        case "shell":
-            return {"command": call.subject}
-        case "read":
-            return {"path": call.subject}
-        case "edit":
-            return {"path": call.subject, "edit": {"old": call.old, "new": call.new}}
-        case "search":
-            return {"pattern": call.subject, "output_mode": "content"}
-        case _:
-            return {"description": call.subject[:40], "prompt": call.subject}
-
-
-def _answer(call: Call, call_id: str) -> Payload:
+def _answer(call: StoryCall, call_id: str) -> Json:
     message, display, output = "Command executed successfully.", [], call.output
     if call.failed:
-        message, display = (
-            "Command failed with exit code: 1.",
-            [{"type": "brief", "text": "Failed with exit code: 1"}],
-        )
+        message = "Command failed with exit code: 1."
+        display = [{"type": "brief", "text": "Failed with exit code: 1"}]
     elif call.kind == "read":
         message, output = f"{len(call.output.splitlines())} lines read from file.", numbered(call.output)
     elif call.kind == "edit":
         message = "File successfully edited."
         display = [{"type": "diff", "path": call.subject, "old_text": call.old, "new_text": call.new}]
-    value = {
-        "is_error": call.failed,
-        "output": output,
-        "message": message,
-        "display": display,
-        "extras": None,
-    }
+    value = {"is_error": call.failed, "output": output, "message": message, "display": display, "extras": None}
     return {"tool_call_id": call_id, "return_value": value}
 
 
-def _status(figures: Tokens, teller: Teller) -> Payload:
-    size = figures.fresh + figures.cached
-    spent = {"input_other": figures.fresh, "output": figures.output}
-    spent |= {"input_cache_read": figures.cached, "input_cache_creation": 0}
-    status: Payload = {
-        "context_usage": size / _CONTEXT,
-        "context_tokens": size,
-        "max_context_tokens": _CONTEXT,
-    }
-    status |= {"token_usage": spent, "message_id": f"chatcmpl-{teller.letters(24)}"}
-    return status | {"plan_mode": False, "mcp_status": None}
+def _state_file(path: str, state: Json) -> LogLine:
+    return LogLine(path, json.dumps(state, indent=2).encode(), whole=True)
 
 
-def usage(figures: Tokens) -> Usage:
-    """What the log says was spent: this format does not tell reasoning apart."""
-    return Usage(input_tokens=figures.fresh, output_tokens=figures.output, cache_read_tokens=figures.cached)
-
-
-def _record(teller: Teller, kind: str, payload: Payload) -> bytes:
-    return _line({"timestamp": teller.clock(), "message": {"type": kind, "payload": payload}})
-
-
-def _line(value: Payload) -> bytes:
+def _line(value: Json) -> bytes:
     # Python's default separators and raw UTF-8, as the CLI writes them.
     return json.dumps(value, ensure_ascii=False).encode() + b"\n"
 
 
-KIMI_CLI = Format(agent="kimi-cli", variables=("KIMI_SHARE_DIR",), home=".kimi", session=session)
+KIMI_CLI = LogFormat(agent="kimi-cli", variables=("KIMI_SHARE_DIR",), home=".kimi", session=session)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from agenttrace.demo.scenario import Call, Step, Story
-from agenttrace.demo.telling import Format, Line, Teller, Tokens, by_completion, compact, silence
-from agenttrace.model import Usage
-
-Json = dict[str, Any]
+from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, silence
+from agenttrace.demo.stories import Story, StoryCall, StoryStep
 
 _MODEL = "qwen3-coder-plus"
 _NAMES = {
@@ -22,33 +18,37 @@ _NAMES = {
 }
 
 
-class _Chat:
-    """The file in the making."""
+class _ChatFile:
+    """The chat file of a session."""
 
-    def __init__(self, story: Story, teller: Teller) -> None:
-        self.story, self.teller = story, teller
-        self.session = teller.uuid()
+    def __init__(self, story: Story, fake: FakeSession) -> None:
+        self.story, self.fake = story, fake
+        self.session = fake.uuid()
         slug = re.sub("[^A-Za-z0-9]", "-", story.cwd)
         self.path = f".qwen/projects/{slug}/chats/{self.session}.jsonl"
         self.parent: str | None = None
         self.prompts = 0
 
-    def record(self, kind: str, body: Json, delay: float = 0.02, *, spent: Usage | None = None) -> Line:
-        own = self.teller.uuid()
+    def record(self, kind: str, body: Json, delay: float = 0.02) -> LogLine:
+        own = self.fake.uuid()
         line: Json = {"uuid": own, "parentUuid": self.parent, "sessionId": self.session}
-        line |= {"timestamp": self.teller.iso(), "type": kind, "cwd": self.story.cwd, "version": "0.18.1"}
+        line |= {"timestamp": self.fake.iso(), "type": kind, "cwd": self.story.cwd, "version": "0.18.1"}
         self.parent = own
-        return Line(self.path, compact(line | {"gitBranch": self.story.branch} | body), delay, spent=spent)
+        return LogLine(self.path, json_line(line | {"gitBranch": self.story.branch} | body), delay)
 
-    def telemetry(self, name: str, figures: Json) -> Line:
-        event: Json = {"event.name": f"qwen-code.{name}", "event.timestamp": self.teller.iso()} | figures
+    def telemetry(self, name: str, figures: Json) -> LogLine:
+        event: Json = {"event.name": f"qwen-code.{name}", "event.timestamp": self.fake.iso()} | figures
         event |= {"prompt_id": f"{self.session}########{self.prompts}", "auth_type": "openai"}
         return self.record("system", {"subtype": "ui_telemetry", "systemPayload": {"uiEvent": event}})
 
+    def api_error(self) -> LogLine:
+        failed = {"model": _MODEL, "duration_ms": 412, "status_code": 429, "error_type": "RateLimitError"}
+        return self.telemetry("api_error", failed | {"error_message": "429 Requests rate limit exceeded"})
 
-def session(story: Story, teller: Teller) -> Iterator[Line]:
+
+def session(story: Story, fake: FakeSession) -> Iterator[LogLine]:
     """One chat file."""
-    chat = _Chat(story, teller)
+    chat = _ChatFile(story, fake)
     for turn in story.turns:
         yield chat.record("user", {"message": {"role": "user", "parts": [{"text": turn.prompt}]}}, 0.1)
         snapshot = {"type": "attribution-snapshot", "version": 1, "surface": "cli", "fileStates": {}}
@@ -57,19 +57,19 @@ def session(story: Story, teller: Teller) -> Iterator[Line]:
         for step in turn.steps:
             yield from _step(chat, step)
         if turn.refused:
-            yield _api_error(chat)
+            yield chat.api_error()
         chat.prompts += 1
-        yield silence(teller.pause(3, 7))
+        yield silence(fake.pause(3, 7))
 
 
-def _step(chat: _Chat, step: Step) -> Iterator[Line]:
-    teller = chat.teller
+def _step(chat: _ChatFile, step: StoryStep) -> Iterator[LogLine]:
+    fake = chat.fake
     if step.retried:
-        yield _api_error(chat)
-    yield silence(teller.writing(step.thinking + step.text))
-    ids = [f"call_{teller.letters(24)}" for _ in step.calls]
-    figures = teller.tokens(step)
-    yield chat.telemetry("api_response", _telemetry(figures, teller))
+        yield chat.api_error()
+    yield silence(fake.writing(step.thinking + step.text))
+    ids = [f"call_{fake.letters(24)}" for _ in step.calls]
+    tokens = fake.tokens(step)
+    yield chat.telemetry("api_response", _telemetry(tokens, fake))
     parts: list[Json] = []
     if step.thinking:
         parts.append({"text": step.thinking, "thought": True})
@@ -77,17 +77,13 @@ def _step(chat: _Chat, step: Step) -> Iterator[Line]:
         parts.append({"text": step.text})
     for call, call_id in zip(step.calls, ids, strict=True):
         parts.append({"functionCall": {"id": call_id, "name": _NAMES[call.kind], "args": _args(call)}})
-    body = {
-        "model": _MODEL,
-        "message": {"role": "model", "parts": parts},
-        "usageMetadata": _metadata(figures),
-    }
-    yield chat.record("assistant", body, 0.1, spent=usage(figures))
-    for index in by_completion(step.calls):
+    body = {"model": _MODEL, "message": {"role": "model", "parts": parts}, "usageMetadata": _metadata(tokens)}
+    yield chat.record("assistant", body, 0.1)
+    for index in step.completion_order:
         yield from _result(chat, step.calls[index], ids[index])
 
 
-def _result(chat: _Chat, call: Call, call_id: str) -> Iterator[Line]:
+def _result(chat: _ChatFile, call: StoryCall, call_id: str) -> Iterator[LogLine]:
     yield silence(call.seconds)
     status = "error" if call.failed else "success"
     called: Json = {"function_name": _NAMES[call.kind], "function_args": _args(call), "status": status}
@@ -102,53 +98,29 @@ def _result(chat: _Chat, call: Call, call_id: str) -> Iterator[Line]:
     yield chat.record("tool_result", {"message": message, "toolCallResult": result}, 0.2)
 
 
-def _args(call: Call) -> Json:
-    match call.kind:
-        case "shell":
-            return {"command": call.subject, "is_background": False}
-        case "read":
-            return {"absolute_path": call.subject}
-        case "edit":
-            return {"file_path": call.subject, "old_string": call.old, "new_string": call.new}
-        case "search":
-            return {"pattern": call.subject}
-        case _:
-            return {
-                "description": call.subject[:40],
-                "prompt": call.subject,
-                "subagent_type": "general-purpose",
-            }
+def _args(call: StoryCall) -> Json:
+    arguments: dict[str, Json] = {
+        "shell": {"command": call.subject, "is_background": False},
+        "read": {"absolute_path": call.subject},
+        "edit": {"file_path": call.subject, "old_string": call.old, "new_string": call.new},
+        "search": {"pattern": call.subject},
+        "delegate": {"description": call.subject[:40], "prompt": call.subject, "subagent_type": "general-purpose"},
+    }
+    return arguments[call.kind]
 
 
-def _api_error(chat: _Chat) -> Line:
-    failed = {"model": _MODEL, "duration_ms": 412, "status_code": 429, "error_type": "RateLimitError"}
-    return chat.telemetry("api_error", failed | {"error_message": "429 Requests rate limit exceeded"})
+def _telemetry(tokens: StepTokens, fake: FakeSession) -> Json:
+    said: Json = {"response_id": f"chatcmpl-{fake.letters(24)}", "model": _MODEL, "status_code": 200}
+    said |= {"duration_ms": 1_850, "input_token_count": tokens.prompt, "output_token_count": tokens.output}
+    said |= {"cached_content_token_count": tokens.cached, "thoughts_token_count": tokens.reasoning}
+    return said | {"total_token_count": tokens.prompt + tokens.output}
 
 
-def _telemetry(figures: Tokens, teller: Teller) -> Json:
-    read = figures.fresh + figures.cached
-    said: Json = {"response_id": f"chatcmpl-{teller.letters(24)}", "model": _MODEL, "status_code": 200}
-    said |= {"duration_ms": 1_850, "input_token_count": read, "output_token_count": figures.output}
-    said |= {"cached_content_token_count": figures.cached, "thoughts_token_count": figures.reasoning}
-    return said | {"total_token_count": read + figures.output}
-
-
-def _metadata(figures: Tokens) -> Json:
+def _metadata(tokens: StepTokens) -> Json:
     """As OpenAI services count: cached inside the prompt, thoughts inside the candidates."""
-    read = figures.fresh + figures.cached
-    spent = {"promptTokenCount": read, "candidatesTokenCount": figures.output}
-    spent |= {"thoughtsTokenCount": figures.reasoning, "totalTokenCount": read + figures.output}
-    return spent | {"cachedContentTokenCount": figures.cached}
+    spent = {"promptTokenCount": tokens.prompt, "candidatesTokenCount": tokens.output}
+    spent |= {"thoughtsTokenCount": tokens.reasoning, "totalTokenCount": tokens.prompt + tokens.output}
+    return spent | {"cachedContentTokenCount": tokens.cached}
 
 
-def usage(figures: Tokens) -> Usage:
-    """What the log says was spent, each token once."""
-    return Usage(
-        input_tokens=figures.fresh,
-        output_tokens=figures.output,
-        cache_read_tokens=figures.cached,
-        reasoning_tokens=figures.reasoning,
-    )
-
-
-QWEN_CODE = Format(agent="qwen-code", variables=("QWEN_HOME", "QWEN_RUNTIME_DIR"), home=".qwen", session=session)
+QWEN_CODE = LogFormat(agent="qwen-code", variables=("QWEN_HOME", "QWEN_RUNTIME_DIR"), home=".qwen", session=session)

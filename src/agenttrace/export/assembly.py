@@ -1,7 +1,7 @@
-"""Rows of the ledger become spans that may leave: read, joined with what was said, and freed of what must stay.
+"""Assembly of spans for a destination: rows of the store, joined with their texts, filtered and masked.
 
-What a destination's switches keep back is not read at all. A span is masked whole after it was assembled, so that every
-text passes the mask, names and ids as well; only what a switch lets through as ``full`` stays as it was.
+Texts that a destination's switches exclude are not read. A span is masked whole after it was assembled, so that every
+field passes the mask, names and ids as well; only texts whose switch is ``full`` are not masked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from agenttrace.costing import Cashier, price_of
 from agenttrace.destinations import Content, DestinationSettings
 from agenttrace.export.span import ExportSession, ExportSpan, Text, TextKind
-from agenttrace.export.traces import SessionTraces, digest_of
+from agenttrace.export.traces import SessionTraces, digest_of, status_of
 from agenttrace.model import AgentFacts, Session, Usage
 from agenttrace.price_tables import MILLION
 from agenttrace.prices import cost_micros
@@ -29,28 +29,28 @@ from agenttrace.store.sqlite.store import SqliteStore
 
 #: Spans whose texts are read together.
 _PORTION = 50
-#: Of one text, this many characters leave.
+#: The most characters of one text that are sent.
 MOST_CHARS = 1_000_000
-#: What the store remembers of a span that is no text of anybody's.
+#: Attributes of a stored span that are exported.
 _FACTS = ("origin", "notes", "duration", "closed_by", "subagent")
 
-#: What tools, agents and models are called, also behind what the conventions put before it.
+#: The name of a tool, agent or model, with or without the operation of the conventions before it.
 _NAME = re.compile(r"(?:(?:invoke_agent|chat|execute_tool) )?[\w.:/@-]{0,64}")
 
 _attributes = msgspec.json.Decoder(dict[str, Any])
 
 
-class Said(Protocol):
-    """A text as the logs have it."""
+class LoggedText(Protocol):
+    """A text of a log, as the recorder reads it."""
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of text."""
         ...
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         ...
 
     @property
@@ -59,16 +59,16 @@ class Said(Protocol):
         ...
 
 
-#: What was said in some spans of a session.
-Texts = Callable[[SqliteStore, Session, Sequence[bytes]], Mapping[bytes, Sequence[Said]]]
+#: Reads the texts of some spans of a session.
+Texts = Callable[[SqliteStore, Session, Sequence[bytes]], Mapping[bytes, Sequence[LoggedText]]]
 
 
-class Ready(NamedTuple):
-    """A span that may leave."""
+class AssembledSpan(NamedTuple):
+    """A span that may be sent."""
 
     entry: Entry
     span: ExportSpan
-    #: Names it as it is now.
+    #: Identifies its present content.
     digest: bytes
 
 
@@ -88,15 +88,15 @@ class Assembly:
         self._store = store
         self._destination = destination
         self._texts = texts
-        #: What every text passes that leaves.
+        #: Masks secrets in a text.
         self.mask = mask
         self._cashier = cashier
         self._agents = agents
-        self._known: tuple[int, int, Session, SessionTraces] | None = None
+        self._cached: tuple[int, int, Session, SessionTraces] | None = None
 
-    def build(self, entries: Sequence[Entry]) -> tuple[list[Ready], list[Entry]]:
-        """As many of these, from the first on, as a request should hold; and those that are gone from the store."""
-        ready: list[Ready] = []
+    def build(self, entries: Sequence[Entry]) -> tuple[list[AssembledSpan], list[Entry]]:
+        """As many of these, from the first on, as fit in a request; and those that are no longer in the store."""
+        ready: list[AssembledSpan] = []
         gone: list[Entry] = []
         size = 0
         for number, part in self._portions(entries):
@@ -108,7 +108,7 @@ class Assembly:
                     continue
                 span, digest = built[entry.span_id]
                 size += sum(len(text.text) for text in span.texts)
-                ready.append(Ready(entry, span, digest))
+                ready.append(AssembledSpan(entry, span, digest))
             if size >= self._destination.max_body_bytes:
                 break
         return ready, gone
@@ -121,32 +121,32 @@ class Assembly:
                 yield number, whole[start : start + _PORTION]
 
     def _session(self, number: int) -> tuple[Session, SessionTraces] | None:
-        """A session and its traces; a long one is not read anew for every portion of it."""
+        """A session and its traces, cached until the store changes: a long one has many portions."""
         now = self._store.last_event()
-        if self._known is None or self._known[:2] != (number, now):
+        if self._cached is None or self._cached[:2] != (number, now):
             found = self._store.sessions_by_number([number])
             if not found:
                 return None
-            self._known = (number, now, found[0], SessionTraces(self._store.traces(number)))
-        return self._known[2:]
+            self._cached = (number, now, found[0], SessionTraces(self._store.traces(number)))
+        return self._cached[2:]
 
     def _spans(
         self, session: Session, traces: SessionTraces, wanted: Sequence[bytes]
     ) -> dict[bytes, tuple[ExportSpan, bytes]]:
         rows = self._store.spans_with_attributes(traces.stored, wanted)
-        answers = {span_id: traces.last_step(span_id) for span_id, row in rows.items() if row.kind == "turn"}
+        answers = {span_id: traces.last_steps.get(span_id) for span_id, row in rows.items() if row.kind == "turn"}
         said = self._said(session, list({*rows, *filter(None, answers.values())}))
-        told = self._told(session)
+        facts = self._session_facts(session)
         built = {}
         for span_id, row in rows.items():
             texts = [*said.get(span_id, ()), *_answer(said, answers.get(span_id))]
-            span = self._assembled(row, session, told, traces)
+            span = self._assembled(row, session, facts, traces)
             built[span_id] = (self._masked(span, texts), digest_of(row))
         return built
 
-    # -- what was said ----------------------------------------------------------------------------------------
+    # -- texts ------------------------------------------------------------------------------------------------
 
-    def _said(self, session: Session, wanted: Sequence[bytes]) -> Mapping[bytes, Sequence[Said]]:
+    def _said(self, session: Session, wanted: Sequence[bytes]) -> Mapping[bytes, Sequence[LoggedText]]:
         switches = self._destination
         if {switches.prompts, switches.tool_inputs, switches.tool_outputs} == {"off"}:
             return {}
@@ -159,17 +159,17 @@ class Assembly:
             return self._destination.tool_outputs
         return self._destination.prompts
 
-    def _texts_of(self, span: ExportSpan, said: Sequence[Said]) -> Iterator[Text]:
+    def _texts_of(self, span: ExportSpan, said: Sequence[LoggedText]) -> Iterator[Text]:
         for each in said:
             switch = self._switch(each.kind, span.kind == "tool")
             if switch != "off":
                 text = Text(cast("TextKind", each.kind), each.text, each.call)
-                text = redacted(text, self.mask, keep=_kept("text", switch))
+                text = redacted(text, self.mask, keep=_unmasked("text", switch))
                 yield text._replace(text=_cut(text.text))
 
-    # -- what it is -------------------------------------------------------------------------------------------
+    # -- facts ------------------------------------------------------------------------------------------------
 
-    def _told(self, session: Session) -> ExportSession:
+    def _session_facts(self, session: Session) -> ExportSession:
         switch = self._destination.prompts
         masked = redacted_session(session, self.mask)
         titled = session if switch == "full" else masked
@@ -186,16 +186,16 @@ class Assembly:
             title=title and _cut(title),
         )
 
-    def _masked(self, span: ExportSpan, said: Sequence[Said]) -> ExportSpan:
-        """A span of which nothing is left to be masked."""
+    def _masked(self, span: ExportSpan, said: Sequence[LoggedText]) -> ExportSpan:
+        """The span with its texts, masked."""
         switch = self._switch("error", span.kind == "tool")
-        span = self._named(span)
+        span = self._with_short_names(span)
         span = msgspec.structs.replace(span, error=None) if switch == "off" else span
-        span = redacted(span, self.mask, keep=("session", "provider", *_kept("error", switch)))
+        span = redacted(span, self.mask, keep=("session", "provider", *_unmasked("error", switch)))
         return msgspec.structs.replace(span, texts=tuple(self._texts_of(span, said)))
 
-    def _named(self, span: ExportSpan) -> ExportSpan:
-        """A span whose names say nothing that a switch keeps back: programs put prompts and arguments into them."""
+    def _with_short_names(self, span: ExportSpan) -> ExportSpan:
+        """The span with short names where a switch excludes texts: programs put prompts and arguments into names."""
         switches = self._destination
         if (switches.tool_inputs if span.kind == "tool" else switches.prompts) != "off":
             return span
@@ -208,21 +208,22 @@ class Assembly:
             attributes={name: _first_words(value) for name, value in span.attributes.items()},
         )
 
-    def _assembled(self, row: SpanRow, session: Session, told: ExportSession, traces: SessionTraces) -> ExportSpan:
-        """A span as the store has it, without what was said in it."""
+    def _assembled(self, row: SpanRow, session: Session, facts: ExportSession, traces: SessionTraces) -> ExportSpan:
+        """A span as the store has it, without texts."""
         attributes = _attributes.decode(row.attributes) if row.attributes else {}
-        usage = row.usage if traces.pays(row.span_id) else None
+        # One span has the usage of a response, also where the response is repeated.
+        usage = row.usage if row.span_id in traces.stored.payers else None
         cost, currency = self._cost(row, usage)
         return ExportSpan(
             span_id=row.span_id,
             trace_id=row.trace_id,
             parent_id=row.parent_id,
-            session=told,
+            session=facts,
             kind=cast("Literal['turn', 'step', 'tool', 'span']", row.kind),
             name=row.name,
             start=row.start,
             end=traces.ended(row),
-            status=cast("Literal['ok']", "unclosed" if row.status == "open" else row.status),
+            status=cast("Literal['ok']", status_of(row)),
             error=_text(attributes.get("error")),
             path=traces.path(row.span_id),
             turn_index=row.turn_index,
@@ -245,7 +246,7 @@ class Assembly:
 
     def _provider(self, row: SpanRow, attributes: Mapping[str, Any], session: Session) -> str | None:
         found = provider_of_span(row, attributes, session, self._agents.get(session.agent))
-        # Only a name that the log tells may hold anything that must not leave.
+        # Only a name from the log may contain a secret.
         return self.mask(_first_word(found)) if found is not None and "provider" in attributes else found
 
     def _cost(self, row: SpanRow, usage: Usage | None) -> tuple[Decimal | None, str | None]:
@@ -255,14 +256,14 @@ class Assembly:
         return Decimal(cost_micros(price, usage)) / MILLION, price.currency
 
 
-def _answer(said: Mapping[bytes, Sequence[Said]], step: bytes | None) -> list[Said]:
-    """What a turn came to: the last words of its last model call. Backends show it as the output of the trace."""
+def _answer(said: Mapping[bytes, Sequence[LoggedText]], step: bytes | None) -> list[LoggedText]:
+    """The answer of a turn: the last text of its last model call. Backends show it as the output of the trace."""
     words = [each for each in said.get(step, ()) if each.kind == "text"] if step is not None else []
     return words[-1:]
 
 
 def _first_word(name: str) -> str:
-    """A name without whatever else somebody put behind it."""
+    """A name without any text after it."""
     found = _NAME.match(name)
     return name if found is None else f"{found[0]}{'…' if found.end() < len(name) else ''}"
 
@@ -274,13 +275,13 @@ def _first_words(value: object) -> object:
     return _first_word(value) if isinstance(value, str) else value
 
 
-def _kept(field: str, switch: Content) -> tuple[str, ...]:
-    """Which field of a record stays as it is: one whose switch lets it through unmasked."""
+def _unmasked(field: str, switch: Content) -> tuple[str, ...]:
+    """The field that is not masked, where its switch is ``full``."""
     return (field,) if switch == "full" else ()
 
 
 def _cut(text: str) -> str:
-    """A text that is not endless; masked before it is cut, as half a key is still a key."""
+    """A text of limited length; it is masked before it is cut, as half a key is still a key."""
     left_out = len(text) - MOST_CHARS
     return text if left_out <= 0 else f"{text[:MOST_CHARS]} … [{left_out} more characters]"
 

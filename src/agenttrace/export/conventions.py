@@ -1,7 +1,7 @@
-"""The names of OpenTelemetry's conventions for generative AI, version 1.41.1, and of what they have no name for.
+"""Attribute names of OpenTelemetry's conventions for generative AI, version 1.41.1, and of AgentTrace.
 
-The conventions are in development and move between packages; what was sent must not change because a dependency was
-updated. So the names are kept here, and a test compares them with the official ones.
+The conventions are in development and move between packages. Exported names must not change with a dependency, so they
+are defined here, and a test compares them with the official ones.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 CACHE_CREATION_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
-#: What the same tokens are called in the conventions' next release; sent beside the other name, never added to it.
+#: The name of the same tokens in the conventions' next release; sent in addition to the other name.
 CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_write.input_tokens"
 REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 
-# What was said.
+# Texts.
 INPUT_MESSAGES: Final = "gen_ai.input.messages"
 OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
@@ -49,7 +49,7 @@ TOOL_RESULT: Final = "gen_ai.tool.call.result"
 SESSION_ID: Final = "session.id"
 USER_ID: Final = "user.id"
 ERROR_TYPE: Final = "error.type"
-#: The value of ``error.type`` where nothing better is known.
+#: The value of ``error.type`` for an unknown error.
 ERROR_OTHER: Final = "_OTHER"
 #: The value for a tool that ran and reported that it failed.
 ERROR_TOOL: Final = "tool_error"
@@ -60,10 +60,10 @@ SERVICE_NAME: Final = "service.name"
 SERVICE_VERSION: Final = "service.version"
 DEPLOYMENT_ENVIRONMENT: Final = "deployment.environment.name"
 
-#: Not of the conventions, but what backends read a cost from, all of them as US dollars.
+#: Not in the conventions; backends read a cost in US dollars from it.
 USAGE_COST: Final = "gen_ai.usage.cost"
 
-# Ours.
+# AgentTrace's own.
 OUR_PREFIX: Final = "agenttrace."
 OUR_AGENT: Final = "agenttrace.agent"
 OUR_PROJECT: Final = "agenttrace.project"
@@ -72,7 +72,7 @@ OUR_TITLE: Final = "agenttrace.title"
 OUR_STATUS: Final = "agenttrace.status"
 OUR_TURN: Final = "agenttrace.turn"
 OUR_STEP: Final = "agenttrace.step"
-#: In the work of a subagent; ``agenttrace.subagent`` is the store's word for a tool call that starts one.
+#: True for the spans of a subagent; ``agenttrace.subagent`` marks the tool call that starts one.
 OUR_IN_SUBAGENT: Final = "agenttrace.in_subagent"
 OUR_ESTIMATED: Final = "agenttrace.estimated"
 OUR_COPIED: Final = "agenttrace.copied"

@@ -1,17 +1,16 @@
 """CozeLoop, by its OTLP endpoint.
 
-It also has an endpoint of its own (``/v1/loop/traces/ingest``, which its SDK uses). OTLP was chosen because it is the
-one that is documented, takes gzip, says how many spans it refused, and needs no second encoding.
+It also has its own endpoint (``/v1/loop/traces/ingest``, which its SDK uses). OTLP is documented, accepts gzip, reports
+how many spans were refused, and needs no second encoding.
 
-What is known of the server, from its documents and its source (coze-dev/coze-loop): spans go into a queue, and later
-into tables that keep them as often as they are sent, while reading shows each once, so that only totals would be wrong;
-hence each is sent once, and read back after a doubt. A span that began more than 24 hours ago, or more than one hour
-from now, is dropped behind the 200 without a word: it is refused here instead.
+From its documents and its source (coze-dev/coze-loop): spans go into a queue, and later into tables that store them as
+often as they are sent, while reading shows each once, so that only totals would be wrong. Hence each is sent once, and
+read back after a doubt. A span that began more than 24 hours ago, or more than one hour from now, is dropped behind the
+200 without an error: it is refused here instead.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import time
@@ -22,36 +21,33 @@ import msgspec
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from agenttrace.destinations import DestinationSettings, keys_hidden, shown_address
+from agenttrace.destinations import DestinationSettings, shown_address
 from agenttrace.export import conventions as c
-from agenttrace.export.advice import problem
 from agenttrace.export.cozeloop_spans import described
 from agenttrace.export.destination import Delivery, Verdict
 from agenttrace.export.genai import GenAiSpan
-from agenttrace.export.json_values import object_of
-from agenttrace.export.otlp import HEADERS
-from agenttrace.export.otlp_encoding import request_bytes
-from agenttrace.export.posting import Answer, Poster, reason_of, told_of
-from agenttrace.export.span import ExportSpan
-from agenttrace.export.wire_text import json_bytes, shortened
+from agenttrace.export.otlp import OtlpSender
+from agenttrace.export.posting import HttpAnswer, line_of, problem, reason_of
+from agenttrace.export.span import ExportSpan, by_trace
+from agenttrace.export.wire_text import json_bytes, object_of, shortened
 
 CLOUD = "https://api.coze.cn"
 TRACES_PATH = "/v1/loop/opentelemetry/v1/traces"
 TREE_PATH = "/v1/loop/traces/search_tree"
-#: What its own endpoint takes in one request; the OTLP endpoint names no number.
+#: The limit of its own endpoint for one request; the OTLP endpoint documents none.
 MOST_SPANS = 100
-#: Seconds in which what was taken becomes readable: it waits in a queue first.
+#: Seconds until an accepted span can be read: it waits in a queue first.
 SETTLED_AFTER = 60.0
 
 _HOUR = 3600 * 1_000_000
-#: Time that a request may take to be looked at.
+#: Time until the server handles a request.
 _MARGIN = 300 * 1_000_000
-_OLD = "CozeLoop takes only spans that began within 24 hours of being sent"
-_FUTURE = "CozeLoop takes no spans that begin more than an hour from now; look at the clock"
+_OLD = "CozeLoop accepts only spans that began within 24 hours of being sent"
+_FUTURE = "CozeLoop accepts no spans that begin more than an hour from now; check the clock"
 #: Spans in one answer when a trace is read.
 _PAGE = 1_000
 
-#: Numbers of its errors (backend/modules/observability/pkg/errno), the short ones those of Coze's gateway.
+#: Its error codes (backend/modules/observability/pkg/errno); the short ones are of Coze's gateway.
 _RATE_LIMIT = (600900205, 4013)
 #: No permission, no capacity left, account not available; a key that is wrong or has not enough rights.
 _BLOCKED = (600900101, 600903230, 600903231, 4100, 4101)
@@ -59,7 +55,7 @@ _INTERNAL = (*range(600900700, 600900900), 600904004, 600904006)
 _NO_CAPACITY = "TraceNoCapacityAvailable"
 
 
-class CozeLoopDestination:
+class CozeLoopDestination(OtlpSender):
     """Sends to one workspace."""
 
     ignores_repeats = False
@@ -72,19 +68,14 @@ class CozeLoopDestination:
         settled_after: float = SETTLED_AFTER,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._settings = settings
         self._base = base_url(settings.url or CLOUD)
         self._workspace = (settings.project or "").strip()
-        headers = {name: value.strip() for name, value in settings.headers.items()}
-        headers["Authorization"] = f"Bearer {(settings.api_key or '').strip()}"
-        headers["cozeloop-workspace-id"] = self._workspace
-        self._poster = Poster(headers, settings.timeout_seconds, keys_hidden(settings))
+        keys = {"Authorization": f"Bearer {(settings.api_key or '').strip()}", "cozeloop-workspace-id": self._workspace}
+        super().__init__(settings, self._base + TRACES_PATH, keys)
         self._clock = clock
         self._settled_after = settled_after
-        #: When something may last have left without an answer: from this process, or from one that was killed.
-        self._doubt_at = time.monotonic()
         self.max_spans = min(settings.batch_spans, MOST_SPANS)
-        #: Until it turns out that the key is not allowed to read.
+        #: False once the server answers that the key may not read.
         self.can_read_back = True
 
     async def send(self, spans: Sequence[ExportSpan]) -> Delivery:
@@ -93,7 +84,7 @@ class CozeLoopDestination:
             return Delivery(verdict="blocked", reason=self._wrong_workspace())
         dropped = self._dropped(spans)
         rest = [span for span in spans if span.span_id not in dropped]
-        delivery = await self._sent(rest) if rest else Delivery(verdict="accepted")
+        delivery = (await self._post(rest))[1] if rest else Delivery(verdict="accepted")
         if delivery.verdict != "accepted" or not dropped:
             return delivery
         return msgspec.structs.replace(delivery, rejected=dropped)
@@ -104,38 +95,35 @@ class CozeLoopDestination:
         found = {span.span_id: _OLD for span in spans if span.start < oldest}
         return found | {span.span_id: _FUTURE for span in spans if span.start > newest}
 
-    async def _sent(self, spans: Sequence[ExportSpan]) -> Delivery:
-        body = await asyncio.to_thread(request_bytes, spans, self._described, self._resource())
-        most = self._settings.max_body_bytes
-        if len(body) > most and len(spans) > 1:
-            return Delivery(verdict="too_large", reason=f"{len(body)} bytes are more than max_body_bytes, {most}")
-        delivery: Delivery | None = None
-        try:
-            answer, delivery = await self._poster.post(self._base + TRACES_PATH, body, HEADERS)
-            if answer is not None:
-                delivery = meaning(answer, delivery, len(spans))
-        finally:
-            # Also where it was cancelled in the middle.
-            if delivery is None or delivery.verdict == "unknown":
-                self._doubt_at = time.monotonic()
-        return delivery
-
     def _described(self, span: ExportSpan) -> GenAiSpan:
         return described(span, self._settings.user)
 
     def _resource(self) -> dict[str, str]:
-        told = self._settings.environment
-        return {c.DEPLOYMENT_ENVIRONMENT: shortened(told)} if told else {}
+        environment = self._settings.environment
+        return {c.DEPLOYMENT_ENVIRONMENT: shortened(environment)} if environment else {}
+
+    def _meaning(self, answer: HttpAnswer, delivery: Delivery, sent: int) -> Delivery:
+        """What the body of an answer adds to its status: an error code, or how many spans it refuses."""
+        said = object_of(answer.body)
+        verdict = _verdict_of(said, delivery.verdict)
+        if verdict != "accepted":
+            broke_down = verdict == "unknown"
+            return msgspec.structs.replace(delivery, verdict=verdict, reason=reason_of(answer), broke_down=broke_down)
+        rejected, reason = _rejected(answer, said)
+        if not rejected:
+            return delivery
+        if rejected >= sent > 0:
+            # Nothing was accepted: the quota is used up, or the queue behind the server is down.
+            blocked: Verdict = "blocked" if _NO_CAPACITY in reason else "retry"
+            return msgspec.structs.replace(delivery, verdict=blocked, reason=reason)
+        return msgspec.structs.replace(delivery, reason=reason, rejected_count=rejected)
 
     # -- reading back -----------------------------------------------------------------------------------------
 
     async def present(self, spans: Sequence[ExportSpan]) -> Set[bytes] | None:
-        """Which of these spans can be read there; None also while some cannot and may still turn up."""
-        traces: dict[bytes, list[ExportSpan]] = {}
-        for span in spans:
-            traces.setdefault(span.trace_id, []).append(span)
+        """Which of these spans can be read there; None also while the others may still appear."""
         found: set[bytes] = set()
-        for part in traces.values():
+        for part in by_trace(spans).values():
             listed = await self._listed(part)
             if listed is None:
                 return None
@@ -144,7 +132,7 @@ class CozeLoopDestination:
         return found if settled or len(found) == len(spans) else None
 
     async def _listed(self, spans: Sequence[ExportSpan]) -> Set[str] | None:
-        """The ids of a trace's spans in the time of these, without what was said in them."""
+        """The ids of a trace's spans in the period of these, without their texts."""
         question = {
             "workspace_id": self._workspace,
             "trace_id": spans[0].trace_id.hex(),
@@ -152,76 +140,52 @@ class CozeLoopDestination:
             "end_time": str(max(span.start for span in spans) // 1_000 + 1_000),
             "limit": _PAGE,
         }
-        headers = {"Content-Type": "application/json"}
-        answer, delivery = await self._poster.post(
-            self._base + TREE_PATH, json_bytes(question), headers, compress=False
-        )
+        url, headers = self._base + TREE_PATH, {"Content-Type": "application/json"}
+        answer, delivery = await self._poster.post(url, json_bytes(question), headers, compress=False)
         if answer is None:
             return None
         said = object_of(answer.body)
         verdict = _verdict_of(said, delivery.verdict)
         if verdict in ("blocked", "refused"):
-            # Keys that may write are not always allowed to read; from now on the user decides what to do.
+            # A key that may write is not always allowed to read; from now on the user decides.
             self.can_read_back = False
         listed = object_of(said.get("data")).get("spans")
         if verdict != "accepted" or not isinstance(listed, list) or len(listed) >= _PAGE:
             return None
         return {str(object_of(each).get("span_id")) for each in listed}
 
-    # -- whether it can be used -------------------------------------------------------------------------------
+    # -- checking ---------------------------------------------------------------------------------------------
 
     async def check(self) -> str:
-        """Send a request without spans: address and key are looked at, and nothing is stored."""
+        """Send a request without spans: the server checks address and key, and stores nothing."""
         if not self._workspace.isdigit():
             return self._wrong_workspace()
-        body = request_bytes((), self._described, {}) or _NO_SPANS
-        answer, delivery = await self._poster.post(self._base + TRACES_PATH, body, HEADERS)
+        answer, delivery = await self._poster.post(self._url, _NO_SPANS, self.headers)
         if answer is not None:
-            delivery = meaning(answer, delivery, 0)
+            delivery = self._meaning(answer, delivery, 0)
         if delivery.verdict == "accepted":
             return ""
         key = f"api_key, which must be allowed to upload traces to workspace {self._workspace}"
         if answer is not None and answer.status == 200 and delivery.verdict == "blocked":
-            return f"it takes nothing from this key ({delivery.reason}). Check {key}, and project."
+            return f"it accepts nothing from this key ({delivery.reason}). Check {key}, and project."
         address = f"url: it must be the address of a CozeLoop, and is {shown_address(self._base)}"
         return problem(answer, delivery, key=key, address=address)
 
     def _wrong_workspace(self) -> str:
         return f"project must be the number of a workspace, as in the console's address, and is {self._workspace!r}"
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._poster.close()
 
-
-#: A request with a resource and no spans: an empty one would have no bytes, which is refused.
+#: A request with a resource and no spans: an empty body would be refused.
 _NO_SPANS = b"\x0a\x00"
 
 
 def base_url(url: str) -> str:
-    """The address of the server; those who paste that of its OTLP endpoint mean the same."""
+    """The address of the server, also where the setting is that of its OTLP endpoint."""
     return url.rstrip("/").removesuffix(TRACES_PATH).removesuffix("/v1/loop/opentelemetry").rstrip("/")
 
 
-def meaning(answer: Answer, delivery: Delivery, sent: int) -> Delivery:
-    """What an answer means: its status, or the number of an error in its body, or how many spans it refuses."""
-    said = object_of(answer.body)
-    verdict = _verdict_of(said, delivery.verdict)
-    if verdict != "accepted":
-        broke_down = verdict == "unknown"
-        return msgspec.structs.replace(delivery, verdict=verdict, reason=reason_of(answer), broke_down=broke_down)
-    rejected, reason = _rejected(answer, said)
-    if not rejected:
-        return delivery
-    if rejected >= sent > 0:
-        # Nothing was taken: the quota is used up, or the queue behind the server is down.
-        blocked: Verdict = "blocked" if _NO_CAPACITY in reason else "retry"
-        return msgspec.structs.replace(delivery, verdict=blocked, reason=reason)
-    return msgspec.structs.replace(delivery, reason=reason, rejected_count=rejected)
-
-
 def _verdict_of(said: Mapping[str, Any], verdict: Verdict) -> Verdict:
-    """Errors come with their own number in the body, and often with status 200."""
+    """Errors have a code in the body, and often status 200."""
     code = said.get("code")
     if not isinstance(code, int) or code == 0:
         return verdict
@@ -234,8 +198,8 @@ def _verdict_of(said: Mapping[str, Any], verdict: Verdict) -> Verdict:
     return verdict if verdict != "accepted" else "refused"
 
 
-def _rejected(answer: Answer, said: Mapping[str, Any]) -> tuple[int, str]:
-    """How many spans were refused, and why; a server of one's own wraps the message in JSON."""
+def _rejected(answer: HttpAnswer, said: Mapping[str, Any]) -> tuple[int, str]:
+    """How many spans were refused, and why; a self-hosted server wraps the message in JSON."""
     found = ExportTraceServiceResponse()
     try:
         wrapped = said.get("body")
@@ -243,4 +207,4 @@ def _rejected(answer: Answer, said: Mapping[str, Any]) -> tuple[int, str]:
     except (DecodeError, binascii.Error, ValueError):
         return 0, ""
     refused = found.partial_success
-    return max(refused.rejected_spans, 0), told_of(answer, refused.error_message)
+    return max(refused.rejected_spans, 0), line_of(answer, refused.error_message)

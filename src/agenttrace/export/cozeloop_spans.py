@@ -1,8 +1,8 @@
-"""A span as CozeLoop shows it: the attributes that its OTLP endpoint turns into its own fields.
+"""A span as CozeLoop shows it: the attributes that its OTLP endpoint converts to its own fields.
 
-Which attribute becomes what is written at docs.coze.cn/cozeloop/opentelemetry_field_mapping and in coze-dev/coze-loop
-(backend/modules/observability/lib/otel/otel_convert.go): ``cozeloop.input`` and ``cozeloop.output`` are what is shown,
-of a model call as messages and choices; ``session.id`` is the thread; what has no field becomes a tag.
+The mapping is documented at docs.coze.cn/cozeloop/opentelemetry_field_mapping and in coze-dev/coze-loop
+(backend/modules/observability/lib/otel/otel_convert.go): ``cozeloop.input`` and ``cozeloop.output`` are shown, for a
+model call as messages and choices; ``session.id`` is the thread; an attribute without a field becomes a tag.
 """
 
 from __future__ import annotations
@@ -17,45 +17,44 @@ from agenttrace.export.wire_text import json_bytes, shortened, shortened_in_json
 SPAN_TYPE = "cozeloop.span_type"
 INPUT = "cozeloop.input"
 OUTPUT = "cozeloop.output"
-#: Older than ``gen_ai.provider.name``, and what is read.
+#: The older name of ``gen_ai.provider.name``, which CozeLoop reads.
 SYSTEM = "gen_ai.system"
-#: Tags that its own SDK has and that no attribute of the conventions becomes.
+#: Tags of its own SDK that the conventions have no attribute for.
 CACHED_TOKENS = "input_cached_tokens"
 REASONING_TOKENS = "reasoning_tokens"
-#: All attributes that begin with ``error`` become the error of a span, and a span with one has failed.
+#: Every attribute that begins with ``error`` becomes the error of a span, and marks it as failed.
 ERROR_MESSAGE = "error.message"
 
-#: Longer tags are cut there, in the middle of a character at times.
+#: CozeLoop cuts longer tags, also in the middle of a character.
 _TAG_BYTES = 1_024
 _TAG_NAME_BYTES = 100
 _TAGS = 50
-#: Those that are added here, and the sum of all tokens.
+#: Tags that are added here, and the sum of all tokens.
 _OWN_TAGS = 6
 _SPAN_TYPES = {"turn": "agent", "step": "model", "tool": "tool", "span": "custom"}
-#: Of a megabyte that an input or an output may have: for what was said, thought and called, in this order.
+#: Shares of the megabyte of an input or output: for texts, thinking and calls.
 _SHARES = (600_000, 200_000, 200_000)
 
 
 def described(span: ExportSpan, user: str | None) -> GenAiSpan:
-    """A span with what CozeLoop reads; what was said is in its own attributes only, as messages would be tags."""
-    told = _tags(span, user) | _own(span)
-    return with_attributes(span, told)._replace(events=())
+    """A span with the attributes that CozeLoop reads; texts are in its own attributes only."""
+    return with_attributes(span, _tags(span, user) | _own(span))._replace(events=())
 
 
 def _tags(span: ExportSpan, user: str | None) -> Attributes:
     found = {**facts(span), **usage(span)}
     if span.kind == "turn":
-        # It would be taken for the type of the span.
+        # CozeLoop would use it as the type of the span.
         found.pop(c.OPERATION_NAME, None)
     found.pop(c.ERROR_TYPE, None)
     if user:
         found[c.USER_ID] = user
-    # Of more than it keeps, it keeps any: those that the span was given by somebody go last.
+    # Of too many tags it stores any: those of a received span go last.
     foreign = {f"{c.OUR_PREFIX}{name}" for name in span.attributes}
-    kept = sorted(found.items(), key=lambda tag: tag[0] in foreign)[: _TAGS - _OWN_TAGS]
+    first = sorted(found.items(), key=lambda tag: tag[0] in foreign)[: _TAGS - _OWN_TAGS]
     return {
         shortened(name, _TAG_NAME_BYTES): shortened(value, _TAG_BYTES) if isinstance(value, str) else value
-        for name, value in kept
+        for name, value in first
     }
 
 
@@ -76,11 +75,11 @@ def _own(span: ExportSpan) -> Attributes:
 
 
 def _model_input(span: ExportSpan) -> str:
-    """What was asked, as ``ModelInput`` of the SDK has it."""
-    told = joined(span.texts, "prompt")
+    """The prompt and results, as ``ModelInput`` of the SDK."""
+    prompt = joined(span.texts, "prompt")
     messages: list[dict[str, Any]] = []
-    if told:
-        messages.append({"role": "user", "content": shortened_in_json(told, _SHARES[0])})
+    if prompt:
+        messages.append({"role": "user", "content": shortened_in_json(prompt, _SHARES[0])})
     results = [text for text in span.texts if text.kind == "result"]
     for text in results:
         content = shortened_in_json(text.text, _SHARES[1] // len(results))
@@ -89,7 +88,7 @@ def _model_input(span: ExportSpan) -> str:
 
 
 def _model_output(span: ExportSpan) -> str:
-    """What was answered, as ``ModelOutput`` of the SDK has it."""
+    """The answer, as ``ModelOutput`` of the SDK."""
     message: dict[str, Any] = {
         "role": "assistant",
         "content": shortened_in_json(joined(span.texts, "text"), _SHARES[0]),

@@ -1,4 +1,4 @@
-"""The exporter: seals what was recorded, and has a courier for each destination; one may run for a data directory."""
+"""The exporter: seals recorded traces and runs a courier for each destination; one runs for a data directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from agenttrace.config import Settings
 from agenttrace.costing import Cashier
 from agenttrace.export.assembly import Assembly, Texts
-from agenttrace.export.courier import Courier, shielded
+from agenttrace.export.courier import Courier, pause, shielded
 from agenttrace.export.destination import Destination
 from agenttrace.export.journal import Journal
 from agenttrace.export.kinds import UnusableDestinationError, destination_of
@@ -25,16 +25,16 @@ from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
-#: How often is looked for what may be sealed.
+#: Seconds between two passes of sealing.
 SEAL_SECONDS = 2.0
-#: What waiting may put right: the store may be locked, full or being replaced.
+#: Errors that are retried: the store may be locked, full or being replaced.
 _WAIT_FOR: tuple[type[Exception], ...] = (*STORE_FAILURES, OSError)
-#: How long is waited for destinations that do not say at once what they have stored.
+#: How long to wait for destinations that confirm later what they have stored.
 SETTLE_SECONDS = 90.0
 
 
 class _Served(NamedTuple):
-    """A destination at work."""
+    """A destination with its open files and connections."""
 
     courier: Courier
     destination: Destination
@@ -43,7 +43,7 @@ class _Served(NamedTuple):
 
 
 class Exporter:
-    """Everything that leaves a data directory."""
+    """Exports the traces of a data directory."""
 
     def __init__(
         self, settings: Settings, *, texts: Texts, mask: Callable[[str], str], agents: Mapping[str, AgentFacts]
@@ -53,11 +53,11 @@ class Exporter:
         self._mask = mask
         self._agents = agents
         self._cashier = Cashier(PriceTable.load(settings), settings.usage)
-        #: Destinations that cannot be used, and why.
+        #: Destinations that cannot be used, with the reason.
         self.unusable: dict[str, str] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Seal and deliver until told to stop."""
+        """Seal and deliver until ``stop`` is set."""
         served = await asyncio.to_thread(self._open)
         try:
             await self._serve(served, stop)
@@ -71,10 +71,10 @@ class Exporter:
         stop: Callable[[], bool] = lambda: False,
         on_round: Callable[[], None] = lambda: None,
     ) -> dict[str, str]:
-        """Send everything that is sealed by now; what could not be sent, by destination, with the reason.
+        """Send everything that can be sealed now; returns, by destination, why spans are left.
 
-        ``quiet_seconds``: another time of quiet, such as none where nobody records. ``stop``: whether to leave the rest
-        after the requests under way.
+        ``quiet_seconds``: instead of the setting, such as 0 where no recorder runs. ``stop``: whether to end after the
+        running requests.
         """
         served = await asyncio.to_thread(self._open)
         try:
@@ -83,8 +83,6 @@ class Exporter:
             return self.unusable | await asyncio.to_thread(self._left_over, served)
         finally:
             await self._close(served)
-
-    # -- at work ----------------------------------------------------------------------------------------------
 
     def _open(self) -> list[_Served]:
         with self._opened() as store:
@@ -115,7 +113,7 @@ class Exporter:
 
     def _opened(self) -> SqliteStore:
         store = open_store(self.settings, read_only=False)
-        # What was sent must not be forgotten even by a machine that loses its power: then it would be sent again.
+        # After a loss of power a span without its ``sending`` state would be sent again.
         store.sync_every_commit()
         return store
 
@@ -130,7 +128,7 @@ class Exporter:
             sealer = Sealer(store, self.settings)
             while not stop.is_set():
                 await self._surviving("sealing", stop, lambda: shielded(asyncio.to_thread(sealer.run, stop.is_set)))
-                await _pause(stop, SEAL_SECONDS)
+                await pause(stop, SEAL_SECONDS)
 
     async def _keep_delivering(self, courier: Courier, stop: asyncio.Event) -> None:
         name = f"delivery to {courier.settings.name}"
@@ -138,12 +136,12 @@ class Exporter:
             await self._surviving(name, stop, lambda: courier.run(stop))
 
     async def _surviving(self, what: str, stop: asyncio.Event, work: Callable[[], Awaitable[object]]) -> None:
-        """A store that cannot be used now is reported, and tried again: nothing is lost by waiting."""
+        """Log an error of the store, and let the caller retry after a pause."""
         try:
             await work()
         except _WAIT_FOR as error:
             logger.warning("%s waits for the store: %s", what, error)
-            await _pause(stop, 5.0)
+            await pause(stop, 5.0)
 
     def _seal(self, quiet_seconds: float | None, stop: Callable[[], bool]) -> None:
         with self._opened() as store:
@@ -182,8 +180,3 @@ class Exporter:
                 await each.destination.close()
             each.journal.close()
             each.store.close()
-
-
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)

@@ -1,7 +1,7 @@
-"""A span in the words of the GenAI conventions: its name, kind, attributes, status and events.
+"""A span after the GenAI conventions: its name, kind, attributes, status and events.
 
-Tokens are told on model calls only: backends add up all spans of a trace, and a turn that carried the sum of its steps
-would double everything. Input tokens include those that were read from and written to a cache, as the conventions ask.
+Only model calls have tokens: backends sum up all spans of a trace, and a turn with the sum of its steps would double
+everything. Input tokens include cache reads and cache writes, as the conventions ask.
 """
 
 from __future__ import annotations
@@ -9,25 +9,24 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from agenttrace.export import conventions as c
-from agenttrace.export.json_values import REPLACEMENT, encoded
 from agenttrace.export.span import ExportSpan, Text
-from agenttrace.export.wire_text import LIMIT, json_bytes, shortened, shortened_in_json
+from agenttrace.export.wire_text import LIMIT, REPLACEMENT, encoded, json_bytes, shortened, shortened_in_json
 from agenttrace.providers import UNKNOWN
 
 Value = str | bool | int | float | tuple[str, ...]
 Attributes = dict[str, Value]
 
-#: What a part of a message takes beside its text, and more.
+#: More than the bytes of a message part beside its text.
 _PART_BYTES = 100
 _DESCRIPTION_BYTES = 2_000
 
 Status = Literal["unset", "ok", "error"]
-#: Who was cancelled has not failed, and of what was never closed nobody knows.
+#: A cancelled span has not failed; the status of an unclosed one is not known.
 _STATUSES: dict[str, Status] = {"ok": "ok", "error": "error", "cancelled": "unset", "unclosed": "unset"}
 
 
-class Event(NamedTuple):
-    """Something that happened in a span."""
+class GenAiEvent(NamedTuple):
+    """An event of a span."""
 
     name: str
     #: Microseconds since the epoch.
@@ -36,24 +35,24 @@ class Event(NamedTuple):
 
 
 class GenAiSpan(NamedTuple):
-    """A span as OpenTelemetry knows it; ids, times and parents are those of the ``ExportSpan``."""
+    """A span of OpenTelemetry; ids, times and parents are those of the ``ExportSpan``."""
 
     name: str
-    #: True for a call to somebody else's model, which is a client's span; all others are internal.
+    #: True for a model call, which is a client span; all others are internal.
     client: bool
     attributes: Attributes
     status: Status
     description: str
-    events: tuple[Event, ...]
+    events: tuple[GenAiEvent, ...]
 
 
 def described(span: ExportSpan) -> GenAiSpan:
-    """A span with everything that the conventions have a place for."""
+    """A span with all attributes of the conventions."""
     return with_attributes(span, {**facts(span), **usage(span), **content(span)})
 
 
 def with_attributes(span: ExportSpan, attributes: Attributes) -> GenAiSpan:
-    """A span of the conventions with attributes of somebody's choice."""
+    """A span of the conventions with these attributes."""
     return GenAiSpan(
         name=name(span),
         client=span.kind == "step",
@@ -65,7 +64,7 @@ def with_attributes(span: ExportSpan, attributes: Attributes) -> GenAiSpan:
 
 
 def name(span: ExportSpan) -> str:
-    """``invoke_agent {agent}``, ``chat {model}``, ``execute_tool {tool}``, or the name that a foreign span has."""
+    """``invoke_agent {agent}``, ``chat {model}``, ``execute_tool {tool}``, or the name of a received span."""
     if span.kind == "turn":
         return _named(c.INVOKE_AGENT, _agent_name(span))
     if span.kind == "step":
@@ -83,11 +82,11 @@ def _agent_name(span: ExportSpan) -> str:
     return span.agent_name or span.session.agent or UNKNOWN
 
 
-# -- what it is -------------------------------------------------------------------------------------------------
+# -- facts ------------------------------------------------------------------------------------------------------
 
 
 def facts(span: ExportSpan) -> Attributes:
-    """Everything about a span but its tokens and what was said in it."""
+    """All attributes of a span but its tokens and texts."""
     found = {
         shortened(f"{c.OUR_PREFIX}{key}", _DESCRIPTION_BYTES): _plain(value) for key, value in span.attributes.items()
     }
@@ -100,7 +99,7 @@ def facts(span: ExportSpan) -> Attributes:
         found |= _of_tool(span)
     if span.status == "error":
         found[c.ERROR_TYPE] = c.ERROR_TOOL if span.kind == "tool" else c.ERROR_OTHER
-    return {key: _short(value) for key, value in found.items() if _told(value)}
+    return {key: _short(value) for key, value in found.items() if value is not None and value not in ("", ())}
 
 
 def _everywhere(span: ExportSpan) -> dict[str, Any]:
@@ -153,10 +152,6 @@ def _of_tool(span: ExportSpan) -> dict[str, Any]:
     }
 
 
-def _told(value: object) -> bool:
-    return value is not None and value not in ("", ())
-
-
 def _plain(value: object) -> object:
     if value is None or isinstance(value, str | bool | float):
         return value
@@ -171,11 +166,11 @@ def _short(value: Any) -> Value:  # noqa: ANN401 - any value of an attribute, an
     return tuple(shortened(each) for each in value) if isinstance(value, tuple) else value
 
 
-# -- what it cost -----------------------------------------------------------------------------------------------
+# -- usage and cost ---------------------------------------------------------------------------------------------
 
 
 def usage(span: ExportSpan) -> Attributes:
-    """Tokens and cost of a model call that this session pays for; nothing for any other span."""
+    """Tokens and cost of a model call that is counted in this session; nothing for any other span."""
     used = span.usage
     if span.kind != "step" or used is None:
         return {}
@@ -198,16 +193,16 @@ def _cost(span: ExportSpan) -> Attributes:
         return {}
     found: Attributes = {c.OUR_COST: float(span.cost), c.OUR_CURRENCY: span.currency}
     if span.currency == "USD":
-        # Whoever reads it takes it for dollars: 7 yuan must not become 7 dollars.
+        # Backends read it as dollars: 7 yuan must not become 7 dollars.
         found[c.USAGE_COST] = float(span.cost)
     return found
 
 
-# -- what was said ----------------------------------------------------------------------------------------------
+# -- texts ------------------------------------------------------------------------------------------------------
 
 
 def content(span: ExportSpan) -> Attributes:
-    """What was said in a span, as messages; the arguments and the result of a tool as such."""
+    """The texts of a span as messages; arguments and result of a tool have their own attributes."""
     texts = span.texts
     found: Attributes = {}
     if span.kind == "tool":
@@ -221,7 +216,7 @@ def content(span: ExportSpan) -> Attributes:
 
 
 def joined(texts: tuple[Text, ...], *kinds: str, limit: int = LIMIT) -> str:
-    """All texts of these kinds in one."""
+    """All texts of these kinds, joined."""
     return shortened("\n".join(text.text for text in texts if text.kind in kinds and text.text), limit)
 
 
@@ -250,12 +245,12 @@ def _output_messages(texts: tuple[Text, ...], finish_reason: str | None) -> str:
         elif text.kind == "thinking":
             parts += room.part({"type": "reasoning"}, "content", text.text)
         elif text.kind == "arguments":
-            # The call's own span is missing, or the arguments would be there; so is the name of its tool.
+            # The span of the call is missing, or it would have the arguments; so is the name of its tool.
             parts += room.part({**_call("tool_call", text), "name": ""}, "arguments", text.text)
     parts += room.rest()
     if not parts:
         return ""
-    # The schema of messages wants a reason in every one.
+    # The schema requires a reason in every message.
     reason = shortened(finish_reason or "", _DESCRIPTION_BYTES)
     return json_bytes([{"role": "assistant", "parts": parts, "finish_reason": reason}]).decode()
 
@@ -265,10 +260,10 @@ def _call(kind: str, text: Text) -> dict[str, str]:
 
 
 class _Room:
-    """What is left of the bytes that one value may have; what finds no room is left out and counted."""
+    """The bytes that are left in one value; parts that do not fit are left out and counted."""
 
     def __init__(self) -> None:
-        # The reason and the count of what was left out have to fit, too.
+        # The reason and the count of omitted parts have to fit, too.
         self._left = LIMIT - 2 * _DESCRIPTION_BYTES
         self._left_out = 0
 
@@ -287,20 +282,20 @@ class _Room:
         return [{"type": "text", "content": f"[{self._left_out} more texts left out]"}] if self._left_out else []
 
 
-# -- what went wrong --------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------
 
 
 def failure(span: ExportSpan) -> str:
-    """What a span failed of, in short; empty where it did not fail or it may not be told."""
+    """A short error message of a failed span; empty where a switch excludes it."""
     if span.status != "error":
         return ""
     return shortened(span.error or joined(span.texts, "error"))
 
 
-def events(span: ExportSpan) -> tuple[Event, ...]:
-    """The failure, with all that was said of it."""
-    told = joined(span.texts, "error") or failure(span)
-    if not told:
+def events(span: ExportSpan) -> tuple[GenAiEvent, ...]:
+    """The error as an exception event, with its whole text."""
+    message = joined(span.texts, "error") or failure(span)
+    if not message:
         return ()
     kind = c.ERROR_TOOL if span.kind == "tool" else c.ERROR_OTHER
-    return (Event(c.EXCEPTION, span.end, {c.EXCEPTION_TYPE: kind, c.EXCEPTION_MESSAGE: told}),)
+    return (GenAiEvent(c.EXCEPTION, span.end, {c.EXCEPTION_TYPE: kind, c.EXCEPTION_MESSAGE: message}),)

@@ -1,9 +1,8 @@
-"""What was sent to a destination, once more, in a file of its own beside the store.
+"""The journal of a destination: which spans were sent, in a file beside the store.
 
-The ledger is in the store because spans and queue must be committed together. But a store can be lost, damaged beyond
-reading, or deleted by somebody who wants to import everything anew, and then everything would be sent a second time.
-So each span is also written here when it leaves and when it is acknowledged, sixteen bytes each time; where the ledger
-knows less than this file, it is filled from it.
+The ledger is in the store because spans and queue must be committed together. But a store can be lost, damaged, or
+deleted to import everything again, and then everything would be sent a second time. So each span is also written here
+when it is sent and when it is acknowledged, sixteen bytes each time; missing rows of the ledger are restored from it.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from agenttrace.store.sqlite.export_ledger import ExportLedger
 
 _RECORD = 16
 _SESSION_BYTES = 7
-#: A file that says most things twice is written anew, with the last word on each span only.
+#: A larger file with many repeats is compacted to the last mark of each span.
 _WORTH_COMPACTING = 1 << 20
 
-#: ``S``: it leaves. ``A``: it was acknowledged.
+#: ``S``: sent. ``A``: acknowledged.
 Mark = Literal["S", "A"]
 
 
@@ -33,14 +32,14 @@ class Journal:
         self._descriptor: int | None = None
 
     def add(self, mark: Mark, places: Iterable[Place]) -> None:
-        """Write down what happens to spans, and have it on the disk before going on."""
+        """Append the mark of these spans and sync the file."""
         data = b"".join(_record(mark, place) for place in places)
         descriptor = self._opened()
         os.write(descriptor, data)
         os.fsync(descriptor)
 
     def read(self) -> dict[bytes, tuple[Mark, int]]:
-        """The last word on each span, and the session it was in."""
+        """The last mark of each span, and its session."""
         found: dict[bytes, tuple[Mark, int]] = {}
         try:
             data = self.path.read_bytes()
@@ -56,7 +55,7 @@ class Journal:
         return found
 
     def fill(self, ledger: ExportLedger, destination: int) -> int:
-        """Enter what the ledger does not know, before anything else is queued; how many spans that were."""
+        """Restore rows that the ledger lacks, before anything else is queued; returns how many."""
         marks = self.read()
         sent = ledger.known(destination, marks)
         missing = [
@@ -84,13 +83,13 @@ class Journal:
         if self._descriptor is None:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            # A record that a crash tore off would shift all that follow it.
+            # Half a record of a crash would shift all that follow.
             size = os.fstat(self._descriptor).st_size
             os.ftruncate(self._descriptor, size - size % _RECORD)
         return self._descriptor
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

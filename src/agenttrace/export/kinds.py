@@ -1,10 +1,9 @@
-"""Which destination a table of the settings means: one of ours, or a plug-in's."""
+"""Destination types: the built-in ones, and those of plug-ins."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence, Set
-from importlib.util import find_spec
 from typing import NamedTuple
 
 from agenttrace.destinations import DestinationSettings
@@ -32,21 +31,23 @@ _METHODS = ("send", "present", "check", "close")
 
 
 class UnusableDestinationError(Exception):
-    """A destination cannot be used; the message says why and what to do."""
+    """A destination cannot be used; the message has the reason and the fix."""
 
 
 def destination_of(settings: DestinationSettings) -> Destination:
-    """The destination; nothing is sent or opened yet."""
+    """The destination of these settings; nothing is sent or opened yet."""
     if settings.missing:
         names = ", ".join(settings.missing)
         raise UnusableDestinationError(
             f"its table names {names}, which the environment does not have. Set it, and start again."
         )
-    if settings.type == "parquet" and find_spec("pyarrow") is None:
-        raise UnusableDestinationError("Parquet files need pyarrow. Install it with: pip install 'agenttrace[parquet]'")
-    if settings.type in _KINDS:
+    if settings.type not in _KINDS:
+        return _from_plugin(settings)
+    try:
         return _KINDS[settings.type](settings)
-    return _from_plugin(settings)
+    except ImportError as error:
+        fix = "Install it with: pip install 'agenttrace[parquet]'"
+        raise UnusableDestinationError(f"Parquet files need pyarrow. {fix}") from error
 
 
 # -- plug-ins -------------------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ class Plugins(NamedTuple):
 
 
 def plugins() -> Plugins:
-    """All that are installed; their modules are run for that, and no destination is made."""
+    """All that are installed; their modules are imported, and no destination is created."""
     usable: dict[str, Plugin] = {}
     broken: list[BrokenPlugin] = []
     for plugin in installed(DESTINATIONS):
@@ -88,7 +89,7 @@ def _from_plugin(settings: DestinationSettings) -> Destination:
     try:
         return PluginDestination(plugin, _made(_factory(plugin), settings))
     except PluginError as error:
-        fix = "Mend or update the package, or take the table out of agenttrace.toml."
+        fix = "Fix or update the package, or remove the table from agenttrace.toml."
         raise UnusableDestinationError(f"{BrokenPlugin(plugin, str(error))}. {fix}") from error
 
 
@@ -100,7 +101,7 @@ def _made(factory: Callable[[DestinationSettings], Destination], settings: Desti
 
 
 class PluginDestination:
-    """A destination of another package: what it answers is checked, so that its faults stay its own."""
+    """A destination of another package; its answers are checked, so that its defects affect nothing else."""
 
     def __init__(self, plugin: Plugin, destination: Destination) -> None:
         missing = [name for name in _METHODS if not callable(getattr(destination, name, None))]
@@ -110,32 +111,32 @@ class PluginDestination:
         self._destination = destination
         self.ignores_repeats = bool(getattr(destination, "ignores_repeats", False))
         self.can_read_back = bool(getattr(destination, "can_read_back", False))
-        # One that cannot be read is believed: nothing else could ever be known of what it accepted.
+        # Without reading back, an accepted span counts as stored: nothing else can be known.
         self.accepted_is_stored = bool(getattr(destination, "accepted_is_stored", True)) or not self.can_read_back
         most = getattr(destination, "max_spans", 500)
         self.max_spans = most if isinstance(most, int) and most > 0 else 500
 
     async def send(self, spans: Sequence[ExportSpan]) -> Delivery:
-        """What became of them; without a proper answer nobody knows."""
+        """Send spans; an answer that is no Delivery raises, and the outcome is unknown."""
         found: object = await self._destination.send(spans)
         if isinstance(found, Delivery):
             return found
         raise PluginError(f"{self._plugin} answered with no Delivery")
 
     async def present(self, spans: Sequence[ExportSpan]) -> Set[bytes] | None:
-        """Which of these it has, as far as it says so."""
+        """Which of these it has, where it answers."""
         found: object = await self._destination.present(spans)
         return found if isinstance(found, Set) else None
 
     async def check(self) -> str:
-        """What is wrong with it, a fault of its own included."""
+        """Its problem, also where the check itself fails."""
         try:
             return str(await self._destination.check() or "")
         except Exception as error:
             return f"{self._plugin} failed: {reason_of(error)}"
 
     async def close(self) -> None:
-        """Let go of connections and files, as far as it can."""
+        """Close connections and files; an error is logged."""
         try:
             await self._destination.close()
         except Exception as error:

@@ -1,7 +1,7 @@
-"""A span in the attributes that Langfuse reads first, so that it shows what we know and not what it guesses.
+"""A span in the attributes that Langfuse reads first, so that it shows known values and guesses none.
 
-Tokens are told in parts that do not overlap: Langfuse adds up all of them. A model call without tokens of its own is
-told to have none, because Langfuse would otherwise count its texts: copies would be paid twice.
+Token counts do not overlap: Langfuse sums up all of them. A model call without usage gets counts of 0, because Langfuse
+would otherwise count the tokens of its texts, and copies would be counted twice.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ METADATA: Final = "langfuse.observation.metadata"
 
 _TYPES = {"turn": "agent", "step": "generation", "tool": "tool", "span": "span"}
 _STATUSES = {"cancelled": "cancelled", "unclosed": "the log never said how it ended"}
-#: Told once, of the trace.
+#: Attributes of the trace, not of each span.
 _OF_TRACE = (c.OUR_AGENT, c.OUR_PROJECT, c.OUR_BRANCH, c.OUR_TITLE)
-#: Longer ones are not taken as tags.
+#: Langfuse accepts no longer tags.
 _TAG_CHARS = 200
 
 
 def described(span: ExportSpan, user: str | None, environment: str | None) -> GenAiSpan:
-    """A span with the facts of the conventions and what Langfuse has its own names for."""
+    """A span with the attributes of the conventions and those of Langfuse."""
     facts = {**genai.facts(span), **_cost(span)}
     ours = {key: value for key, value in facts.items() if key.startswith(c.OUR_PREFIX)}
     found: dict[str, Any] = {key: value for key, value in facts.items() if key not in ours}
     found |= {**_of_trace(span, user, environment), **_of_observation(span), **_said(span)}
-    # Under other names than these it would not be kept, or could not be searched for.
+    # Attributes with other names would not be stored, or could not be searched for.
     found |= {
         f"{METADATA}.{key.removeprefix(c.OUR_PREFIX)}": value for key, value in ours.items() if key not in _OF_TRACE
     }
@@ -77,7 +77,7 @@ def _of_trace(span: ExportSpan, user: str | None, environment: str | None) -> di
 
 def _tags(span: ExportSpan) -> tuple[str, ...]:
     project = span.session.project
-    # Projects of Windows come in logs, too.
+    # Logs may also have Windows paths.
     name = PurePath(project.replace("\\", "/")).name if project else ""
     return tuple(dict.fromkeys((shortened(span.session.agent), shortened(name))))
 
@@ -111,13 +111,13 @@ def _usage_details(span: ExportSpan) -> str:
 
 
 def _cost_details(span: ExportSpan) -> dict[str, str]:
-    """What it cost, where that is known in dollars, the only currency of Langfuse."""
+    """The cost in dollars, the only currency of Langfuse; empty for other currencies."""
     if span.usage is None or span.cost is None or span.currency != "USD":
         return {}
     return {COST_DETAILS: json_bytes({"total": float(span.cost)}).decode()}
 
 
-# -- what was said ----------------------------------------------------------------------------------------------
+# -- texts ------------------------------------------------------------------------------------------------------
 
 
 def _said(span: ExportSpan) -> Attributes:

@@ -1,16 +1,16 @@
-"""A span as a LangSmith run: its ids, its place in the tree, what went in and came out, and what it cost.
+"""A span as a LangSmith run: its ids, its position in the tree, its inputs and outputs, and its cost.
 
-What LangSmith asks of a tree (docs.langchain.com/langsmith/trace-with-api; refusals in langsmith-sdk #751 and #2236):
+LangSmith's rules for a tree (docs.langchain.com/langsmith/trace-with-api; refusals in langsmith-sdk #751 and #2236):
 ``dotted_order`` has a segment of time and id for every run from the root on, ``trace_id`` is the root's id, and no run
-begins before the one it is part of. A UUIDv7 whose time is not the start of its run makes the run invisible
-(langsmith-claude-code-plugins #40). Ids hold for a whole workspace, and one that is known is ignored even in another
-project (BigQuery-Agent-Analytics-SDK #423): so the project is part of what they are made of.
+begins before its parent. A UUIDv7 whose time is not the start of its run makes the run invisible
+(langsmith-claude-code-plugins #40). Ids are unique in a workspace, and a known one is ignored even in another project
+(BigQuery-Agent-Analytics-SDK #423): so ids are made of the project, too.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.metadata import version
 from itertools import accumulate
@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from agenttrace.destinations import DestinationSettings
-from agenttrace.export.json_values import REPLACEMENT, encoded, parsed
+from agenttrace.export.moments import moment
 from agenttrace.export.span import ExportSpan, TextKind
-from agenttrace.export.uuids import span_uuid
+from agenttrace.export.wire_text import REPLACEMENT, encoded, parsed
 from agenttrace.model import Usage
 
 DEFAULT_PROJECT = "agenttrace"
 _RUN_TYPES = {"turn": "chain", "step": "llm", "tool": "tool", "span": "chain"}
-#: Where LangSmith's price list spells a provider differently from the conventions.
+#: Providers that LangSmith's price list spells differently from the conventions.
 _PROVIDERS = {
     "aws.bedrock": "amazon_bedrock",
     "gcp.vertex_ai": "google_vertexai",
@@ -33,26 +33,12 @@ _PROVIDERS = {
     "mistral_ai": "mistral",
     "x_ai": "xai",
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: The last microsecond of the year 9999.
-_LATEST = 253_402_300_799_999_999
-
-
-class Place(NamedTuple):
-    """Where a run stands in its tree."""
-
-    run_id: UUID
-    trace_id: UUID
-    parent_id: UUID | None
-    dotted_order: str
-    #: Not before that of any run above it.
-    start: datetime
+_MAX_MILLIS = 2**48 - 1
 
 
 class Run(NamedTuple):
-    """A run as it is sent; what is None has no part of its own."""
+    """A run as it is sent; a field that is None has no part in the body."""
 
-    run_id: UUID
     fields: dict[str, Any]
     inputs: dict[str, Any]
     outputs: dict[str, Any]
@@ -62,7 +48,7 @@ class Run(NamedTuple):
 
     def parts(self) -> Iterator[tuple[str, bytes]]:
         """The name and the JSON of each part of a multipart body."""
-        name = f"post.{self.run_id}"
+        name = f"post.{self.fields['id']}"
         yield name, encoded(self.fields, REPLACEMENT)
         for part in ("inputs", "outputs", "events", "extra", "error"):
             value = getattr(self, part)
@@ -73,23 +59,14 @@ class Run(NamedTuple):
 def run_of(span: ExportSpan, settings: DestinationSettings) -> Run:
     """The run of a span."""
     project = settings.project or DEFAULT_PROJECT
-    place = place_of(span, project)
-    fields = {
-        "id": str(place.run_id),
-        "trace_id": str(place.trace_id),
-        "dotted_order": place.dotted_order,
+    about = {
         "name": (span.tool if span.kind == "tool" else None) or span.name or span.kind,
         "run_type": _RUN_TYPES[span.kind],
-        "start_time": place.start.isoformat(timespec="microseconds"),
-        "end_time": max(_moment(span.end), place.start).isoformat(timespec="microseconds"),
         "session_name": project,
         "tags": [span.session.agent],
     }
-    if place.parent_id is not None:
-        fields["parent_run_id"] = str(place.parent_id)
     return Run(
-        run_id=place.run_id,
-        fields=fields,
+        fields=_position(span, project) | about,
         inputs=_inputs(span),
         outputs=_outputs(span),
         extra={"metadata": _metadata(span, settings), "runtime": _runtime()},
@@ -98,24 +75,34 @@ def run_of(span: ExportSpan, settings: DestinationSettings) -> Run:
     )
 
 
-def place_of(span: ExportSpan, project: str) -> Place:
-    """Where the run of a span stands: from its path, so the same whoever is sent with it."""
+def _position(span: ExportSpan, project: str) -> dict[str, Any]:
+    """Ids and times of a span's run, made of its path: the same whichever spans are sent with it."""
+    # No run begins before its parent.
     starts = list(accumulate((step.start for step in span.path), max))
     run_ids = [
         span_uuid(project, span.trace_id, step.span_id, start) for step, start in zip(span.path, starts, strict=True)
     ]
-    segments = [f"{_moment(start):%Y%m%dT%H%M%S%fZ}{run_id}" for start, run_id in zip(starts, run_ids, strict=True)]
-    return Place(
-        run_id=run_ids[-1],
-        trace_id=run_ids[0],
-        parent_id=run_ids[-2] if len(run_ids) > 1 else None,
-        dotted_order=".".join(segments),
-        start=_moment(starts[-1]),
-    )
+    segments = [f"{moment(start):%Y%m%dT%H%M%S%fZ}{run_id}" for start, run_id in zip(starts, run_ids, strict=True)]
+    fields = {
+        "id": str(run_ids[-1]),
+        "trace_id": str(run_ids[0]),
+        "dotted_order": ".".join(segments),
+        "start_time": moment(starts[-1]).isoformat(timespec="microseconds"),
+        "end_time": moment(max(span.end, starts[-1])).isoformat(timespec="microseconds"),
+    }
+    return fields | {"parent_run_id": str(run_ids[-2])} if len(run_ids) > 1 else fields
 
 
-def _moment(micros: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=min(max(micros, 0), _LATEST))
+def span_uuid(scope: str, trace_id: bytes, span_id: bytes, start: int) -> UUID:
+    """The UUIDv7 of a span that began at ``start`` (microseconds), always the same; another one in another scope.
+
+    After RFC 9562, method 3: 48 bits of milliseconds, 12 bits of the part below a millisecond, 62 bits of a hash.
+    """
+    named = f"{scope}\x1f".encode("utf-8", "surrogatepass") + trace_id + span_id
+    digest = hashlib.sha256(named).digest()
+    millis, micros = divmod(max(start, 0), 1_000)
+    value = min(millis, _MAX_MILLIS) << 80 | 7 << 76 | (micros * 4096 // 1_000) << 64
+    return UUID(int=value | 0b10 << 62 | int.from_bytes(digest[:8], "big") & (1 << 62) - 1)
 
 
 @cache
@@ -123,7 +110,7 @@ def _runtime() -> dict[str, str]:
     return {"library": "agenttrace", "library_version": version("agenttrace")}
 
 
-# -- what went in and came out --------------------------------------------------------------------------------------
+# -- inputs and outputs ---------------------------------------------------------------------------------------------
 
 
 def _inputs(span: ExportSpan) -> dict[str, Any]:
@@ -148,7 +135,7 @@ def _outputs(span: ExportSpan) -> dict[str, Any]:
 
 
 def _blocks(span: ExportSpan) -> Iterator[dict[str, Any]]:
-    """What the model said, in the blocks that LangSmith shows."""
+    """The model's output in the blocks that LangSmith shows."""
     for text in span.texts:
         if text.kind == "text":
             yield {"type": "text", "text": text.text}
@@ -164,7 +151,7 @@ def _joined(span: ExportSpan, *kinds: TextKind) -> str | None:
 
 
 def _events(span: ExportSpan) -> list[dict[str, Any]]:
-    time = max(_moment(span.end), _moment(span.start)).isoformat(timespec="microseconds")
+    time = moment(max(span.end, span.start)).isoformat(timespec="microseconds")
     return [
         {"name": text.kind, "time": time, "kwargs": {"text": text.text}}
         for text in span.texts
@@ -173,13 +160,13 @@ def _events(span: ExportSpan) -> list[dict[str, Any]]:
 
 
 def _error(span: ExportSpan) -> str | None:
-    """LangSmith knows success and error; its own plugins call a turn that was broken off an error."""
+    """LangSmith has success and error only; its own plugins report a cancelled turn as an error."""
     if span.status == "error":
         return span.error or _joined(span, "error") or "error"
     return (span.error or "Cancelled") if span.status == "cancelled" else None
 
 
-# -- what it is -----------------------------------------------------------------------------------------------------
+# -- metadata -------------------------------------------------------------------------------------------------------
 
 
 def _metadata(span: ExportSpan, settings: DestinationSettings) -> dict[str, Any]:
@@ -197,7 +184,7 @@ def _metadata(span: ExportSpan, settings: DestinationSettings) -> dict[str, Any]
 
 
 def _coding_agent(span: ExportSpan) -> dict[str, Any]:
-    """The keys of LangSmith's contract ``coding-agent-v1``, on every run; nothing is sent for what is not known.
+    """The keys of LangSmith's contract ``coding-agent-v1``, on every run, where they are known.
 
     As its plugins for Claude Code, Codex and OpenCode have them (langchain-ai/langsmith-claude-code-plugins,
     src/metadata.ts; langsmith-codex-plugins, plugins/tracing/src/metadata.ts; the README of langsmith-opencode), and as
@@ -252,7 +239,7 @@ def _usage(span: ExportSpan, usage: Usage) -> dict[str, Any]:
         "input_token_details": {"cache_read": usage.cache_read_tokens, "cache_creation": usage.cache_write_tokens},
         "output_token_details": {"reasoning": usage.reasoning_tokens},
     }
-    # LangSmith counts in dollars; without an amount it goes by its own prices.
+    # LangSmith counts in dollars; without an amount it uses its own prices.
     if span.cost is not None and span.currency == "USD":
         found["total_cost"] = span.cost
     return found

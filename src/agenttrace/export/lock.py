@@ -1,4 +1,4 @@
-"""One exporter a data directory: two would send the same spans."""
+"""The lock of the exporter: two exporters of a data directory would send the same spans."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Any backend that takes OTLP over HTTP: a collector, Jaeger, Tempo, Phoenix and many more."""
+"""Any backend that accepts OTLP over HTTP: a collector, Jaeger, Tempo, Phoenix and many more."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence, Set
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence, Set
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -11,67 +13,105 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from agenttrace.destinations import DestinationSettings, keys_hidden, shown_address
+from agenttrace.destinations import DestinationSettings, shown_address
 from agenttrace.export import conventions as c
 from agenttrace.export import phoenix
-from agenttrace.export.advice import problem
 from agenttrace.export.destination import Delivery
 from agenttrace.export.genai import GenAiSpan, described
 from agenttrace.export.otlp_encoding import request_bytes
-from agenttrace.export.posting import Answer, Poster, told_of
+from agenttrace.export.posting import HttpAnswer, HttpDestination, line_of, problem
 from agenttrace.export.span import ExportSpan
 from agenttrace.export.wire_text import shortened
 
 PATH = "/v1/traces"
-HEADERS = {"Content-Type": "application/x-protobuf", "Accept": "application/x-protobuf"}
+PROTOBUF = {"Content-Type": "application/x-protobuf", "Accept": "application/x-protobuf"}
 
 
-class OtlpDestination:
-    """Sends GenAI spans; to Phoenix also what it shows of them.
+class OtlpSender(HttpDestination, ABC):
+    """Sends requests to one OTLP endpoint, and knows when one was last left without an answer."""
 
-    A Phoenix shows in its answers. Before the first one any server may be one: spans that an earlier process brought
-    there are asked for before anything else is sent, and who cannot answer that is none.
+    #: Headers of requests with spans.
+    headers: Mapping[str, str] = PROTOBUF
+
+    def __init__(self, settings: DestinationSettings, url: str, keys: Mapping[str, str]) -> None:
+        super().__init__(settings, keys)
+        self._url = url
+        #: When a request may last have left without an answer: from this process, or from one that was killed.
+        self._doubt_at = time.monotonic()
+
+    @abstractmethod
+    def _described(self, span: ExportSpan) -> GenAiSpan:
+        """The span as the backend reads it."""
+
+    def _resource(self) -> dict[str, str]:
+        """Attributes of all spans, beside those of the agent."""
+        return {}
+
+    async def _post(self, spans: Sequence[ExportSpan]) -> tuple[HttpAnswer | None, Delivery]:
+        """Send one request, unless it is too large; the answer, and what it means for these spans."""
+        body = await asyncio.to_thread(request_bytes, spans, self._described, self._resource())
+        most = self._settings.max_body_bytes
+        if len(body) > most and len(spans) > 1:
+            return None, Delivery(verdict="too_large", reason=f"{len(body)} bytes are more than max_body_bytes, {most}")
+        delivery: Delivery | None = None
+        try:
+            answer, delivery = await self._poster.post(self._url, body, self.headers)
+            if answer is not None:
+                delivery = self._meaning(answer, delivery, len(spans))
+        finally:
+            # Also where it was cancelled before the answer.
+            if delivery is None or delivery.verdict == "unknown":
+                self._doubt_at = time.monotonic()
+        return answer, delivery
+
+    def _meaning(self, answer: HttpAnswer, delivery: Delivery, sent: int) -> Delivery:
+        """What the body of an answer adds to its status: spans that were refused."""
+        if delivery.verdict != "accepted":
+            return delivery
+        rejected, reason = _partial_success(answer)
+        count = min(rejected, sent)
+        return msgspec.structs.replace(delivery, reason=reason, rejected_count=count) if count else delivery
+
+
+class OtlpDestination(OtlpSender):
+    """Sends GenAI spans; to Phoenix also the attributes that it shows.
+
+    A Phoenix is recognised by its answers. Before the first answer any server may be one: spans that an earlier process
+    sent are read back before anything else is sent, and a server that cannot answer that is none.
     """
 
     def __init__(self, settings: DestinationSettings) -> None:
-        self._settings = settings
-        self._url = traces_url(settings.url or "")
-        headers = {name: value.strip() for name, value in settings.headers.items()}
-        self._poster = Poster(headers, settings.timeout_seconds, keys_hidden(settings))
+        super().__init__(settings, traces_url(settings.url or ""), {})
         parts = urlsplit(self._url)
         base = urlunsplit((parts.scheme, parts.netloc, parts.path.removesuffix(PATH), "", ""))
-        self._reader = phoenix.Reader(self._poster, base, settings.project)
-        #: None as long as nobody knows.
+        self._reader = phoenix.PhoenixReader(self._poster, base, settings.project)
+        #: None until an answer shows it.
         self._is_phoenix: bool | None = None
         self.ignores_repeats = settings.repeats == "ignored"
         self.can_read_back = True
         self.accepted_is_stored = False
-        self.max_spans = settings.batch_spans
 
     async def send(self, spans: Sequence[ExportSpan]) -> Delivery:
         """Send spans in one request."""
-        body = await asyncio.to_thread(request_bytes, spans, self._described, self._resource())
-        answer, delivery = await post_spans(
-            self._poster, self._url, body, HEADERS, spans, self._settings.max_body_bytes
-        )
+        answer, delivery = await self._post(spans)
         self._learn(answer)
         return delivery
 
     def _described(self, span: ExportSpan) -> GenAiSpan:
-        told = described(span)
+        found = described(span)
         if self._settings.user:
-            told.attributes[c.USER_ID] = shortened(self._settings.user)
-        # Only Phoenix and its kin have projects.
+            found.attributes[c.USER_ID] = shortened(self._settings.user)
+        # Only Phoenix and backends like it have projects.
         if self._is_phoenix or (self._is_phoenix is None and self._settings.project):
-            told.attributes.update(phoenix.openinference(span))
-        return told
+            found.attributes.update(phoenix.openinference(span))
+        return found
 
     def _resource(self) -> dict[str, str]:
-        told = {phoenix.PROJECT: self._settings.project, c.DEPLOYMENT_ENVIRONMENT: self._settings.environment}
-        return {name: shortened(value) for name, value in told.items() if value}
+        found = {phoenix.PROJECT: self._settings.project, c.DEPLOYMENT_ENVIRONMENT: self._settings.environment}
+        return {name: shortened(value) for name, value in found.items() if value}
 
-    def _learn(self, answer: Answer | None) -> None:
-        """See from an answer what is at the other end, and what that means for what was sent."""
+    def _learn(self, answer: HttpAnswer | None) -> None:
+        """Recognise the server by its answer, and what that means for sent spans."""
         shown = phoenix.is_phoenix(answer) if answer is not None else None
         if shown is not None:
             self._is_phoenix = shown
@@ -80,7 +120,7 @@ class OtlpDestination:
         self.accepted_is_stored = not self.can_read_back
 
     async def present(self, spans: Sequence[ExportSpan]) -> Set[bytes] | None:
-        """Which of these spans a Phoenix has; other backends cannot tell."""
+        """Which of these spans a Phoenix has; other backends cannot be asked."""
         if not self.can_read_back:
             return None
         found = await self._reader.stored(spans)
@@ -88,43 +128,23 @@ class OtlpDestination:
         return found
 
     async def check(self) -> str:
-        """Send a request without spans: valid, and nothing is stored."""
-        answer, delivery = await self._poster.post(self._url, b"", HEADERS)
+        """Send a request without spans, which is valid and stores nothing."""
+        answer, delivery = await self._poster.post(self._url, b"", self.headers)
         self._learn(answer)
         if delivery.verdict == "accepted":
             return ""
-        address = f"url: spans go to {shown_address(self._url)}, and most backends take them at {PATH}"
+        address = f"url: spans are sent to {shown_address(self._url)}, and most backends accept them at {PATH}"
         return problem(answer, delivery, key="headers, where its key belongs", address=address)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._poster.close()
 
 
 def traces_url(url: str) -> str:
-    """Where spans are sent: the address as given, or the usual path where it has none."""
+    """Where spans are sent: the address as given, or with the usual path where it has none."""
     parts = urlsplit(url)
     return url if parts.path.strip("/") else urlunsplit((parts.scheme, parts.netloc, PATH, parts.query, ""))
 
 
-async def post_spans(
-    poster: Poster, url: str, body: bytes, headers: dict[str, str], spans: Sequence[ExportSpan], most: int
-) -> tuple[Answer | None, Delivery]:
-    """Post a request and read what its answer says of single spans; one that is too large stays here."""
-    if len(body) > most and len(spans) > 1:
-        return None, Delivery(verdict="too_large", reason=f"{len(body)} bytes are more than max_body_bytes, {most}")
-    answer, delivery = await poster.post(url, body, headers)
-    if answer is None or delivery.verdict != "accepted":
-        return answer, delivery
-    rejected, reason = _partial_success(answer)
-    if rejected:
-        count = min(rejected, len(spans))
-        delivery = msgspec.structs.replace(delivery, reason=reason, rejected_count=count)
-    return answer, delivery
-
-
-def _partial_success(answer: Answer) -> tuple[int, str]:
-    """How many spans were refused, and why. A 200 whose body cannot be read has accepted all."""
+def _partial_success(answer: HttpAnswer) -> tuple[int, str]:
+    """How many spans were refused, and why. A 200 with a body that cannot be decoded has accepted all."""
     found = ExportTraceServiceResponse()
     try:
         if "json" in answer.headers.get("Content-Type", ""):
@@ -134,4 +154,4 @@ def _partial_success(answer: Answer) -> tuple[int, str]:
     except (DecodeError, json_format.ParseError, UnicodeDecodeError):
         return 0, ""
     refused = found.partial_success
-    return max(refused.rejected_spans, 0), told_of(answer, refused.error_message)
+    return max(refused.rejected_spans, 0), line_of(answer, refused.error_message)

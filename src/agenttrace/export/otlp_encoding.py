@@ -11,7 +11,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from agenttrace.export import conventions as c
-from agenttrace.export.genai import Event, GenAiSpan, Value
+from agenttrace.export.genai import GenAiEvent, GenAiSpan, Value
 from agenttrace.export.span import ExportSession, ExportSpan
 from agenttrace.export.wire_text import shortened
 
@@ -23,26 +23,21 @@ _STATUS = {
     "ok": Status.STATUS_CODE_OK,
     "error": Status.STATUS_CODE_ERROR,
 }
-#: Times are unsigned 64 bit numbers of nanoseconds.
+#: Times are unsigned 64-bit numbers of nanoseconds.
 _LAST_MICROSECOND = (2**64 - 1) // 1_000
 
 
 def request_bytes(
     spans: Sequence[ExportSpan], describe: Callable[[ExportSpan], GenAiSpan], resource: Mapping[str, str]
 ) -> bytes:
-    """One request with these spans in their order; ``resource`` is told of all of them, beside their agent."""
-    body: bytes = request(spans, describe, resource).SerializeToString()
-    return body
+    """One request with these spans in their order; ``resource`` has further attributes of all their services.
 
-
-def request(
-    spans: Sequence[ExportSpan], describe: Callable[[ExportSpan], GenAiSpan], resource: Mapping[str, str]
-) -> ExportTraceServiceRequest:
-    """The same before it is bytes. An agent in a version is what backends call a service."""
+    A version of an agent is a service.
+    """
     services: dict[tuple[str, str | None], list[ExportSpan]] = {}
     for span in spans:
         services.setdefault((span.session.agent, span.session.agent_version), []).append(span)
-    return ExportTraceServiceRequest(
+    request = ExportTraceServiceRequest(
         resource_spans=[
             ResourceSpans(
                 resource=Resource(attributes=attributes({**service(group[0].session), **resource})),
@@ -58,6 +53,8 @@ def request(
             for group in services.values()
         ]
     )
+    body: bytes = request.SerializeToString()
+    return body
 
 
 def service(session: ExportSession) -> dict[str, str]:
@@ -68,23 +65,23 @@ def service(session: ExportSession) -> dict[str, str]:
     return found
 
 
-def encoded(span: ExportSpan, told: GenAiSpan) -> Span:
+def encoded(span: ExportSpan, described: GenAiSpan) -> Span:
     """One span as a message."""
     return Span(
         trace_id=span.trace_id,
         span_id=span.span_id,
         parent_span_id=span.parent_id or b"",
-        name=told.name,
-        kind=Span.SPAN_KIND_CLIENT if told.client else Span.SPAN_KIND_INTERNAL,
+        name=described.name,
+        kind=Span.SPAN_KIND_CLIENT if described.client else Span.SPAN_KIND_INTERNAL,
         start_time_unix_nano=_nanoseconds(span.start),
         end_time_unix_nano=_nanoseconds(span.end),
-        attributes=attributes(told.attributes),
-        events=[_event(event) for event in told.events],
-        status=Status(code=_STATUS[told.status], message=told.description),
+        attributes=attributes(described.attributes),
+        events=[_event(event) for event in described.events],
+        status=Status(code=_STATUS[described.status], message=described.description),
     )
 
 
-def _event(event: Event) -> Span.Event:
+def _event(event: GenAiEvent) -> Span.Event:
     return Span.Event(name=event.name, time_unix_nano=_nanoseconds(event.at), attributes=attributes(event.attributes))
 
 

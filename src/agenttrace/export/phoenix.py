@@ -1,9 +1,9 @@
-"""What Phoenix wants beside the GenAI conventions, and how to ask it what it has.
+"""Phoenix: its OpenInference attributes, and how to read back which spans it has.
 
-Since version 15.10 Phoenix turns GenAI attributes into those of OpenInference, but it finds no input of turns and
-tools there, takes id and model for the output of a model call, and leaves spans of other kinds unknown. So what its
-tables show is told in its own words; older versions, which convert nothing, are served by them too.
-Its 200 means that spans are in memory: what was lost when it was killed can only be found by asking.
+Since version 15.10 Phoenix converts GenAI attributes to OpenInference, but it finds no input of turns and tools there,
+uses id and model as the output of a model call, and leaves the kind of other spans unknown. So it gets OpenInference
+attributes as well, which older versions need anyway.
+Its 200 means that spans are in memory: reading back shows which were lost when it was killed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import msgspec
 
 from agenttrace.export.genai import Attributes, joined
 from agenttrace.export.moments import iso
-from agenttrace.export.posting import Answer, Poster, verdict_of
-from agenttrace.export.span import ExportSpan
+from agenttrace.export.posting import HttpAnswer, Poster, verdict_of
+from agenttrace.export.span import ExportSpan, by_trace
 from agenttrace.export.wire_text import shortened
 
-#: The attribute of a resource that names the project.
+#: The resource attribute for the project.
 PROJECT: Final = "openinference.project.name"
 
 SPAN_KIND: Final = "openinference.span.kind"
@@ -37,7 +37,7 @@ CACHE_READ_TOKENS: Final = "llm.token_count.prompt_details.cache_read"
 CACHE_WRITE_TOKENS: Final = "llm.token_count.prompt_details.cache_write"
 REASONING_TOKENS: Final = "llm.token_count.completion_details.reasoning"
 
-#: Where Phoenix keeps what names no project.
+#: The project of spans without one.
 _DEFAULT_PROJECT = "default"
 #: In every answer of a Phoenix.
 _VERSION_HEADER = "x-phoenix-server-version"
@@ -51,12 +51,12 @@ _PAGES = 1_000
 _ANSWER_BYTES = 64 << 20
 #: In microseconds. Phoenix keeps times as fractions of seconds, which are off by a little.
 _MARGIN = 1_000_000
-#: Traces that began within ten minutes are asked for together.
+#: Traces that began within ten minutes are one query.
 _GAP = 600_000_000
 
 
 def openinference(span: ExportSpan) -> Attributes:
-    """What Phoenix shows of a span."""
+    """The attributes of a span that Phoenix shows."""
     found: Attributes = {SPAN_KIND: _KINDS[span.kind], **_tokens(span)}
     if span.model:
         found[MODEL] = shortened(span.model)
@@ -68,7 +68,7 @@ def openinference(span: ExportSpan) -> Attributes:
 
 
 def _shown(text: str, key: str, type_key: str) -> Attributes:
-    # Without a type it would show what is no JSON as JSON.
+    # Without a type it would show any text as JSON.
     return {key: text, type_key: _JSON if _is_json(text) else _TEXT} if text else {}
 
 
@@ -100,32 +100,32 @@ def _is_json(text: str) -> bool:
 # -- reading back -----------------------------------------------------------------------------------------------
 
 
-class _Span(msgspec.Struct):
+class _StoredSpan(msgspec.Struct):
     span_id: str
 
 
-class _Trace(msgspec.Struct):
-    spans: list[_Span] | None = None
+class _StoredTrace(msgspec.Struct):
+    spans: list[_StoredSpan] | None = None
 
 
 class _Page(msgspec.Struct):
-    data: list[_Trace]
+    data: list[_StoredTrace]
     next_cursor: str | None = None
 
 
-class Reader:
-    """Asks one Phoenix what it has in a project."""
+class PhoenixReader:
+    """Reads which spans one Phoenix has in a project."""
 
     def __init__(self, poster: Poster, base: str, project: str | None) -> None:
         self._poster = poster
         self._url = f"{base}/v1/projects/{quote(project or _DEFAULT_PROJECT, safe='')}/traces"
-        #: False once it is clear that there is nothing to read: an older version, or no Phoenix at all.
+        #: False once an answer shows that nothing can be read: an older version, or no Phoenix.
         self.readable = True
 
     async def stored(self, spans: Sequence[ExportSpan]) -> Set[bytes] | None:
-        """Which of these spans are there; None where it does not say.
+        """Which of these spans are there; None where there is no usable answer.
 
-        Traces are listed with their spans' ids alone: asked for the spans themselves it would send all their texts.
+        Traces are listed with the ids of their spans: a list of spans would contain all their texts.
         """
         found: set[str] = set()
         for window in _windows(spans):
@@ -151,26 +151,26 @@ class Reader:
             cursor = {"cursor": page.next_cursor}
         return None
 
-    def _page(self, answer: Answer | None) -> _Page | None:
+    def _page(self, answer: HttpAnswer | None) -> _Page | None:
         if answer is None or _may_change(answer):
             return None
         if answer.status == 404 and b"Project" in answer.body:
-            # A project is made when its first span is stored.
+            # A project is created when its first span is stored.
             return _Page(data=[])
         page = _decoded(answer.body) if answer.status == 200 else None
         self.readable = page is not None
         return page
 
 
-def _may_change(answer: Answer) -> bool:
-    """Whether it says nothing for good: the server is busy or broken, or a Phoenix wants another key."""
+def _may_change(answer: HttpAnswer) -> bool:
+    """Whether a later answer may differ: the server is busy or broken, or a Phoenix needs another key."""
     return verdict_of(answer.status) in ("retry", "unknown") or (
         answer.status in (401, 403) and is_phoenix(answer) is True
     )
 
 
-def is_phoenix(answer: Answer) -> bool | None:
-    """Whether an answer is that of a Phoenix; None where it does not show."""
+def is_phoenix(answer: HttpAnswer) -> bool | None:
+    """Whether an answer is that of a Phoenix; None where that is unknown."""
     return True if _VERSION_HEADER in answer.headers else False if answer.status == 200 else None
 
 
@@ -182,15 +182,13 @@ def _decoded(body: bytes) -> _Page | None:
 
 
 def _windows(spans: Sequence[ExportSpan]) -> Iterator[dict[str, str]]:
-    """Times in which the traces of these spans began, as few as there can be without long times in between.
+    """Periods in which the traces of these spans began, as few as possible without long gaps in them.
 
     A trace begins with the first of its spans that is stored, which may be any of them.
     """
-    traces: dict[bytes, list[int]] = {}
-    for span in spans:
-        traces.setdefault(span.trace_id, [span.path[0].start if span.path else span.start]).append(span.start)
+    starts = [[trace[0].path[0].start, *(span.start for span in trace)] for trace in by_trace(spans).values()]
     windows: list[list[int]] = []
-    for first, last in sorted((min(starts), max(starts)) for starts in traces.values()):
+    for first, last in sorted((min(trace), max(trace)) for trace in starts):
         if windows and first <= windows[-1][1] + _GAP:
             windows[-1][1] = max(windows[-1][1], last)
         else:

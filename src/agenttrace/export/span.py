@@ -1,10 +1,8 @@
-"""A span that is complete and may leave: what every destination is given, whatever it makes of it.
-
-Everything that a destination's switches keep back is gone by then, and secrets are masked.
-"""
+"""A span as destinations get it: complete, without what the destination's switches exclude, secrets masked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
@@ -16,7 +14,7 @@ TextKind = Literal["prompt", "text", "thinking", "arguments", "result", "error",
 
 
 class Text(NamedTuple):
-    """Something that was said in a span."""
+    """A text of a span: a prompt, an answer, a result."""
 
     kind: TextKind
     text: str
@@ -24,8 +22,8 @@ class Text(NamedTuple):
     call: str | None = None
 
 
-class Step(NamedTuple):
-    """One span on the way from the root of a trace to a span."""
+class PathStep(NamedTuple):
+    """One span on the path from the root of a trace to a span."""
 
     span_id: bytes
     #: Microseconds since the epoch.
@@ -33,60 +31,60 @@ class Step(NamedTuple):
 
 
 class ExportSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The session of a span, as far as it may be told."""
+    """The session of a span, without what the switches exclude."""
 
-    #: The agent's own name of the session.
+    #: The agent's id of the session.
     session_id: str
     #: ``claude-code``, ``codex``, … as in the store.
     agent: str
-    #: The name people read: ``Claude Code``; absent for an agent that is not known.
+    #: The display name: ``Claude Code``; None for an unknown agent.
     agent_title: str | None = None
-    #: What observability tools call a coding agent: ``openai-codex``; absent for other programs.
+    #: The name of a coding agent in observability tools: ``openai-codex``; None for other programs.
     integration: str | None = None
     agent_version: str | None = None
     #: The working directory.
     project: str | None = None
     branch: str | None = None
-    #: Absent where prompts are kept back: titles are made of them.
+    #: None where prompts are excluded: titles are made of them.
     title: str | None = None
 
 
 class ExportSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """One piece of work that can no longer change."""
+    """One span that can no longer change."""
 
     #: 8 and 16 bytes; the trace is that of the root turn, also for the spans of subagents.
     span_id: bytes
     trace_id: bytes
     parent_id: bytes | None
     session: ExportSession
-    #: ``turn`` (an agent at work), ``step`` (a model call), ``tool``, or ``span`` (anything else that was received).
+    #: ``turn`` (an agent's turn), ``step`` (a model call), ``tool``, or ``span`` (any other span that was received).
     kind: Literal["turn", "step", "tool", "span"]
     #: ``invoke_agent claude-code``, ``chat claude-sonnet-4-5``, ``execute_tool Bash``.
     name: str
-    #: Microseconds since the epoch; a span that the log never ended has the last time known of it as its end.
+    #: Microseconds since the epoch; the end of a span that the log never ended is the last known time in it.
     start: int
     end: int
-    #: ``ok``, ``error``, ``cancelled``, or ``unclosed`` (the log never said how it ended).
+    #: ``unclosed``: the log has no end of it.
     status: Literal["ok", "error", "cancelled", "unclosed"]
-    #: Short text of what failed; absent where it may not be told.
+    #: A short error message; None where a switch excludes it.
     error: str | None = None
     #: From the root of the trace to this span, both included: one element for a root.
-    path: tuple[Step, ...]
+    path: tuple[PathStep, ...]
     turn_index: int
     step_n: int
-    #: Name of the subagent at work, or of the agent; for turns.
+    #: The name of the subagent, or of the agent; for turns.
     agent_name: str | None = None
     #: True for a turn of a subagent, and everything below.
     subagent: bool = False
-    #: Who serves the model, as the GenAI conventions spell it; of other spans, the model of their session.
+    #: The provider of the model, as the GenAI conventions spell it; for other spans, of the session's model.
     provider: str | None = None
     #: Model calls only.
     model: str | None = None
-    #: Tokens, only where this session pays for the response: summed over all spans they are what ``usage`` shows.
+    #: Tokens, only where the response is counted in this session: the sum over all spans is what ``usage`` shows.
     usage: Usage | None = None
-    #: The log holds only a placeholder of the usage.
+    #: The log has only a placeholder of the usage.
     estimated: bool = False
-    #: True for a model call whose response another session had first: it has no usage here.
+    #: True for a model call whose response is counted in another session: it has no usage here.
     copied: bool = False
     #: In ``currency``; None where the price is unknown, which is not 0.
     cost: Decimal | None = None
@@ -97,12 +95,20 @@ class ExportSpan(msgspec.Struct, frozen=True, kw_only=True):
     #: Tools only.
     tool: str | None = None
     call: str | None = None
-    #: What was said, in order; each kind only where the destination's switches let it through.
+    #: Texts in order; each kind only where the destination's switches include it.
     texts: tuple[Text, ...] = ()
-    #: Further facts of the store: ``origin``, ``notes``, ``duration``, …
+    #: Further attributes of the store: ``origin``, ``notes``, ``duration``, …
     attributes: dict[str, object] = {}
 
     @property
     def is_root(self) -> bool:
-        """Whether it is the turn that its trace is made of."""
+        """Whether it is the root turn of its trace."""
         return self.parent_id is None
+
+
+def by_trace(spans: Iterable[ExportSpan]) -> dict[bytes, list[ExportSpan]]:
+    """These spans by their trace."""
+    traces: dict[bytes, list[ExportSpan]] = {}
+    for span in spans:
+        traces.setdefault(span.trace_id, []).append(span)
+    return traces

@@ -1,4 +1,4 @@
-"""The spans of one session as whole traces: who is under whom, and in what order they may leave."""
+"""The spans of one session as whole traces: parents, paths, and the order in which they are sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from functools import cached_property
 
-from agenttrace.export.span import Step
+from agenttrace.export.span import PathStep
 from agenttrace.store.questions import SpanRow
 from agenttrace.store.span_tree import StoredTraces
 
@@ -15,7 +15,7 @@ _DEEPEST = 1_000
 
 
 class SessionTraces:
-    """All spans of a session, subagents under the calls that started them."""
+    """All spans of a session; those of a subagent are under the call that started it."""
 
     def __init__(self, stored: StoredTraces) -> None:
         self.stored = stored
@@ -30,33 +30,26 @@ class SessionTraces:
                 found.setdefault(row.trace_id, []).append(row)
         return found
 
-    def path(self, span_id: bytes) -> tuple[Step, ...]:
-        """From the root to the span; a parent that is not there, or is in another trace, is left out."""
+    def path(self, span_id: bytes) -> tuple[PathStep, ...]:
+        """From the root to the span; a parent that is missing, or in another trace, ends the path."""
         row: SpanRow | None = self.rows[span_id]
-        steps: list[Step] = []
+        steps: list[PathStep] = []
         seen: set[bytes] = set()
         while row is not None and row.span_id not in seen and len(steps) < _DEEPEST:
             seen.add(row.span_id)
-            steps.append(Step(row.span_id, row.start))
+            steps.append(PathStep(row.span_id, row.start))
             parent = self.rows.get(row.parent_id) if row.parent_id is not None else None
             row = parent if parent is not None and parent.trace_id == row.trace_id else None
         return tuple(reversed(steps))
 
     def ordered(self, rows: Iterable[SpanRow]) -> list[bytes]:
-        """Parents before their children, and otherwise as they began."""
+        """Parents before their children, and otherwise by start."""
         depths = {row.span_id: len(self.path(row.span_id)) for row in rows}
         return sorted(depths, key=lambda span_id: (depths[span_id], self.rows[span_id].start, span_id))
 
-    def pays(self, span_id: bytes) -> bool:
-        """Whether the tokens of the span's response are told with this span: with one, wherever it stands again."""
-        return span_id in self.stored.payers
-
-    def last_step(self, turn: bytes) -> bytes | None:
-        """The last model call of a turn, which holds its answer."""
-        return self._last_steps.get(turn)
-
     @cached_property
-    def _last_steps(self) -> dict[bytes, bytes]:
+    def last_steps(self) -> dict[bytes, bytes]:
+        """The last model call of each turn, which has its answer."""
         found: dict[bytes, SpanRow] = {}
         for row in self.rows.values():
             if row.kind == "step" and row.parent_id is not None:
@@ -66,12 +59,12 @@ class SessionTraces:
         return {turn: row.span_id for turn, row in found.items()}
 
     def ended(self, row: SpanRow) -> int:
-        """When it ended; for what the log left open, when the last thing happened under it."""
+        """When it ended; for a span without an end, the last time in it or under it."""
         return max(row.end, row.start) if row.end is not None else self._last.get(row.span_id, row.start)
 
     @cached_property
     def _last(self) -> dict[bytes, int]:
-        """When the last thing happened under each span that has something under it."""
+        """The last time in or under each span."""
         last: dict[bytes, int] = {}
         for row in self.rows.values():
             moment = row.start if row.end is None else row.end
@@ -80,15 +73,20 @@ class SessionTraces:
         return last
 
 
+def status_of(row: SpanRow) -> str:
+    """The status of a span that can no longer change."""
+    return "unclosed" if row.status == "open" else row.status
+
+
 def digest_of(row: SpanRow) -> bytes:
-    """Names a span as it is now; another one when anything that is sent of it differs, but for what was said."""
-    told = row._replace(attributes=None, changed=0, ended_by=bool(row.ended_by) or 0)._asdict()
-    # Names of spans that were sent before searches were counted stay what they were.
-    searches = told.pop("web_searches")
-    parts = (*told.values(), searches) if searches else tuple(told.values())
+    """Identifies the content of a span: it differs when anything that is sent differs, except texts."""
+    fields = row._replace(attributes=None, changed=0, ended_by=bool(row.ended_by) or 0)._asdict()
+    # Digests of spans that were sent before web searches were counted stay valid.
+    searches = fields.pop("web_searches")
+    parts = (*fields.values(), searches) if searches else tuple(fields.values())
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def end_of(rows: Iterable[SpanRow]) -> int:
-    """When the last thing happened in a trace."""
+    """The last time in a trace."""
     return max(row.start if row.end is None else row.end for row in rows)

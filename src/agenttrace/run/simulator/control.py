@@ -1,4 +1,4 @@
-"""Orders and counts over HTTP, for whoever runs the simulator in another process."""
+"""Control of the simulator over HTTP: faults, answers, delays and counts, for tests in another process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from agenttrace.run.simulator import delivery, faults
-from agenttrace.run.simulator.call_log import Call
+from agenttrace.run.simulator.calls import SimulatedCall
 from agenttrace.run.simulator.faults import Fault
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Standing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Every call to an app goes wrong like this, or a share of them."""
+    """A fault for every call to an app, or for a share of them."""
 
     app: str | None = None
     fault: FaultOrder
@@ -30,21 +30,21 @@ class Standing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Script(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The next calls to an app go wrong like this."""
+    """Faults for the next calls to an app."""
 
     app: str | None = None
     faults: list[FaultOrder]
 
 
 class FixedAnswer(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What an app says; null: what it says by itself."""
+    """The answer of an app; null: its generated answers."""
 
     app: str
     value: dict[str, Any] | str | None
 
 
 class Order(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One ``POST /__control``: what is given is done, in this order."""
+    """One ``POST /__control``: the given fields are applied in this order."""
 
     clear: list[Literal["faults", "calls", "sessions", "answers"]] = []
     always: Standing | None = None
@@ -58,7 +58,7 @@ async def handle(simulator: Simulator, request: web.BaseRequest) -> web.Response
     """The answer to a control request; None for any other path."""
     if request.path == "/__control" and request.method == "POST":
         try:
-            obey(simulator, msgspec.json.decode(await request.content.read(), type=Order))
+            apply(simulator, msgspec.json.decode(await request.content.read(), type=Order))
         except ValueError as wrong:
             return delivery.whole(msgspec.json.encode({"error": str(wrong)}), http=400)
         return delivery.whole(b'{"ok":true}')
@@ -67,8 +67,8 @@ async def handle(simulator: Simulator, request: web.BaseRequest) -> web.Response
     return None
 
 
-def obey(simulator: Simulator, order: Order) -> None:
-    """Do what the order says, or nothing of it where a fault in it is unknown."""
+def apply(simulator: Simulator, order: Order) -> None:
+    """Apply the order, or nothing of it where a fault in it is unknown."""
     standing = _fault(order.always.fault) if order.always else None
     queued = [_fault(fault) for fault in order.script.faults] if order.script else []
     for name in order.clear:
@@ -91,16 +91,16 @@ def _fault(order: FaultOrder) -> Fault | None:
 
 
 def report(simulator: Simulator, query: Mapping[str, str]) -> dict[str, Any]:
-    """How often each app was called and how that ended; ``last=N`` and ``app=ID`` add the calls themselves."""
+    """The counts of calls and outcomes by app; ``last=N`` and ``app=ID`` add the calls themselves."""
     counts = simulator.log.counts()
     found: dict[str, Any] = {"total": sum(count["calls"] for count in counts.values()), "apps": counts}
     last, app = query.get("last", ""), query.get("app")
     if last.isdecimal() and int(last):
         calls = [call for call in simulator.calls if app in (None, call.app_id)]
-        found["calls"] = [_told(call) for call in calls[-int(last) :]]
+        found["calls"] = [_shown(call) for call in calls[-int(last) :]]
     return found
 
 
-def _told(call: Call) -> dict[str, Any]:
+def _shown(call: SimulatedCall) -> dict[str, Any]:
     names = ("app_id", "at", "stream", "outcome", "session_id", "body", "context", "text")
     return {name: getattr(call, name) for name in names} | {"headers": dict(call.headers)}

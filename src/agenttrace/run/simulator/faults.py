@@ -1,8 +1,10 @@
-"""The ways in which a call can be made to go wrong; each function names one of them."""
+"""Faults of a call, one function each, and the plan that says which call gets one."""
 
 from __future__ import annotations
 
 import inspect
+import random
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -12,7 +14,7 @@ import msgspec
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """What happens to one call instead of, or on top of, its answer."""
+    """What happens to one call instead of its answer, or in addition to it."""
 
     kind: str
     #: DashScope's error code, HTTP status, message and ``Retry-After`` where the fault is an error answer.
@@ -20,7 +22,7 @@ class Fault:
     http: Annotated[int, msgspec.Meta(ge=200, le=599)] = 200
     message: str = ""
     retry_after: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    #: How many frames of a stream still arrive.
+    #: How many frames of a stream are sent before the fault.
     chunks: Annotated[int, msgspec.Meta(ge=0)] = 0
     seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
@@ -43,7 +45,7 @@ def status(
     code: str | int = "InternalError",
     http: int = 500,
     retry_after: float | None = None,
-    message: str = "The simulator was told to refuse this call.",
+    message: str = "The simulator refuses this call, as ordered.",
 ) -> Fault:
     """An error answer: ``status("Throttling.RateQuota", 429)``, or for short ``status(503)``."""
     if isinstance(code, int):
@@ -51,7 +53,7 @@ def status(
     return Fault(kind="status", code=code, http=http, retry_after=retry_after, message=message)
 
 
-def error_200(code: str = "InternalError", message: str = "The simulator was told to fail this call.") -> Fault:
+def error_200(code: str = "InternalError", message: str = "The simulator fails this call, as ordered.") -> Fault:
     """HTTP 200, and inside it a code and a message instead of an output."""
     return Fault(kind="error_200", code=code, message=message)
 
@@ -62,12 +64,12 @@ def html(http: int = 502) -> Fault:
 
 
 def hang(after_chunks: int = 0) -> Fault:
-    """No answer, ever; of a stream the first frames still arrive."""
+    """No answer and no end; of a stream the first frames are sent."""
     return Fault(kind="hang", chunks=after_chunks)
 
 
 def reset(after_chunks: int = 0) -> Fault:
-    """The connection is reset; of a stream the first frames were sent."""
+    """The connection is reset; of a stream the first frames are sent."""
     return Fault(kind="reset", chunks=after_chunks)
 
 
@@ -82,13 +84,13 @@ def cut_after(chunks: int = 1) -> Fault:
 
 
 def no_finish() -> Fault:
-    """The stream ends properly, but its last frame, the one that says ``stop``, is missing."""
+    """The stream ends without its last frame, the one that says ``stop``."""
     return Fault(kind="no_finish")
 
 
 def error_frame(code: str = "Throttling.RateQuota", http: int = 429, after_chunks: int = 1) -> Fault:
     """An ``event:error`` frame after so many good ones; an error answer where nothing is streamed."""
-    message = "The simulator was told to fail in the middle."
+    message = "The simulator fails in the middle, as ordered."
     return Fault(kind="error_frame", code=code, http=http, chunks=after_chunks, message=message)
 
 
@@ -103,23 +105,23 @@ def empty_usage() -> Fault:
 
 
 def slow(seconds: float = 5.0) -> Fault:
-    """A good answer that begins so much later."""
+    """A good answer after a delay."""
     return Fault(kind="slow", seconds=seconds)
 
 
 def session_changed() -> Fault:
-    """A good answer, but the session is a new one that remembers nothing."""
+    """A good answer in a new session without history."""
     return Fault(kind="session_changed")
 
 
 def session_expired(http: int = 400) -> Fault:
-    """Refuses a call that relies on a ``session_id``; calls without one are answered and do not use the fault up."""
+    """Refuses a call with a ``session_id``; calls without one are answered and do not consume the fault."""
     message = "The session_id does not exist or has expired."
     return Fault(kind="session_expired", code="InvalidParameter.SessionExpired", http=http, message=message)
 
 
 def unicode_separators() -> Fault:
-    """A good answer whose text holds U+2028, U+2029 and U+0085 unescaped: line ends to some, not to SSE."""
+    """A good answer whose text has U+2028, U+2029 and U+0085 unescaped, which are no line ends in SSE."""
     return Fault(kind="unicode_separators")
 
 
@@ -158,3 +160,47 @@ def named(name: str, options: Mapping[str, Any] | None = None) -> Fault:
         known = ", ".join(inspect.signature(make).parameters) or "none"
         raise ValueError(f"the fault {name!r} has no such options; its options are: {known}") from None
     return msgspec.convert(msgspec.to_builtins(make(**given)), Fault)
+
+
+class FaultPlan:
+    """Faults by app id; ``None`` stands for any app. The faults of one app come before those for any app."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._queues: dict[str | None, deque[Fault]] = {}
+        self._standing: dict[str | None, tuple[Fault, float]] = {}
+        self._random = random.Random(seed)  # noqa: S311 - decides which simulated call fails
+
+    def queue(self, app_id: str | None, faults: tuple[Fault, ...]) -> None:
+        """The next calls get these, one each."""
+        self._queues.setdefault(app_id, deque()).extend(faults)
+
+    def always(self, app_id: str | None, fault: Fault | None, rate: float = 1.0) -> None:
+        """Every call gets this one, or that share of the calls; None ends it."""
+        if fault is None:
+            self._standing.pop(app_id, None)
+        else:
+            self._standing[app_id] = (fault, rate)
+
+    def clear(self) -> None:
+        """Remove all faults."""
+        self._queues.clear()
+        self._standing.clear()
+
+    def take(self, app_id: str, *, in_session: bool) -> Fault | None:
+        """The fault of a call that has just arrived."""
+        for key in (app_id, None):
+            for fault in self._queues.get(key, ()):
+                if _fits(fault, in_session):
+                    # Equal faults are interchangeable: it does not matter which of them is removed.
+                    self._queues[key].remove(fault)
+                    return fault
+        for key in (app_id, None):
+            standing = self._standing.get(key)
+            if standing is not None and _fits(standing[0], in_session):
+                fault, rate = standing
+                return fault if rate >= 1 or self._random.random() < rate else None
+        return None
+
+
+def _fits(fault: Fault, in_session: bool) -> bool:
+    return in_session or fault.kind != "session_expired"

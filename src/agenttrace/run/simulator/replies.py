@@ -1,4 +1,4 @@
-"""One call on its way to its answer, or to what was ordered instead."""
+"""The reply to one call: its answer, or the fault that was ordered instead."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
 
 from agenttrace.run.simulator import delivery
-from agenttrace.run.simulator.app_request import AppRequest
-from agenttrace.run.simulator.call_log import Call
+from agenttrace.run.simulator.calls import AppRequest, SimulatedCall
 from agenttrace.run.simulator.faults import Fault
 
 _PROXY_PAGE = b"<html>\r\n<head><title>%d</title></head>\r\n<body><center><h1>%d</h1></center></body>\r\n</html>\r\n"
 
-#: Cut off in the middle, with words around it: nothing that a JSON parser takes.
+#: Cut off in the middle, with words around it: no JSON parser accepts it.
 _NO_JSON = '好的，以下是分析结果：\n```json\n{"result": [{"title": "近期到店'
 
 #: Where separators go: into the first string of a JSON object, behind the first pause of another text.
@@ -27,43 +27,49 @@ _SEPARATORS = "\u2028\u2029\u0085"
 
 
 @dataclass(kw_only=True)
-class Reply(ABC):
-    """All that is needed to answer one call; what its bytes are is a matter of the wire format."""
+class SimulatedReply(ABC):
+    """The reply to one call; a subclass knows its wire format."""
 
     request: web.BaseRequest
-    call: Call
-    asked: AppRequest
+    call: SimulatedCall
+    wanted: AppRequest
     text: str
     session_id: str
     chunk_chars: int
     chunk_delay: float
-    #: Set when the simulator stops: nothing hangs any longer.
+    #: Set when the simulator stops, which ends calls that hang.
     stopped: asyncio.Event
     is_billed: bool = True
     request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
+    @staticmethod
+    @abstractmethod
+    def read(body: dict[str, Any]) -> AppRequest:
+        """Read a request's body; a RequestRefusedError says what is missing."""
+
+    @staticmethod
+    @abstractmethod
+    def error(http: int, code: str, message: str) -> bytes:
+        """The body of an error."""
+
     @abstractmethod
     def body(self, *, stopped: bool) -> bytes:
-        """The answer in one piece; without ``stopped`` it does not say that it is complete."""
+        """The answer in one piece; without ``stopped`` it has no finish reason."""
 
     @abstractmethod
     def frames(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """The frames of a stream that bring text, and those that complete it."""
+        """The frames of a stream that have text, and those that complete it."""
 
     @abstractmethod
     def unfinished(self) -> Sequence[bytes]:
-        """What ends a stream that never says that it is complete."""
-
-    @abstractmethod
-    def error(self, http: int, code: str, message: str) -> bytes:
-        """The body of an error."""
+        """The end of a stream without a finish reason."""
 
     @abstractmethod
     def error_frame(self, number: int, http: int, code: str, message: str) -> bytes:
         """The frame that ends a stream with an error."""
 
     async def send(self, fault: Fault | None) -> web.StreamResponse:
-        """Answer, or do what was ordered."""
+        """Send the answer, or the fault."""
         if fault is not None:
             if fault.kind in ("status", "session_expired") or (fault.kind == "error_frame" and not self.call.stream):
                 body = self.error(fault.http, fault.code, fault.message)
@@ -87,8 +93,6 @@ class Reply(ABC):
             place = _STRING if self.text.startswith("{") else _PAUSE
             self.text = place.sub(lambda found: found.group() + _SEPARATORS, self.text, count=1)
 
-    # -- without a stream ------------------------------------------------------------------------------------
-
     async def _plain(self, fault: Fault | None) -> web.StreamResponse:
         kind = fault.kind if fault is not None else ""
         if kind in ("hang", "reset"):
@@ -98,11 +102,8 @@ class Reply(ABC):
             return await self._end_badly(kind, await delivery.half_body(self.request, body))
         return delivery.whole(body)
 
-    # -- streams ---------------------------------------------------------------------------------------------
-
     async def _streamed(self, fault: Fault | None) -> web.StreamResponse:
-        kind = fault.kind if fault is not None else ""
-        chunks = fault.chunks if fault is not None else 0
+        kind, chunks = (fault.kind, fault.chunks) if fault is not None else ("", 0)
         if kind in ("hang", "reset") and not chunks:
             return await self._end_badly(kind, web.Response())
         text, end = self.frames()
@@ -136,7 +137,7 @@ class Reply(ABC):
 
 
 def tokens(text: str) -> int:
-    """About what a tokenizer would count: Chinese at 1.5 characters and English at 4 are both some 4 bytes."""
+    """Roughly the tokens of a text: Chinese at 1.5 characters and English at 4 are both about 4 bytes."""
     return (len(text.encode(errors="surrogatepass")) + 3) // 4
 
 

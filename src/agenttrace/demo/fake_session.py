@@ -1,4 +1,4 @@
-"""What every format needs to tell a story: a clock, ids, token counts, and the lines it makes."""
+"""What every log format of the demo needs: a clock, random ids, token counts and log lines."""
 
 from __future__ import annotations
 
@@ -7,67 +7,72 @@ import string
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
-from agenttrace.demo.scenario import Call, Step, Story
-from agenttrace.model import Usage
+from agenttrace.demo.stories import Story, StoryStep
+
+Json = dict[str, Any]
 
 _ALPHANUMERIC = string.ascii_letters + string.digits
 
 
-class Line(msgspec.Struct, frozen=True):
+class LogLine(msgspec.Struct, frozen=True):
     """Bytes for a file below the demo's home, and how long the session pauses after them."""
 
     path: str
     data: bytes
     delay: float = 0.0
-    #: True: the file is replaced by ``data``, as agents do with their small state files.
+    #: True: ``data`` replaces the file, as agents do with their small state files.
     whole: bool = False
-    #: The tokens that count once this line is written. Repetitions of a usage carry none.
-    spent: Usage | None = None
 
 
-class Tokens(msgspec.Struct, frozen=True):
-    """The size of one request and its answer."""
+class StepTokens(msgspec.Struct, frozen=True):
+    """The size of one request and its response."""
 
-    #: The part of the prompt that the service had not seen before.
+    #: The part of the prompt that is not in the provider's cache.
     fresh: int
     cached: int
-    #: Everything written, ``reasoning`` included.
+    #: All output tokens, ``reasoning`` included.
     output: int
     reasoning: int
 
+    @property
+    def prompt(self) -> int:
+        """All input tokens, cached or not."""
+        return self.fresh + self.cached
 
-class Teller:
-    """Tells one session (or one subagent's part of it) with ids and figures from a seed."""
+
+class FakeSession:
+    """The random values of one session, or of one subagent in it, from a seed."""
 
     def __init__(self, *, seed: str, clock: Callable[[], float], home: str) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - reproducible on purpose
         self.clock = clock
         self.home = home
         self.context = self.rng.randrange(9_000, 14_000)
-        self._seen = 0
+        self._cached = 0
 
-    def child(self) -> Teller:
-        """For a subagent: the same clock, a context of its own."""
-        return Teller(seed=self.letters(12), clock=self.clock, home=self.home)
+    def child(self) -> FakeSession:
+        """For a subagent: the same clock, a separate context."""
+        return FakeSession(seed=self.letters(12), clock=self.clock, home=self.home)
 
-    def tokens(self, step: Step) -> Tokens:
-        """What the request for this step costs; the conversation grows by answer and tool output."""
+    def tokens(self, step: StoryStep) -> StepTokens:
+        """The tokens of this step's request; the context grows by the response and the tool output."""
         reasoning = _weight(step.thinking)
         output = reasoning + _weight(step.text) + sum(20 + _weight(call.subject) for call in step.calls)
-        request = Tokens(self.context - self._seen, self._seen, output + self.rng.randrange(3, 20), reasoning)
-        self._seen = self.context
+        request = StepTokens(self.context - self._cached, self._cached, output + self.rng.randrange(3, 20), reasoning)
+        self._cached = self.context
         self.context += request.output + sum(_weight(call.output) for call in step.calls) + 30
         return request
 
     def pause(self, low: float, high: float) -> float:
-        """Some seconds."""
+        """A random number of seconds."""
         return self.rng.uniform(low, high)
 
     def writing(self, text: str) -> float:
-        """How long a model takes to write this."""
+        """How many seconds a model takes to write this."""
         return 0.4 + len(text) / 160
 
     def uuid(self) -> str:
@@ -81,7 +86,7 @@ class Teller:
         return str(uuid.UUID(int=value & ~(0x3 << 62) | (0x2 << 62)))
 
     def letters(self, length: int) -> str:
-        """Letters and digits, as in the ids of model services."""
+        """Letters and digits, as in the ids of providers."""
         return "".join(self.rng.choices(_ALPHANUMERIC, k=length))
 
     def hexes(self, length: int) -> str:
@@ -89,7 +94,7 @@ class Teller:
         return f"{self.rng.getrandbits(4 * length):0{length}x}"
 
     def milliseconds(self) -> int:
-        """Now, as JavaScript counts."""
+        """Now, in milliseconds since the epoch."""
         return int(self.clock() * 1000)
 
     def iso(self) -> str:
@@ -98,22 +103,22 @@ class Teller:
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Format(msgspec.Struct, frozen=True, kw_only=True):
+class LogFormat(msgspec.Struct, frozen=True, kw_only=True):
     """A log format the demo can write."""
 
     agent: str
-    #: Environment variables through which the agent is told where its home is, and that home.
+    #: Environment variables that name the agent's home, and that home below the demo's.
     variables: tuple[str, ...]
     home: str
-    session: Callable[[Story, Teller], Iterator[Line]]
+    session: Callable[[Story, FakeSession], Iterator[LogLine]]
 
 
-def silence(seconds: float) -> Line:
-    """Nothing is written for a while: a tool is at work."""
-    return Line("", b"", seconds)
+def silence(seconds: float) -> LogLine:
+    """Nothing is written while a tool runs."""
+    return LogLine("", b"", seconds)
 
 
-def compact(value: object) -> bytes:
+def json_line(value: object) -> bytes:
     """A line of JSON as ``JSON.stringify`` writes it."""
     return msgspec.json.encode(value) + b"\n"
 
@@ -121,11 +126,6 @@ def compact(value: object) -> bytes:
 def numbered(text: str) -> str:
     """File content with line numbers, as reading tools print it."""
     return "\n".join(f"{number:6}→{line}" for number, line in enumerate(text.splitlines(), 1))
-
-
-def by_completion(calls: tuple[Call, ...]) -> list[int]:
-    """The indexes of parallel calls in the order in which their results arrive."""
-    return sorted(range(len(calls)), key=lambda index: calls[index].seconds)
 
 
 def _weight(text: str) -> int:
