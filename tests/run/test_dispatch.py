@@ -21,7 +21,7 @@ from agenttrace.run.jobs.dispatch import AIDispatcher, fire_event, use_dispatche
 from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.jobs.queue import JobUnfinishedError
 from agenttrace.run.simulator import Simulator, faults
-from run.crew import APP_IDS, Crew, facts_of, new_member, open_crew
+from run.crew import APP_IDS, KEYS, Crew, facts_of, new_member, open_crew
 
 Test = Callable[[Crew], Awaitable[None]]
 ENTRIES = "SELECT count(*) FROM agenttrace_queue.procrastinate_jobs"
@@ -174,8 +174,8 @@ def test_events_from_the_same_process(database_url: str) -> None:
 # ── errors ──
 
 
-def test_a_refused_key_stops_the_whole_chain(database_url: str) -> None:
-    """401: no step after it is begun, in no lane, and the job has failed."""
+def test_a_refused_key_stops_the_steps_that_use_it(database_url: str) -> None:
+    """401: with this key no further step is called, in no lane, and the job has failed."""
 
     async def check(crew: Crew) -> None:
         crew.simulator.always(APP_IDS["app3"], faults.status(401))
@@ -183,9 +183,42 @@ def test_a_refused_key_stops_the_whole_chain(database_url: str) -> None:
         job = await crew.run(consumption(coach=1))
         assert job.status == "failed"
         assert "failed: " in (job.error_message or "")
-        assert set(crew.asked(job)) <= {"app3", "app4"}
+        assert (job.error_message or "").count("skipped: its key was refused") == 3
+        assert set(crew.asked(job)) == {"app3", "app4"}
 
     with_crew(database_url, check)
+
+
+#: Which models answer 401 or 403, which are called, and how the job ends.
+REFUSALS = {
+    "the key of DashScope": ({"app3": 401}, ["app3", "one", "two", "three"], "completed"),
+    "a key of two models": ({"one": 401}, ["app3", "one", "three", "app7"], "completed"),
+    "the right to a model": ({"one": 403}, ["app3", "one", "two", "three", "app7"], "completed"),
+    "every key": ({"app3": 401, "one": 401, "three": 401}, ["app3", "one", "three"], "failed"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refused_key_concerns_only_the_applications_that_use_it(database_url: str, case: str) -> None:
+    """Steps with another key are called, in the same lane too, and their results count."""
+    refused, called, status = REFUSALS[case]
+
+    async def check() -> None:
+        async with Simulator() as simulator:
+            there = {"provider": "openai", "base_url": simulator.openai_url}
+            models = {name: {**there, "type": name, "model": name} for name in ("one", "two", "three")}
+            # Another endpoint, and so another key.
+            models["three"]["base_url"] += "/"
+            lanes = {"mixed": {"lanes": ["app3 → one → two → three → app7"]}}
+            for name, code in refused.items():
+                simulator.always(APP_IDS.get(name, name), faults.status(code))
+            async with open_crew(database_url, simulator, table={"apps": models, "events": lanes}) as crew:
+                job = await crew.run(TriggerEvent(event_type="mixed", site_id=1, member_id=new_member()))
+        assert [KEYS.get(call.app_id, call.app_id) for call in simulator.calls] == called
+        assert job.status == status
+        assert all(f"{name}: failed: " in (job.error_message or "") for name in refused)
+
+    asyncio.run(check())
 
 
 def test_an_open_circuit_skips_its_step_only(database_url: str) -> None:

@@ -68,6 +68,11 @@ class App:
         return "dashscope" if self.endpoint is None else "openai"
 
     @property
+    def account(self) -> tuple[str, ...]:
+        """What stands for the key that it is called with: applications with an equal account share one key."""
+        return ("dashscope",) if self.endpoint is None else (self.endpoint.base_url, self.endpoint.api_key_env or "")
+
+    @property
     def has_sessions(self) -> bool:
         """Whether the provider remembers what was said before."""
         return self.endpoint is None

@@ -1,8 +1,9 @@
 """One run of a chain: its lanes side by side, each step asked with what the steps before it, or the cache, know.
 
-A step that fails or is refused does not stop its lane; the steps after it get the last result that is still valid, or
-are told what is missing. Only what concerns the whole job ends it early: a refused key, a cancellation, another worker
-that has taken over, our own stop. Calls that are running then still finish, since they are paid for.
+A step that fails or is refused does not stop its lane: the next steps get the last result that is still valid, or the
+names of the missing ones. After a refused key (401) no further step is called with that key; applications with another
+key are not affected. Three things end the whole run: a cancellation, another worker that has taken over, the stop of
+this worker. Running calls finish then, since they are paid for.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ class Report:
     #: What went wrong beside a result, by the step's name.
     remarks: dict[str, str] = field(default_factory=dict)
     over_budget: bool = False
-    #: Set when the key is refused: nothing will work until the configuration is put right.
-    unauthorised: bool = False
+    #: A key was refused, and no application with another key has brought a result.
+    key_refused: bool = False
 
     @property
     def status(self) -> JobStatus:
         """The status that the job ends with."""
-        if self.unauthorised:
+        if self.key_refused:
             return JobStatus.FAILED
         if self.results or not self.failures:
             return JobStatus.COMPLETED
@@ -91,6 +92,8 @@ class ChainRun:
         self._tools = tools
         self._slots = asyncio.Semaphore(concurrency)
         self._stopping = stopping
+        #: Which keys were refused, by the ``account`` of their applications.
+        self._refused: set[tuple[str, ...]] = set()
         #: What ends the run before all its steps were tried.
         self._end: Exception | None = None
 
@@ -99,8 +102,13 @@ class ChainRun:
         async with asyncio.TaskGroup() as group:
             for lane in self.chain.lanes:
                 group.create_task(self._lane(lane))
-        if self._end is not None and not self.report.unauthorised:
+        if self._end is not None:
             raise self._end
+        successes = (self._app(step) for step in self.chain.steps if step.name in self.report.results)
+        self.report.key_refused = bool(self._refused) and self._refused.issuperset(app.account for app in successes)
+
+    def _app(self, step: Step) -> App:
+        return self._tools.catalog.apps[step.app]
 
     async def _lane(self, lane: tuple[Step, ...]) -> None:
         for step in lane:
@@ -119,7 +127,10 @@ class ChainRun:
 
     async def _run_step(self, step: Step) -> None:
         """Ask one application; what it answers, or why it does not, is in the report then."""
-        app = self._tools.catalog.apps[step.app]
+        app = self._app(step)
+        if app.account in self._refused:
+            self.report.failures[step.name] = "skipped: its key was refused in an earlier step"
+            return
         target = target_of(app, step, self.job)
         request, biz_params = await self._request(app, step)
         generating = await self._begin(app, target)
@@ -155,9 +166,9 @@ class ChainRun:
     def _failed(self, step: Step, error: DashScopeError) -> None:
         self.report.failures[step.name] = f"{error.status}: {error}"
         self.report.over_budget |= isinstance(error, BudgetExceededError)
-        if isinstance(error, DashScopeAuthError):
-            self.report.unauthorised = True
-            raise error
+        # 403 says that the key has no right to this model; it may have the right to another.
+        if isinstance(error, DashScopeAuthError) and error.status_code != 403:
+            self._refused.add(self._app(step).account)
 
     # ── what is asked ──
 
