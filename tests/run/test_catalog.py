@@ -47,6 +47,18 @@ def test_limits_and_cache_times_are_those_of_the_document() -> None:
     assert [key for key, app in apps.items() if app.clues] == ["app8"]
 
 
+def test_titles_in_several_languages() -> None:
+    """The title is the one of the catalog's language, or else the first; a single one is for all languages."""
+    both = {"en": "Mine", "zh": "我的"}
+    for language, titles, shown in (("zh", both, "我的"), ("en", both, "Mine"), ("en", {"zh": "我的"}, "我的")):
+        table = {"catalog": {"language": language}, "apps": {"mine": {**MINE, "title": titles}}}
+        app = Catalog.load(ENVIRON, table).apps["mine"]
+        assert (app.title, app.titles) == (shown, titles)
+    single = Catalog.load(ENVIRON, {"apps": {"mine": {**MINE, "title": "Mine"}, "other": MINE}}).apps
+    assert [(app.title, app.titles) for app in (single["mine"], single["other"])] == [("Mine", {}), ("other", {})]
+    assert all(app.titles.keys() == {"en", "zh"} for app in Catalog.load(ENVIRON).apps.values())
+
+
 def test_the_whole_default_catalog_fits_a_screen() -> None:
     """Fewer than eighty lines, none longer than a line of code."""
     lines = (
@@ -86,6 +98,9 @@ def test_apps_and_events_of_ones_own_join_the_defaults() -> None:
         ({"apps": {"x": {**MINE, "type": "x" * 31}}}, "longer than 30"),
         ({"apps": {"x": {**MINE, "colour": "red"}}}, r"\[apps.x\].*colour"),
         ({"apps": {"x": {**MINE, "rate": "planet"}}}, r"\[apps.x\].*planet"),
+        ({"apps": {"x": {**MINE, "rate_limit": {"calls": 0}}}}, r"\[apps.x\].*rate_limit.calls"),
+        ({"apps": {"x": {**MINE, "rate_limit": {"seconds": 5}}}}, r"\[apps.x\].*calls"),
+        ({"apps": {"x": {**MINE, "title": {}}}}, r"\[apps.x\].*title"),
         ({"apps": {"x": {**MINE, "clues": True, "cache": {"type": "y", "keep": 1, "target": "site"}}}}, "member"),
         ({"apps": {"x" * 60: MINE}, "events": {"e": {"lanes": ["x" * 60 + ":*"]}}}, "longer than 60"),
     ],

@@ -146,7 +146,7 @@ def test_a_fresh_database_gets_the_newest_revision(empty_url: str) -> None:
     assert execute(empty_url, "SELECT version_num FROM biz.agenttrace_revision") == [(HEAD,)]
     script = ScriptDirectory(str(run_database._MIGRATIONS))
     assert script.get_current_head() == HEAD
-    assert [found.revision for found in script.walk_revisions()] == ["0006", "0005", "0004", "0003", "0002", "0001"]
+    assert [found.revision for found in script.walk_revisions()] == [f"{n:04}" for n in range(int(HEAD), 0, -1)]
     assert execute(empty_url, "SELECT to_regclass('agenttrace_queue.procrastinate_jobs') IS NOT NULL") == [(True,)]
 
 
@@ -487,6 +487,18 @@ def test_a_downgrade_gives_the_older_tables_back(empty_url: str, revision: str, 
     assert execute(empty_url, "SELECT to_regnamespace('agenttrace_queue')") == [(None,)]
     migrate(empty_url)
     assert shape(empty_url) == newest
+
+
+def test_the_version_before_goes_on_working_beside_the_newest(empty_url: str) -> None:
+    """Of two servers one may be older: its call of the admission has no limit of the application, and is understood."""
+    migrate(empty_url, "0006")
+    older = execute(empty_url, "SELECT pronargs::int FROM pg_proc WHERE proname = 'ai_admit'")[0][0]
+    before = execute(empty_url, FUNCTIONS)
+    migrate(empty_url)
+    newer = execute(empty_url, "SELECT pronargs - pronargdefaults FROM pg_proc WHERE proname = 'ai_admit'")[0][0]
+    assert newer < older
+    migrate(empty_url, "0006")
+    assert sorted(execute(empty_url, FUNCTIONS)) == sorted(before)
 
 
 def test_a_downgrade_drops_only_what_the_older_tables_cannot_hold(empty_url: str) -> None:

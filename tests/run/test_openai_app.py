@@ -16,6 +16,7 @@ from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.simulator import Simulator, faults
 from agenttrace.run.simulator.openai_endpoint import SNAPSHOT
 from serve.harness import CHAT, CHAT_APP, INTERNAL, TOKEN, Heard, Stack, bearer, run_with
+from serve.seeds import get
 
 KEY = {"MY_KEY": "sk-0123456789abcdef", "INTERNAL_API_TOKEN": TOKEN}
 MODEL = "my-model"
@@ -129,6 +130,34 @@ def _system() -> dict[str, str]:
 
 def _user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
+
+
+def test_an_application_with_a_limit_of_its_own(home: Path, database_url: str) -> None:
+    """It holds for all users and for the steps of jobs together, and is shown where limits and breakers are shown."""
+
+    def limited(simulator: Simulator) -> dict[str, Any]:
+        found = tables(simulator)
+        own = {"title": {"en": "Talk", "zh": "聊天"}, "rate_limit": {"calls": 2, "seconds": 3600}}
+        found["apps"]["talk"] |= own
+        return found
+
+    async def body(stack: Stack) -> None:
+        said_by = [
+            await stack.request("POST", CHAT, json={"message": "Hello"}, headers=bearer(f"u{n}")) for n in range(3)
+        ]
+        assert [heard.status for heard in said_by] == [200, 200, 429]
+        assert 3590 < int(said_by[2].headers["Retry-After"]) <= 3600
+        [(message,)] = await stack.rows("SELECT error_message FROM biz.ai_run_logs WHERE status = 'rate_limited'")
+        assert message.startswith("2 calls in 3600 s are all that talk may get")
+        guards = await get(stack, "/guards")
+        windows = {(row["scope"], row["key"]): (row["calls"], row["limit"]) for row in guards["limits"]}
+        assert windows == {("app", "talk"): (2, 2), ("user", "u0"): (1, 10), ("user", "u1"): (1, 10)}
+        shown = {row["app"]: (row["provider"], row["model"], row["titles"]) for row in guards["breakers"]}
+        assert shown["talk"] == ("openai", MODEL, {"en": "Talk", "zh": "聊天"})
+        [talk, _] = (await get(stack, "/catalog"))["apps"]
+        assert (talk["model"], talk["title"], talk["app_limit"], talk["app_limit_seconds"]) == (MODEL, "Talk", 2, 3600)
+
+    run_with(home, database_url, body, environ=KEY, tables=limited)
 
 
 def test_a_conversation_that_began_at_dashscope_goes_on(home: Path, database_url: str) -> None:

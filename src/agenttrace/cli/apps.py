@@ -85,7 +85,7 @@ def _row(app: App) -> list[Any]:
         one_line(app.title),
         app.provider,
         _called(app),
-        rate_text(app.rate),
+        ", ".join(rate_text(rule) for rule in (app.rate, app.rate_limit) if rule),
         keep_text(app),
         ", ".join(app.inputs) or "–",
     ]
@@ -102,7 +102,7 @@ def rate_text(rate: RateRule) -> str:
     """``10 a minute per user``."""
     spans = {_MINUTE: "a minute", _HOUR: "an hour"}
     span = spans.get(round(rate.seconds)) or f"in {figures.duration(round(rate.seconds * times.MICROS))}"
-    return f"{rate.limit} {span} per {rate.scope}"
+    return f"{rate.limit} {span} {'in all' if rate.scope == 'app' else f'per {rate.scope}'}"
 
 
 def keep_text(app: App) -> str:

@@ -179,6 +179,7 @@ def app_fields(app: App) -> dict[str, Any]:
         "app": app.key,
         "app_type": app.app_type,
         "title": app.title,
+        "titles": app.titles,
         "provider": app.provider,
         "model": app.endpoint.model if app.endpoint else None,
         "base_url": app.endpoint.base_url if app.endpoint else None,
@@ -186,6 +187,7 @@ def app_fields(app: App) -> dict[str, Any]:
         "variable": app.id_variable,
         "missing": app.missing,
         "rate": {"scope": app.rate.scope, "limit": app.rate.limit, "seconds": app.rate.seconds},
+        "rate_limit": app.rate_limit and {"limit": app.rate_limit.limit, "seconds": app.rate_limit.seconds},
         "cache": None
         if cache is None
         else {

@@ -31,6 +31,7 @@ class App:
     #: Its name in chains, such as ``app3``.
     key: str
     app_type: str
+    #: In the language of the catalog.
     title: str
     #: What the breaker and the provider know it by: DashScope's id, empty while its variable is not set.
     app_id: str
@@ -54,6 +55,10 @@ class App:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     #: None: its breaker opens and closes as the settings say for all.
     breaker: BreakerTable | None = None
+    #: At most so many calls of it, by all users and stores together; None: only ``rate`` counts.
+    rate_limit: RateRule | None = None
+    #: Its title by language, where the catalog has several.
+    titles: Mapping[str, str] = field(default_factory=dict)
     #: The variable that holds DashScope's id; None where the catalog itself has it.
     id_variable: str | None = None
     #: The model that is called; None: an application of DashScope.

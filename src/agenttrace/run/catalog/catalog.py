@@ -130,9 +130,10 @@ class Catalog:
             "user": RateRule(scope="user", limit=user_limit, seconds=60),
             "store": RateRule(scope="store", limit=store_limit, seconds=3600),
         }
+        language = whole.language or "en"
         return cls(
             {
-                key: app_of(key, read_table(f"apps.{key}", value, AppTable), rates, environ or {}, max_tokens)
+                key: app_of(key, read_table(f"apps.{key}", value, AppTable), rates, environ or {}, max_tokens, language)
                 for key, value in apps.items()
             },
             {key: lanes_of(key, read_table(f"events.{key}", value, EventTable)) for key, value in events.items()},

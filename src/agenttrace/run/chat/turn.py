@@ -376,6 +376,7 @@ class ChatService:
             site_id=ask.site_id,
             prompt=ask.message,
             rate=ask.rate,
+            app_rate=app.rate_limit,
             **app.tokens_of(ask.sent_text()),
             patience=CHAT_PATIENCE,
             member_id=ask.member_id,

@@ -1,8 +1,8 @@
 """The one admission of a call: breaker, rate limit and budget in one round trip, before anything is sent.
 
-``biz.ai_admit`` (migration 0004) does it in one transaction and leaves a row in the run log, whatever the answer is:
-a running call with its reservation, or the refusal. It knows the call by its key, so that it may be asked again when
-the connection broke and nobody knows what it said. Only a call that has to wait for its turn leaves no row.
+``biz.ai_admit`` (``postgres/sql/admission.sql``) does it in one transaction and writes a row of the run log: a running
+call with its reservation, or the refusal. It finds the call by its key, so it may be asked again when the connection
+broke before the answer came. Only a call that has to wait for its turn leaves no row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agenttrace.run.upstream.calls import PROMPT_LIMIT, CallRequest
 
 Clock = Callable[[], datetime]
 
-_ADMIT = f"SELECT verdict, log_id, retry_after, message, reserved FROM biz.ai_admit({', '.join(['%s'] * 28)})"
+_ADMIT = f"SELECT verdict, log_id, retry_after, message, reserved FROM biz.ai_admit({', '.join(['%s'] * 30)})"
 _ADMIT_AGAIN = "SELECT biz.ai_admit_again(%s, %s, %s, %s, %s)"
 _LARGEST = 2**31 - 1
 #: An answer that took longer is asked for again: a process that was frozen would act on one of the past.
@@ -148,6 +148,8 @@ class Admissions:
             self._lease,
             *self._budget,
             self._clock() if self._clock else None,
+            None if request.app_rate is None else Int4(request.app_rate.limit),
+            None if request.app_rate is None else f"{request.app_rate.seconds} seconds",
         )
 
 

@@ -182,6 +182,7 @@ class ChainRun:
             site_id=job.site_id,
             prompt=prompt,
             rate=app.rate,
+            app_rate=app.rate_limit,
             **app.tokens_of(prompt),
             patience=CHAIN_PATIENCE,
             member_id=job.member_id,

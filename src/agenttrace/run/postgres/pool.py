@@ -26,7 +26,7 @@ from agenttrace.run.results.storable import stored_json
 logger = logging.getLogger(__name__)
 
 #: The newest revision; ``migrate`` looks no further when the database has it.
-HEAD = "0006"
+HEAD = "0007"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK = 0x61674D69  # any number that is ours: who migrates holds it
 #: Seconds that a transaction waits for its process. One that is frozen, or whose machine is gone, would keep its locks

@@ -36,6 +36,7 @@ def catalog_router(context: Context) -> APIRouter:
 
 def _app(app: App) -> AppInfo:
     fields = app_fields(app)
-    rate = fields["rate"]
+    rate, own = fields["rate"], fields["rate_limit"] or {}
     limits = {"rate_scope": rate["scope"], "rate_limit": rate["limit"], "rate_seconds": rate["seconds"]}
+    limits |= {"app_limit": own.get("limit"), "app_limit_seconds": own.get("seconds")}
     return AppInfo(**{name: (fields | limits)[name] for name in AppInfo.__struct_fields__})

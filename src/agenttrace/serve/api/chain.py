@@ -43,6 +43,7 @@ def _step(step: Step, calls: list[StepView], job: Job, catalog: Catalog) -> Chai
         name=step.name,
         app=step.app,
         title=app.title if app else step.app,
+        titles=dict(app.titles) if app else {},
         after=list(step.after),
         status=_status(job, calls),
         calls=[_call(call) for call in calls],

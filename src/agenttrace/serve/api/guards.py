@@ -20,7 +20,7 @@ from agenttrace.serve.api.runs import run_row
 from agenttrace.serve.api.shapes import BreakerRow, Budget, Guards, LimitRow
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
-from agenttrace.views.run import Breaker, breaker_fields, breakers_of, budget_fields
+from agenttrace.views.run import Breaker, app_fields, breaker_fields, breakers_of, budget_fields
 
 AppName = Annotated[str, Path(max_length=100, description="Its name (`app3`) or its type (`app3_clue`).")]
 
@@ -79,8 +79,9 @@ async def budget_now(engine: Engine) -> Budget:
 
 
 def _breaker(app: App, breaker: Breaker) -> BreakerRow:
-    names = {"app": app.key, "title": app.title, "app_id": app.app_id or None}
-    return BreakerRow(**breaker_fields(breaker) | names)
+    fields = app_fields(app)
+    names = ("app", "title", "titles", "provider", "model", "app_id")
+    return BreakerRow(**breaker_fields(breaker) | {name: fields[name] for name in names})
 
 
 async def _row(engine: Engine, app: App) -> BreakerRow:
@@ -97,10 +98,15 @@ def _with_id(catalog: Catalog, name: str) -> App:
 
 
 async def _limits(engine: Engine) -> list[LimitRow]:
-    rules = {(app.rate.scope, app.rate.seconds): app.rate.limit for app in engine.catalog.apps.values()}
-    # A window that no rule looks at any more refuses nobody.
-    return [
-        LimitRow(scope=window.scope, key=window.key, seconds=window.seconds, calls=window.calls, limit=limit)
-        for window in await engine.limiter.windows()
-        if (limit := rules.get((window.scope, window.seconds))) is not None
-    ]
+    apps = engine.catalog.apps.values()
+    rules = {(app.rate.scope, app.rate.seconds): app.rate.limit for app in apps}
+    own = {(app.app_id, app.rate_limit.seconds): (app.key, app.rate_limit.limit) for app in apps if app.rate_limit}
+    rows = []
+    for window in await engine.limiter.windows():
+        key, limit = window.key, rules.get((window.scope, window.seconds))
+        if window.scope == "app":
+            key, limit = own.get((window.key, window.seconds), (key, None))
+        # A window without a rule refuses no call.
+        if limit is not None:
+            rows.append(LimitRow(scope=window.scope, key=key, seconds=window.seconds, calls=window.calls, limit=limit))
+    return rows
