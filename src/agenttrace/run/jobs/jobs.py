@@ -8,10 +8,8 @@ from datetime import date, datetime
 from typing import Any
 
 from psycopg import AsyncConnection
-from sqlalchemy import ARRAY, ColumnElement, Text, cast, func, null, or_, select
 
 from agenttrace.run.postgres.pool import Database
-from agenttrace.run.postgres.tables import rendered, run_logs, trigger_jobs
 from agenttrace.run.results.storable import storable_json, storable_text
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
@@ -81,8 +79,11 @@ SELECT count(*) FILTER (WHERE status = 'running'), count(*) FILTER (WHERE status
     WHERE status IN ('pending', 'running') OR status = 'failed' AND finished_at >= midnight
 """
 
-#: What stands between the names in ``app_chain``.
-_BETWEEN_APPS = r"→|\+|×[0-9]+"
+#: Whether one of the names is in a job's chain or, as chains may change, in its calls.
+_HAS_APP = r"""EXISTS (
+    SELECT FROM unnest(%s::text[]) AS name WHERE name = ANY(regexp_split_to_array(app_chain, '→|\+|×[0-9]+'))
+        OR EXISTS (SELECT FROM biz.ai_run_logs AS l WHERE l.trigger_job_id = ai_trigger_jobs.id AND l.app_type = name))
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,25 +265,17 @@ class Jobs:
 
         ``app`` are names of one application: in its chain, or in the run log. Without ``payloads`` they are None.
         """
-        table = trigger_jobs.c
-        equal = {
-            table.status: status,
-            table.event_type: event_type,
-            table.site_id: site_id,
-            table.member_id: member_id,
+        where = {
+            "status = %s": status,
+            "event_type = %s": event_type,
+            "site_id = %s": site_id,
+            "member_id = %s": member_id,
+            "created_at >= %s": since,
+            "created_at < %s": until,
+            _HAS_APP: list(app) or None,
         }
-        left_out = () if payloads else ("payload",)
-        query = select(*(null().label(name) if name in left_out else table[name] for name in _NAMES))
-        query = query.where(*(column == value for column, value in equal.items() if value is not None))
-        if app:
-            query = query.where(_has_app(app))
-        if since is not None:
-            query = query.where(table.created_at >= since)
-        if until is not None:
-            query = query.where(table.created_at < until)
-        if before_id is not None:
-            query = query.where(table.id < before_id)
-        rows = await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
+        columns = _COLUMNS if payloads else _COLUMNS.replace("payload", "NULL AS payload")
+        rows = await self.database.newest("ai_trigger_jobs", columns, where, limit=limit, before_id=before_id)
         return [Job(**row) for row in rows]
 
     def _params(self, event: TriggerEvent, chain: str, now: datetime | None) -> dict[str, Any]:
@@ -299,13 +292,6 @@ class Jobs:
             "now": now,
             "zone": self._zone,
         }
-
-
-def _has_app(names: Sequence[str]) -> ColumnElement[bool]:
-    """Whether one of the names is in a job's chain, or, as chains may change, in its calls."""
-    chain = func.regexp_split_to_array(trigger_jobs.c.app_chain, _BETWEEN_APPS, type_=ARRAY(Text))
-    calls = select(run_logs.c.id).where(run_logs.c.trigger_job_id == trigger_jobs.c.id, run_logs.c.app_type.in_(names))
-    return or_(chain.op("&&")(cast(list(names), ARRAY(Text))), calls.exists())
 
 
 async def _number(connection: AsyncConnection[Any], sql: str, params: Mapping[str, Any]) -> int | None:

@@ -1,7 +1,6 @@
 """The PostgreSQL behind the run half: one pool a process, migrated at the start, patient when the server is away.
 
-Statements that every call needs are SQL text on psycopg: building them with SQLAlchemy each time would cost more than
-running them. Lists with changing filters are built with SQLAlchemy Core (``tables.py``) and run here all the same.
+Statements are SQL text on psycopg; SQLAlchemy only serves Alembic, which runs the migrations.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from agenttrace.run.postgres.tables import QUEUE_SCHEMA
 from agenttrace.run.results.storable import stored_json
 
 logger = logging.getLogger(__name__)
 
+#: The schema of our tables, and that of Procrastinate's, which are apart: a database may be shared with other programs.
+SCHEMA, QUEUE_SCHEMA = "biz", "agenttrace_queue"
 #: The newest revision; ``migrate`` looks no further when the database has it.
 HEAD = "0007"
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -145,6 +145,17 @@ class Database:
         async with self.pool.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(sql.encode(), params)
             return await cursor.fetchall()
+
+    async def newest(
+        self, table: str, columns: str, where: Mapping[str, Any], *, limit: int, before_id: int | None = None
+    ) -> list[dict[str, Any]]:
+        """A page of rows with descending ids; ``before_id`` is the last id of the page before.
+
+        ``where`` has a value for each condition, such as ``status = %s``; conditions without a value do not count.
+        """
+        given = {name: value for name, value in ({"id < %s": before_id} | dict(where)).items() if value is not None}
+        sql = f"SELECT {columns} FROM {SCHEMA}.{table} WHERE {' AND '.join(given) or 'true'} ORDER BY id DESC LIMIT %s"
+        return await self.rows(sql, [*given.values(), limit])
 
     async def execute(self, sql: str, params: Params | None = None) -> int:
         """Run a statement; how many rows it touched."""

@@ -15,11 +15,9 @@ from zoneinfo import ZoneInfo
 
 from psycopg import AsyncConnection
 from psycopg.types.numeric import Int8
-from sqlalchemy import select
 
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.postgres.sql_call import SqlCall, values_of
-from agenttrace.run.postgres.tables import cache, rendered
 from agenttrace.run.results.storable import storable_json
 
 ROWS_LIMIT = 20_000
@@ -54,6 +52,8 @@ def expires_at(rule: CacheRule, written_at: datetime, zone: str = "Asia/Shanghai
         return written_at.astimezone(UTC) + timedelta(days=rule.days)
     return None
 
+
+_COLUMNS = "id, cache_type, site_id, target_id, triggered_by, created_at, expires_at, status"
 
 _BEGIN = "SELECT biz.ai_cache_begin(%s, %s, %s, %s, %s, %s)"
 
@@ -230,18 +230,14 @@ class AICacheService:
         bodies: bool = False,
     ) -> Rows:
         """Rows in any state that match, newest first; the next page is ``before_id`` the last id of this one."""
-        table = cache.c
-        query = select(*(column for column in table if bodies or column.name != "result_json"))
-        equal = {
-            table.cache_type: cache_type,
-            table.site_id: site_id,
-            table.target_id: target_id,
-            table.status: status,
+        columns = _COLUMNS + (", result_json" if bodies else "")
+        where = {
+            "cache_type = %s": cache_type,
+            "site_id = %s": site_id,
+            "target_id = %s": target_id,
+            "status = %s": status,
         }
-        query = query.where(*(column == value for column, value in equal.items() if value is not None))
-        if before_id is not None:
-            query = query.where(table.id < before_id)
-        return await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
+        return await self.database.newest("ai_cache", columns, where, limit=limit, before_id=before_id)
 
     # ── tidying ──
 

@@ -17,20 +17,21 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.types.numeric import Int4, Int8
-from sqlalchemy import select, text
 
 from agenttrace.run.jobs.abandoned import LOST, LostCall, close_lost, close_open_of_job, forget_old
 from agenttrace.run.postgres.pool import Database, patient
 from agenttrace.run.postgres.sql_call import SqlCall, joined, tell, values_of
-from agenttrace.run.postgres.tables import rendered, run_logs
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import PROMPT_LIMIT, CallOutcome, CallRequest
 from agenttrace.run.upstream.wire import parse_json_object
 
-_BODIES = ("request_prompt", "response_text")
+#: All but the texts of a call.
+_COLUMNS = """id, site_id, app_type, trigger_type, member_id, tokens_used, latency_ms, status, error_message,
+    session_id, created_at, finished_at, call_key, process_id, user_id, conversation_id, trigger_job_id, step, tokens_reserved,
+    tokens_estimated, input_tokens, output_tokens, model, request_id, attempts, tokens_prompt, tokens_ceiling"""
 #: Word for word the condition of the index that holds just these rows.
-_OPEN = text("status IN ('pending', 'running')")
+_OPEN = "status IN ('pending', 'running')"
 _STEP_DONE = "idx_ai_run_logs_step_done"
 _NAME_LIMIT = 100
 
@@ -204,26 +205,19 @@ class AIRunLogService:
 
         ``only_open``: calls that have not ended, each with what it has reserved.
         """
-        table = run_logs.c
-        query = select(*(column for column in table if bodies or column.name not in _BODIES))
-        equal = {
-            table.status: status,
-            table.app_type: app,
-            table.site_id: site,
-            table.member_id: member,
-            table.trigger_job_id: job,
-            table.conversation_id: conversation,
+        where = {
+            "status = %s": status,
+            "app_type = %s": app,
+            "site_id = %s": site,
+            "member_id = %s": member,
+            "trigger_job_id = %s": job,
+            "conversation_id = %s": conversation,
+            "created_at >= %s": since,
+            "created_at < %s": until,
+            f"{_OPEN} AND %s": only_open or None,
         }
-        query = query.where(*(column == value for column, value in equal.items() if value is not None))
-        if since is not None:
-            query = query.where(table.created_at >= since)
-        if until is not None:
-            query = query.where(table.created_at < until)
-        if before_id is not None:
-            query = query.where(table.id < before_id)
-        if only_open:
-            query = query.where(_OPEN)
-        return await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
+        columns = _COLUMNS + (", request_prompt, response_text" if bodies else "")
+        return await self.database.newest("ai_run_logs", columns, where, limit=limit, before_id=before_id)
 
 
 def cut_prompt(prompt: str | None) -> str | None:

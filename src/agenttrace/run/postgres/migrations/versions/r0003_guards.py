@@ -11,7 +11,7 @@ from procrastinate.schema import SchemaManager
 from sqlalchemy import text
 
 from agenttrace.run.postgres.migrations import writing
-from agenttrace.run.postgres.tables import QUEUE_SCHEMA
+from agenttrace.run.postgres.pool import QUEUE_SCHEMA
 
 revision = "0003"
 down_revision = "0002"
