@@ -92,7 +92,7 @@ async def answered(server: Simulator, messages: list[dict[str, Any]], *, stream:
     system = ""
     if messages[0]["role"] == "system" and len(messages) > 1:
         system, messages = messages[0]["content"], messages[1:]
-    parameters = options.pop("parameters", None)
+    parameters = options.pop("parameters", {})
     provider = OpenAIChat(server.openai_url, MODEL, api_key=KEY, system=system, **options)
     history = messages[:-1] or None
     async with UpstreamClient(lambda _: provider, sleep=_at_once, read_timeout=10) as client:

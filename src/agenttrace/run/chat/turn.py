@@ -398,7 +398,7 @@ class ChatService:
             request,
             biz_params=ask.biz_params,
             messages=ask.history or None,
-            cloud_session=sent,
+            session_id=sent,
             parameters=app.parameters,
             writes=keep,
         )

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self, Unpack
 
 from agenttrace.run.errors import DashScopeError
 from agenttrace.run.guards.admission import Admission, Admissions, TurnWaitError
@@ -22,7 +21,7 @@ from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import CallRequest
 from agenttrace.run.upstream.client import AppStream, UpstreamClient
-from agenttrace.run.upstream.wire import Answer
+from agenttrace.run.upstream.wire import Answer, RequestOptions
 
 __all__ = ["CANCELLED", "HUNG_UP", "EffectError", "GuardedClient", "GuardedStream"]
 
@@ -51,13 +50,7 @@ class GuardedClient:
         self._trace = trace
 
     async def call(
-        self,
-        request: CallRequest,
-        *,
-        biz_params: Mapping[str, Any] | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        writes: Writes | None = None,
+        self, request: CallRequest, *, writes: Writes | None = None, **options: Unpack[RequestOptions]
     ) -> tuple[Answer, Data, int]:
         """One answer that is a JSON object; ``writes`` says what is written in the statement that settles it.
 
@@ -70,10 +63,8 @@ class GuardedClient:
             answer, data = await self._client.complete(
                 request.app_id,
                 request.prompt,
-                biz_params=biz_params,
-                messages=messages,
-                parameters=parameters,
                 gate=self._breaker.gate(request.key, self._admissions.admit_again),
+                **options,
             )
         except DashScopeError as error:
             await settlement.write(settlement.failed(error))
@@ -85,14 +76,7 @@ class GuardedClient:
         return answer, data or {}, log_id
 
     async def open_stream(
-        self,
-        request: CallRequest,
-        *,
-        biz_params: Mapping[str, Any] | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        cloud_session: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        writes: Writes | None = None,
+        self, request: CallRequest, *, writes: Writes | None = None, **options: Unpack[RequestOptions]
     ) -> GuardedStream:
         """An answer as it arrives; whatever refuses the call is raised here, before there is anything to pass on.
 
@@ -103,11 +87,8 @@ class GuardedClient:
         stream = self._client.stream(
             request.app_id,
             request.prompt,
-            session_id=cloud_session,
-            biz_params=biz_params,
-            messages=messages,
-            parameters=parameters,
             gate=self._breaker.gate(request.key, self._admissions.admit_again),
+            **options,
         )
         return GuardedStream(settlement, stream, writes)
 

@@ -138,7 +138,7 @@ class ChainRun:
             _, data, _ = await self._tools.calls.call(
                 request,
                 biz_params=biz_params,
-                parameters=app.parameters or None,
+                parameters=app.parameters,
                 writes=lambda _, data: self._writes(app, target, generating, data or {}),
             )
         except EffectError as error:

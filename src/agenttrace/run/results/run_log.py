@@ -28,8 +28,9 @@ from agenttrace.run.upstream.wire import parse_json_object
 
 #: All but the texts of a call.
 _COLUMNS = """id, site_id, app_type, trigger_type, member_id, tokens_used, latency_ms, status, error_message,
-    session_id, created_at, finished_at, call_key, process_id, user_id, conversation_id, trigger_job_id, step, tokens_reserved,
-    tokens_estimated, input_tokens, output_tokens, model, request_id, attempts, tokens_prompt, tokens_ceiling"""
+    session_id, created_at, finished_at, call_key, process_id, user_id, conversation_id, trigger_job_id, step,
+    tokens_reserved, tokens_estimated, input_tokens, output_tokens, model, request_id, attempts, tokens_prompt,
+    tokens_ceiling"""
 #: Word for word the condition of the index that holds just these rows.
 _OPEN = "status IN ('pending', 'running')"
 _STEP_DONE = "idx_ai_run_logs_step_done"

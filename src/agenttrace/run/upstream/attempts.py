@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Protocol
 
 from agenttrace.run.errors import (
@@ -16,7 +15,7 @@ from agenttrace.run.errors import (
     DashScopeError,
     DashScopeJsonParseError,
 )
-from agenttrace.run.upstream.provider import Provider
+from agenttrace.run.upstream.providers import Provider
 from agenttrace.run.upstream.wire import Answer, AppUsage, Reply, Request, estimate_tokens
 
 #: Below this many characters a key or a prompt is no secret, only a word that messages may hold by chance.
@@ -201,9 +200,7 @@ class Attempt:
     async def __aenter__(self) -> None:
         pass
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, DashScopeError):
             self._call.charge(error)
         await self._call.tell(error)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 import aiohttp
@@ -21,7 +20,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from agenttrace.run.errors import DashScopeApiError, DashScopeError, DashScopeJsonParseError, DashScopeTimeoutError
 from agenttrace.run.upstream.attempts import Attempt, Call, Gate, RetryPolicy, Teller, counts_as_failure
 from agenttrace.run.upstream.dashscope import DEFAULT_BASE_URL, DashScope
-from agenttrace.run.upstream.provider import Providers
+from agenttrace.run.upstream.providers import Providers
 from agenttrace.run.upstream.sse import FrameSplitter
 from agenttrace.run.upstream.wire import (
     MAX_BYTES,
@@ -29,6 +28,7 @@ from agenttrace.run.upstream.wire import (
     AppUsage,
     Reply,
     Request,
+    RequestOptions,
     estimate_tokens,
     parse_json_object,
     parse_retry_after,
@@ -90,22 +90,12 @@ class UpstreamClient:
         app_id: str,
         prompt: str,
         *,
-        session_id: str | None = None,
-        biz_params: Mapping[str, Any] | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        parameters: Mapping[str, Any] | None = None,
         parse: bool = True,
         gate: Gate | None = None,
+        **options: Unpack[RequestOptions],
     ) -> tuple[Answer, dict[str, Any] | None]:
         """One whole answer with everything known about it and, unless ``parse`` is false, the object that it is."""
-        request = Request(
-            prompt=prompt,
-            session_id=session_id,
-            biz_params=biz_params,
-            messages=messages,
-            parameters=parameters or {},
-        )
-        call = self._call(app_id, request, self._policy, gate)
+        call = self._call(app_id, Request(prompt=prompt, **options), self._policy, gate)
         while True:
             try:
                 async with Attempt(call):
@@ -116,25 +106,10 @@ class UpstreamClient:
             await call.wait_after(failure)
 
     def stream(
-        self,
-        app_id: str,
-        prompt: str,
-        *,
-        session_id: str | None = None,
-        biz_params: Mapping[str, Any] | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        gate: Gate | None = None,
+        self, app_id: str, prompt: str, *, gate: Gate | None = None, **options: Unpack[RequestOptions]
     ) -> AppStream:
         """An answer as it arrives; to be used with ``async with``, so that the connection is closed when it is left."""
-        request = Request(
-            prompt=prompt,
-            session_id=session_id,
-            biz_params=biz_params,
-            messages=messages,
-            parameters=parameters or {},
-        )
-        return AppStream(self, self._call(app_id, request, self._stream_policy, gate))
+        return AppStream(self, self._call(app_id, Request(prompt=prompt, **options), self._stream_policy, gate))
 
     async def aclose(self) -> None:
         """Close the connections, after the gates have been told everything."""
@@ -146,9 +121,7 @@ class UpstreamClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def _call(self, app_id: str, request: Request, policy: RetryPolicy, gate: Gate | None) -> Call:
@@ -257,9 +230,7 @@ class AppStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __aiter__(self) -> Self:

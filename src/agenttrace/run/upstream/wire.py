@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -83,6 +83,15 @@ class Reply:
     usage: AppUsage | None
     #: Nothing that matters comes after it.
     is_last: bool = False
+
+
+class RequestOptions(TypedDict, total=False):
+    """What a request may have beside its prompt."""
+
+    session_id: str | None
+    biz_params: Mapping[str, Any] | None
+    messages: Sequence[Mapping[str, Any]] | None
+    parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
