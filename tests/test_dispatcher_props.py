@@ -18,6 +18,7 @@ from agenttrace.run.jobs.jobs import Job, TriggerEvent
 from agenttrace.run.simulator import faults
 from example_counts import COSTLY
 from run.crew import APP_IDS, Crew, lasting_crew, new_member
+from run.world import written
 
 #: What the document says each event starts, lane by lane.
 LANES: dict[tuple[str, bool], list[list[str]]] = {
@@ -134,7 +135,7 @@ async def _with_cache(crew: Crew, event: TriggerEvent, cached: set[str]) -> Job:
         step = crew.dispatcher.catalog.chain(event.event_type, event.payload).steps[0]
         where = (app.cache.cache_type, job.site_id, target_of(app, step, job))
         async with crew.database.transaction() as connection:
-            await crew.cache.store(connection, *where, {"old": key}, crew.cache.expiry(app.cache))
+            await written(connection, crew.cache.storing(*where, {"old": key}, crew.cache.expiry(app.cache)))
     await crew.dispatcher.execute(job.id)
     return await crew.job(job.id)
 

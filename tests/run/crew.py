@@ -59,7 +59,7 @@ class Crew:
         return await self.job(accepted.job_id)
 
     async def job(self, job_id: int) -> Job:
-        found = await self.database.patiently(lambda: self.dispatcher.store.get(job_id))
+        found = await self.database.patiently(lambda: self.dispatcher.jobs.get(job_id))
         assert found is not None
         return found
 

@@ -13,8 +13,7 @@ import pytest
 from agenttrace.compat.run_log import AIRunLogService
 from agenttrace.run.errors import CircuitOpenError, DashScopeApiError
 from agenttrace.run.guards.admission import Admissions
-from agenttrace.run.guards.breaker import BreakerView, CircuitBreaker, CircuitState
-from agenttrace.run.guards.rules import BreakerRule, BreakerTable
+from agenttrace.run.guards.breaker import BreakerRule, BreakerTable, BreakerView, CircuitBreaker, CircuitState
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.simulator import Simulator, faults
 from agenttrace.run.upstream.client import DashScopeClient
@@ -70,7 +69,7 @@ def test_an_application_may_have_a_rule_of_its_own(database_url: str) -> None:
         clock = Clock()
         async with Database(database_url) as database:
             breaker = CircuitBreaker(database, rules=rules, clock=clock)
-            admissions = Admissions(database, process_id=uuid.uuid4(), rules=rules, clock=clock)
+            admissions = Admissions(database, process_id=uuid.uuid4(), breaker=breaker)
             for _ in range(2):
                 await breaker.record_failure(APP)
                 await breaker.record_failure("another")

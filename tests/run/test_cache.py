@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agenttrace.run.results.cache import AICacheService, CacheRule
-from run.world import World, open_world
+from run.world import World, open_world, written
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TARGET = ("app3_clue", 1, "member:7")
@@ -55,7 +55,7 @@ async def store(
     generating: int | None = None,
 ) -> int:
     async with cache.database.transaction() as connection:
-        return await cache.store(connection, *target, result, end, "job_1", generating)
+        return await written(connection, cache.storing(*target, result, end, "job_1", generating))
 
 
 def states(world: World, target: tuple[str, int, str] = TARGET) -> list[str]:
@@ -97,7 +97,7 @@ def test_a_result_is_stored_with_its_transaction_or_not_at_all(world: World, cac
 
     async def fail() -> None:
         async with cache.database.transaction() as connection:
-            await cache.store(connection, *TARGET, {"n": 2}, None, "job_2")
+            await written(connection, cache.storing(*TARGET, {"n": 2}, None, "job_2"))
             await connection.execute("SELECT 1 / 0")
 
     with pytest.raises(Exception, match="division by zero"):

@@ -230,7 +230,7 @@ def test_an_open_circuit_skips_its_step_only(database_url: str) -> None:
         assert sorted(crew.asked(job)) == ["app3", "app7"]
         assert job.status == "completed"
         assert (job.error_message or "").startswith("app8: circuit_open: ")
-        view = await crew.dispatcher.job(job.id)
+        view = await crew.dispatcher.jobs.view(job.id)
         assert view is not None
         assert {step.step: step.status for step in view.steps} == {
             "app3": "success",
@@ -418,20 +418,20 @@ def test_cancelling(database_url: str) -> None:
 
     async def check(crew: Crew) -> None:
         waiting = await crew.dispatcher.handle_trigger(consumption())
-        assert await crew.dispatcher.cancel(waiting.job_id)
+        assert await crew.dispatcher.jobs.cancel(waiting.job_id)
         assert await crew.dispatcher.execute(waiting.job_id) == "cancelled"
         assert crew.simulator.calls == []
         crew.simulator.script(APP_IDS["app3"], faults.slow(0.3))
         accepted = await crew.dispatcher.handle_trigger(consumption())
         running = asyncio.create_task(crew.dispatcher.execute(accepted.job_id))
         await called(crew, 1)
-        assert await crew.dispatcher.cancel(accepted.job_id)
+        assert await crew.dispatcher.jobs.cancel(accepted.job_id)
         assert await running == "cancelled"
         job = await crew.job(accepted.job_id)
         assert list(crew.asked(job)) == ["app3"]
         assert job.finished_at is not None
-        assert not await crew.dispatcher.cancel(job.id)
-        assert not await crew.dispatcher.cancel(999_999)
+        assert not await crew.dispatcher.jobs.cancel(job.id)
+        assert not await crew.dispatcher.jobs.cancel(999_999)
         assert await crew.cache.list(status="generating") == []
 
     with_crew(database_url, check)
@@ -466,7 +466,7 @@ def test_jobs_are_listed_by_what_they_are(database_url: str) -> None:
         accepted = [await crew.dispatcher.handle_trigger(event) for event in events]
         ids = [each.job_id for each in accepted]
         await crew.dispatcher.execute(ids[0])
-        jobs = crew.dispatcher.jobs
+        jobs = crew.dispatcher.jobs.list
         assert [job.id for job in await jobs()] == ids[::-1]
         assert [job.id for job in await jobs(site_id=2)] == [ids[3], ids[1]]
         assert [job.id for job in await jobs(status="completed")] == [ids[0]]
@@ -487,7 +487,7 @@ def test_a_job_is_shown_with_its_steps(database_url: str) -> None:
     async def check(crew: Crew) -> None:
         crew.simulator.script(APP_IDS["app3"], faults.status(500))
         job = await crew.run(consumption())
-        view = await crew.dispatcher.job(job.id)
+        view = await crew.dispatcher.jobs.view(job.id)
         assert view is not None
         assert view.job == job
         step = view.steps[0]
@@ -495,7 +495,7 @@ def test_a_job_is_shown_with_its_steps(database_url: str) -> None:
         assert json.loads(step.response or "")
         assert step.tokens_used > 0
         assert str(job.member_id) in (step.prompt or "")
-        assert await crew.dispatcher.job(999_999) is None
+        assert await crew.dispatcher.jobs.view(999_999) is None
 
     with_crew(database_url, check)
 

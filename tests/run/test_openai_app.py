@@ -191,7 +191,7 @@ def test_an_event(home: Path, database_url: str) -> None:
         kept = await stack.engine.cache.get("review", 3, "5")
         assert kept is not None
         assert kept["result_json"]["mood"] == "good"
-        job = await stack.engine.dispatcher.job(accepted["trigger_job_id"])
+        job = await stack.engine.dispatcher.jobs.view(accepted["trigger_job_id"])
         assert job is not None
         assert job.job.connector_type == "shop"
         assert [row[:3] for row in await calls(stack)] == [("review", "success", MODEL + SNAPSHOT)]
@@ -288,7 +288,7 @@ def test_what_is_not_configured_says_so_and_the_rest_works(home: Path, database_
         assert await dispatcher.execute(accepted.job_id) == "completed"
         accepted = await dispatcher.handle_trigger(TriggerEvent(event_type="talked", site_id=1))
         assert await dispatcher.execute(accepted.job_id) == "failed"
-        job = await dispatcher.job(accepted.job_id)
+        job = await dispatcher.jobs.view(accepted.job_id)
         assert job is not None
         assert "not configured" in (job.job.error_message or "")
 

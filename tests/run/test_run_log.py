@@ -167,7 +167,7 @@ def test_a_result_that_comes_after_its_call_was_given_up_is_kept(world: World, l
     """A call closed as lost stays closed; the late result gets a row of its own, once, and the tokens count once."""
     request = call(member_id=7, job_id=3, step="app3")
     log_id = world.run(opened(logs, request, process=uuid.uuid4()))
-    assert [lost.id for lost in world.run(logs.close_lost(lost_after=0))] == [log_id]
+    assert [lost["id"] for lost in world.run(logs.close_lost(lost_after=0))] == [log_id]
     assert books(world) == (0, request.estimate, 0), "what it has cost is unknown: the estimate counts"
     late = {world.run(settled(logs, log_id, request)) for _ in range(3)}
     assert late.isdisjoint({log_id})
@@ -276,8 +276,8 @@ def test_only_calls_of_dead_processes_are_closed(world: World, logs: AIRunLogSer
         world.run(opened(logs, call(), at=ago[1])),
     ]
     lost = world.run(logs.close_lost(lost_after=0.01))
-    assert sorted(one.id for one in lost) == close
-    assert {(one.process_id, one.trigger_job_id, one.step) for one in lost if one.id == close[0]} == {
+    assert sorted(one["id"] for one in lost) == close
+    assert {(one["process_id"], one["trigger_job_id"], one["step"]) for one in lost if one["id"] == close[0]} == {
         (dead.process_id, 4, "app3")
     }
     for log_id in close:
@@ -324,7 +324,7 @@ def test_a_row_that_is_just_being_settled_is_not_waited_for(world: World, logs: 
             async with world.database.transaction() as claiming:
                 closed = await logs.close_open_of_job(claiming, 9)
             await logs.settle(settling, ids[0], requests[0], SUCCESS, None)
-        return [one.id - ids[0] for one in lost], closed
+        return [one["id"] - ids[0] for one in lost], closed
 
     assert world.run(scene()) == ([1], 0)
     assert [status for status, _ in statuses(world)] == ["success", "failed"]

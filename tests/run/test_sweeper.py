@@ -59,7 +59,7 @@ def test_one_sweep_deals_with_everything(world: World) -> None:
     """Lost calls, results that ran out, too many rows, idle windows, dead processes, old logs: all in one sweep."""
     lost = leave_a_mess(world)
     report = world.run(sweeper(world).sweep())
-    assert [one.id for one in report.lost] == [lost]
+    assert [one["id"] for one in report.lost] == [lost]
     numbers = (report.expired, report.trimmed, report.idle_windows, report.gone_processes, report.old_logs)
     assert numbers == (1, 2, 1, 1, 1)
     assert report.done

@@ -59,7 +59,7 @@ def list_jobs(
     moment = None if since is None else parse_since(since, opening.settings().usage.timezone)
 
     async def action(engine: Engine) -> list[Job]:
-        return await engine.dispatcher.jobs(
+        return await engine.dispatcher.jobs.list(
             status=status,
             event_type=event,
             site_id=site,
@@ -83,7 +83,7 @@ def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
     """Show one job with its steps."""
 
     async def action(engine: Engine) -> JobView:
-        view = await engine.dispatcher.job(job_id)
+        view = await engine.dispatcher.jobs.view(job_id)
         if view is None:
             raise _no_job(job_id)
         return view
@@ -101,8 +101,8 @@ def cancel_job(job_id: JobArgument, as_json: AsJson = False) -> None:
     """Cancel a job: a pending job ends at once, a running job starts no further step."""
 
     async def action(engine: Engine) -> Job:
-        done = await engine.dispatcher.cancel(job_id)
-        view = await engine.dispatcher.job(job_id)
+        done = await engine.dispatcher.jobs.cancel(job_id)
+        view = await engine.dispatcher.jobs.view(job_id)
         if view is None:
             raise _no_job(job_id)
         if not done:

@@ -19,11 +19,10 @@ from agenttrace.run.catalog.config import usable_token
 from agenttrace.run.chat.conversation import ConversationService
 from agenttrace.run.chat.turn import ChatService
 from agenttrace.run.guards.admission import Admissions
-from agenttrace.run.guards.breaker import CircuitBreaker
+from agenttrace.run.guards.breaker import BreakerRule, CircuitBreaker
 from agenttrace.run.guards.budget import BudgetTracker
 from agenttrace.run.guards.guarded import GuardedClient
 from agenttrace.run.guards.rate_limit import RateLimiter
-from agenttrace.run.guards.rules import BreakerRule, breaker_rules
 from agenttrace.run.jobs.dispatch import AIDispatcher, use_dispatcher
 from agenttrace.run.jobs.queue import Queue
 from agenttrace.run.jobs.schedules import Scheduler
@@ -120,13 +119,10 @@ async def _assembled(
     catalog = load_catalog(settings, environ)
     # Several signs within the time after which somebody is taken for dead.
     presence = Presence(database, role, every=min(BEAT_SECONDS, run.lost_after_seconds / 4))
-    rules = breaker_rules(
-        catalog.apps.values(),
-        BreakerRule(failure_threshold=run.failure_threshold, recovery_seconds=run.recovery_seconds),
-    )
+    rule = BreakerRule(failure_threshold=run.failure_threshold, recovery_seconds=run.recovery_seconds)
     breaker = CircuitBreaker(
         database,
-        rules=rules,
+        rules={app.app_id: app.breaker.over(rule) for app in catalog.apps.values() if app.breaker and app.app_id},
         failure_threshold=run.failure_threshold,
         recovery_timeout=run.recovery_seconds,
         probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
@@ -154,9 +150,7 @@ async def _assembled(
             process_id=presence.process_id,
             daily_limit=run.daily_tokens,
             monthly_limit=run.monthly_tokens,
-            recovery_timeout=run.recovery_seconds,
-            probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
-            rules=rules,
+            breaker=breaker,
         )
         calls = GuardedClient(client, admissions, breaker, run_logs, trace)
     queue = await stack.enter_async_context(Queue(database))

@@ -245,7 +245,7 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
     async def jobs(filters: Annotated[JobFilters, Query()]) -> Response:
         wanted = filters.model_dump()
         limit, before = wanted.pop("limit"), wanted.pop("before")
-        found = await dispatcher.jobs(**wanted, before_id=before, limit=limit + 1)
+        found = await dispatcher.jobs.list(**wanted, before_id=before, limit=limit + 1)
         page = found[:limit]
         return _json({"jobs": [_shown(asdict(job)) for job in page], "next_before": _next(found, limit)})
 
@@ -269,7 +269,7 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
     )
     async def cancel(request: Request, job_id: int) -> Response:
         async with audited(request, "job.cancel", str(job_id)):
-            is_cancelled = await dispatcher.cancel(job_id) if _is_possible(job_id) else False
+            is_cancelled = await dispatcher.jobs.cancel(job_id) if _is_possible(job_id) else False
             status = (await _existing(dispatcher, job_id)).job.status
             if not is_cancelled:
                 raise ProblemError(409, f"Job {job_id} is over: {status}.")
@@ -336,7 +336,7 @@ def _is_possible(job_id: int) -> bool:
 
 
 async def _existing(dispatcher: AIDispatcher, job_id: int) -> JobView:
-    view = await dispatcher.job(job_id) if _is_possible(job_id) else None
+    view = await dispatcher.jobs.view(job_id) if _is_possible(job_id) else None
     if view is None:
         raise ProblemError(404, f"There is no job {job_id}.")
     return view

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
-from agenttrace.run.guards.rules import BreakerTable
+from agenttrace.run.guards.breaker import BreakerTable
 from agenttrace.run.results.cache import CacheRule
 from agenttrace.run.upstream.calls import RateRule
 from agenttrace.run.upstream.providers import Endpoint, ProviderName

@@ -11,7 +11,7 @@ import msgspec
 
 from agenttrace.run.catalog.apps import App, Lane
 from agenttrace.run.catalog.texts import TextsError, UserTexts
-from agenttrace.run.guards.rules import BreakerTable
+from agenttrace.run.guards.breaker import BreakerTable
 from agenttrace.run.jobs.schedules import WEEKDAYS, Schedule, Weekday
 from agenttrace.run.results.cache import CacheRule
 from agenttrace.run.upstream.calls import RateRule

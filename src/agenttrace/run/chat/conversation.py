@@ -9,10 +9,9 @@ history it was opened with; where the tokens of the next answer show that it doe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 from psycopg import AsyncClientCursor
 from psycopg.types.numeric import Int4, Int8
@@ -54,7 +53,7 @@ UPDATE biz.ai_conversations SET summary = %s, summary_until = %s WHERE id = %s A
 """
 
 # The lock first, in a statement of its own: a message of somebody else that is just being written is then seen.
-_WITHDRAW = """
+_WITHDRAW = b"""
 SELECT FROM biz.ai_conversations WHERE id = %(id)s FOR UPDATE;
 DELETE FROM biz.ai_messages WHERE id = %(question)s;
 DELETE FROM biz.ai_conversations WHERE %(new)s AND id = %(id)s
@@ -213,11 +212,5 @@ class ConversationService:
     async def withdraw(self, conversation: Conversation) -> None:
         """Take back a message that was refused, and the conversation where it was made for it."""
         values = {"id": conversation.id, "question": conversation.message_id, "new": conversation.is_new}
-        await self._last_row(_WITHDRAW, values)
-
-    async def _last_row(self, statements: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
         async with self.database.pool.connection() as connection, AsyncClientCursor(connection) as cursor:
-            await cursor.execute(statements.encode(), values)
-            while cursor.nextset():
-                pass
-            return await cursor.fetchone() if cursor.description else None
+            await cursor.execute(_WITHDRAW, values)

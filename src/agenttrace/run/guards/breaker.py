@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
+from typing import Annotated
+
+import msgspec
 
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
-from agenttrace.run.guards.rules import BreakerRule
 from agenttrace.run.postgres.pool import Database, patient
 from agenttrace.run.states import CircuitState
 from agenttrace.run.upstream.attempts import CallClosedError, Gate
@@ -52,6 +54,33 @@ WHERE app_id = %s
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BreakerRule:
+    """Consecutive failures that open the breaker, and the seconds until a probe is let through."""
+
+    failure_threshold: int = 5
+    recovery_seconds: float = 60.0
+
+    @property
+    def recovery(self) -> str:
+        """How long it stays open, as PostgreSQL reads an interval."""
+        return f"{self.recovery_seconds} seconds"
+
+
+class BreakerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[apps.NAME.breaker]``: what is not given is as for all."""
+
+    failure_threshold: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    recovery_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] | None = None
+
+    def over(self, rule: BreakerRule) -> BreakerRule:
+        """The rule of the application."""
+        return BreakerRule(
+            failure_threshold=self.failure_threshold or rule.failure_threshold,
+            recovery_seconds=self.recovery_seconds or rule.recovery_seconds,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BreakerView:
     """A breaker as it is shown."""
 
@@ -85,7 +114,7 @@ class CircuitBreaker:
         #: Of applications that have one of their own, by id.
         self._rules = rules
         #: A probe that says nothing for so long is dead, and the next one may go.
-        self._lease = f"{probe_lease} seconds"
+        self.lease = f"{probe_lease} seconds"
         #: None: the database's own clock, the one that all processes share.
         self._clock = clock
 
@@ -102,7 +131,7 @@ class CircuitBreaker:
         """The same, and the seconds until it is worth asking again."""
         row = await self.database.one(
             "SELECT state, retry_after FROM biz.ai_breaker_check(%s, %s, %s, %s, %s)",
-            (app_id, key, self._rule_of(app_id).recovery, self._lease, self.now()),
+            (app_id, key, self.rule_of(app_id).recovery, self.lease, self.now()),
         )
         assert row is not None
         return CircuitState(row[0]), row[1]
@@ -120,7 +149,7 @@ class CircuitBreaker:
         """The application has failed: the last of so many in a row opens the circuit, a failed probe does so again."""
         await self.database.one(
             "SELECT biz.ai_breaker_failure(%s, %s, %s, %s)",
-            (app_id, key, self._rule_of(app_id).failure_threshold, self.now()),
+            (app_id, key, self.rule_of(app_id).failure_threshold, self.now()),
         )
 
     @patient
@@ -157,7 +186,8 @@ class CircuitBreaker:
         """What the client asks and tells around each attempt of a call; ``budget`` admits another one after a bill."""
         return _BreakerGate(self, key, budget)
 
-    def _rule_of(self, app_id: str) -> BreakerRule:
+    def rule_of(self, app_id: str) -> BreakerRule:
+        """When the breaker of an application opens, and for how long."""
         return self._rules.get(app_id, self._rule)
 
     def now(self) -> datetime | None:

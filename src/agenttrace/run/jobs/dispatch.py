@@ -20,13 +20,13 @@ from agenttrace.run.catalog.catalog import Catalog
 from agenttrace.run.guards.admission import JobCancelledError, StepSupersededError
 from agenttrace.run.guards.guarded import GuardedClient
 from agenttrace.run.jobs.chain import ChainRun, Report, Tools
-from agenttrace.run.jobs.jobs import Job, Jobs, JobView, TriggerEvent
+from agenttrace.run.jobs.jobs import Job, Jobs, TriggerEvent
 from agenttrace.run.jobs.queue import JobUnfinishedError, Queue
 from agenttrace.run.postgres.pool import AWAY, Database
 from agenttrace.run.results.cache import AICacheService
 from agenttrace.run.results.clues import RetentionClues
 from agenttrace.run.results.run_log import AIRunLogService
-from agenttrace.run.results.trace_log import JobFacts, TraceLog
+from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.states import JobStatus
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class AIDispatcher:
     ) -> None:
         self.database = database
         self.catalog = catalog
-        self.store = Jobs(database, zone=zone)
+        self.jobs = Jobs(database, zone=zone)
         self._tools = None
         if calls is not None:
             self._tools = Tools(catalog=catalog, calls=calls, cache=cache, clues=clues, run_logs=run_logs)
@@ -121,20 +121,16 @@ class AIDispatcher:
         self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str, now: datetime | None
     ) -> Accepted:
         event = replace(event, connector_type=event.connector_type or self.catalog.connector)
-        job_id = await self.store.insert(connection, event, chain, now)
+        job_id = await self.jobs.insert(connection, event, chain, now)
         if job_id is None:
-            number, first = await self.store.insert_duplicate(connection, event, chain, now)
+            number, first = await self.jobs.insert_duplicate(connection, event, chain, now)
             return Accepted(number, JobStatus.SKIPPED_DUPLICATE, first)
         await self._queue.defer(connection, job_id)
         return Accepted(job_id, JobStatus.PENDING)
 
-    async def cancel(self, job_id: int) -> bool:
-        """End a job before its next step; False if it is over, or never was."""
-        return await self.store.cancel(job_id)
-
     async def rerun(self, job_id: int) -> Accepted | None:
         """Run the event of a job again, today's duplicates or not; None if there is no such job."""
-        job = await self.store.get(job_id)
+        job = await self.jobs.get(job_id)
         if job is None:
             return None
         event = TriggerEvent(
@@ -148,14 +144,6 @@ class AIDispatcher:
         )
         return await self.handle_trigger(event)
 
-    async def job(self, job_id: int) -> JobView | None:
-        """A job with its steps."""
-        return await self.store.view(job_id)
-
-    async def jobs(self, **filters: Any) -> list[Job]:  # noqa: ANN401 - the filters of Jobs.list
-        """Jobs, the newest first; the filters are those of ``Jobs.list``."""
-        return await self.store.list(**filters)
-
     # ── running ──
 
     async def execute(self, job_id: int, *, stopping: Callable[[], bool] = bool) -> str:
@@ -165,7 +153,7 @@ class AIDispatcher:
         """
         job = await self.database.patiently(lambda: self._claim(job_id))
         if job is None:
-            ended = await self.database.patiently(lambda: self.store.get(job_id))
+            ended = await self.database.patiently(lambda: self.jobs.get(job_id))
             if ended is not None and ended.started_at is not None:
                 # Whoever ended it may have died before telling; told twice, it changes nothing.
                 self._trace.job_end(ended.session_id, ended.status, ended.error_message)
@@ -179,7 +167,7 @@ class AIDispatcher:
 
     async def _claim(self, job_id: int) -> Job | None:
         async with self.database.transaction() as connection:
-            job = await self.store.claim(connection, job_id)
+            job = await self.jobs.claim(connection, job_id)
             if job is not None and job.claim > 1:
                 await self._run_logs.close_open_of_job(connection, job_id)
                 await self._cache.free_job(connection, job_id)
@@ -198,7 +186,7 @@ class AIDispatcher:
         return report.status, report.message
 
     async def _end(self, job: Job, status: JobStatus, error: str | None) -> str:
-        if not await self.database.patiently(lambda: self.store.finish(job, status, error)):
+        if not await self.database.patiently(lambda: self.jobs.finish(job, status, error)):
             raise StepSupersededError
         self._trace.job_end(job.session_id, status, error)
         return status
@@ -227,18 +215,16 @@ class AIDispatcher:
         facts = {"site_id": job.site_id, "member_id": job.member_id, "payload": job.payload}
         told = json.dumps(facts, ensure_ascii=False, sort_keys=True)
         self._trace.job_begin(
-            JobFacts(
-                session_id=job.session_id,
-                site_id=job.site_id,
-                event_type=job.event_type,
-                chain=job.app_chain or "",
-                prompt=f"{job.event_type} {told}",
-            )
+            job.session_id,
+            site_id=job.site_id,
+            event_type=job.event_type,
+            chain=job.app_chain or "",
+            prompt=f"{job.event_type} {told}",
         )
         if job.claim > 1:
             # What an earlier worker may have died before telling.
             whose = {"site_id": job.site_id, "session_id": job.session_id, "trigger_job_id": job.id}
-            for row in await self.database.patiently(lambda: self.store.calls(job.id)):
+            for row in await self.database.patiently(lambda: self.jobs.calls(job.id)):
                 self._trace.retell(row | whose)
 
 

@@ -11,17 +11,20 @@ from psycopg import AsyncConnection
 
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.results.storable import storable_json, storable_text
+from agenttrace.run.states import JobStatus
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
     finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule"""
 
 _NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 
+#: A row that is skipped as a duplicate is over at once, and its ``error`` says why.
 _INSERT = """
 INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, member_id, payload, is_forced, app_chain,
-                                 rerun_of, schedule, created_at, event_date)
+                                 rerun_of, schedule, created_at, event_date, status, finished_at, error_message)
     SELECT %(site_id)s, %(event_type)s, %(connector_type)s, %(member_id)s, %(payload)s, %(is_forced)s, %(app_chain)s,
-           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date
+           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date, %(status)s::text,
+           CASE %(status)s::text WHEN 'skipped_duplicate' THEN t.now END, %(error)s
         FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
     ON CONFLICT (event_type, member_id, site_id, event_date) WHERE NOT is_forced AND status <> 'skipped_duplicate'
         DO NOTHING
@@ -33,15 +36,6 @@ SELECT id FROM biz.ai_trigger_jobs
     WHERE event_type = %(event_type)s AND site_id = %(site_id)s AND member_id IS NOT DISTINCT FROM %(member_id)s
         AND event_date = (coalesce(%(now)s, clock_timestamp()) AT TIME ZONE %(zone)s)::date
         AND NOT is_forced AND status <> 'skipped_duplicate'
-"""
-
-_INSERT_DUPLICATE = """
-INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, member_id, payload, is_forced, app_chain,
-                                 rerun_of, schedule, created_at, event_date, status, finished_at, error_message)
-    SELECT %(site_id)s, %(event_type)s, %(connector_type)s, %(member_id)s, %(payload)s, %(is_forced)s, %(app_chain)s,
-           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date, 'skipped_duplicate', t.now, %(error)s
-        FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
-    RETURNING id
 """
 
 _CLAIM = f"""
@@ -202,8 +196,8 @@ class Jobs:
         """The row of an event that is not run, and the job that is."""
         params = self._params(event, chain, now)
         first = await _number(connection, _DUPLICATE, params)
-        params["error"] = f"duplicate of job {first}"
-        number = await _number(connection, _INSERT_DUPLICATE, params)
+        params |= {"status": JobStatus.SKIPPED_DUPLICATE, "error": f"duplicate of job {first}"}
+        number = await _number(connection, _INSERT, params)
         assert number is not None
         return number, first
 
@@ -289,6 +283,8 @@ class Jobs:
             "app_chain": chain,
             "rerun_of": event.rerun_of,
             "schedule": event.schedule,
+            "status": JobStatus.PENDING,
+            "error": None,
             "now": now,
             "zone": self._zone,
         }

@@ -10,13 +10,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from zoneinfo import ZoneInfo
-
-from psycopg import AsyncConnection
 
 from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.postgres.pool import Database
+
+if TYPE_CHECKING:
+    from agenttrace.run.jobs.dispatch import AIDispatcher
 
 logger = logging.getLogger(__name__)
 
@@ -77,14 +78,6 @@ class Schedule:
             )
 
 
-class Accepting(Protocol):
-    """What the scheduler needs of the dispatcher."""
-
-    async def accept_in(self, connection: AsyncConnection[Any], event: TriggerEvent) -> object:
-        """Write the job of an event in the caller's transaction."""
-        ...
-
-
 class Scheduler:
     """Starts what is due."""
 
@@ -92,7 +85,7 @@ class Scheduler:
         self,
         database: Database,
         schedules: Iterable[Schedule],
-        dispatcher: Accepting,
+        dispatcher: AIDispatcher,
         *,
         zone: str = "Asia/Shanghai",
         clock: Callable[[], datetime] | None = None,

@@ -9,12 +9,11 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-from agenttrace.run.jobs.abandoned import LostCall
+from agenttrace.run.guards.rate_limit import RateLimiter
 from agenttrace.run.presence import forget_gone
 from agenttrace.run.results.cache import ROWS_LIMIT, AICacheService
-from agenttrace.run.results.run_log import AIRunLogService
+from agenttrace.run.results.run_log import AIRunLogService, Row
 from agenttrace.run.results.trace_log import TraceLog
 
 logger = logging.getLogger(__name__)
@@ -29,21 +28,13 @@ _LOCK = 0x61675377  # any number that is ours: who sweeps holds it
 _SWEEP_SECONDS = 60
 
 
-class RateWindows(Protocol):
-    """What the sweeper needs of the rate limiter."""
-
-    async def forget_idle(self, older_than: float) -> int:
-        """Remove windows without a call for so many seconds; how many."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepReport:
     """What one sweep has done."""
 
     #: False: another process was sweeping, and nothing was done here.
     done: bool = True
-    lost: tuple[LostCall, ...] = ()
+    lost: tuple[Row, ...] = ()
     expired: int = 0
     trimmed: int = 0
     idle_windows: int = 0
@@ -60,7 +51,7 @@ class Sweeper:
         *,
         run_logs: AIRunLogService,
         cache: AICacheService,
-        limiter: RateWindows,
+        limiter: RateLimiter,
         lost_after: float = 30.0,
         cache_rows: int = ROWS_LIMIT,
         log_days: int = 0,
@@ -94,8 +85,8 @@ class Sweeper:
     async def _sweep(self) -> SweepReport:
         lost = tuple(await self._run_logs.close_lost(lost_after=self._lost_after))
         for call in lost:
-            logger.warning("run log %s (%s): its process has died; closed as failed", call.id, call.app_type)
-            self._trace.retell(call.row)
+            logger.warning("run log %s (%s): its process has died; closed as failed", call["id"], call["app_type"])
+            self._trace.retell(call)
         expired = await self._cache.expire_due()
         if self._clock() < self._chores_due:
             return SweepReport(lost=lost, expired=expired)

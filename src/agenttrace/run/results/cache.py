@@ -17,7 +17,7 @@ from psycopg import AsyncConnection
 from psycopg.types.numeric import Int8
 
 from agenttrace.run.postgres.pool import Database
-from agenttrace.run.postgres.sql_call import SqlCall, values_of
+from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.results.storable import storable_json
 
 ROWS_LIMIT = 20_000
@@ -126,23 +126,6 @@ class AICacheService:
         row = await self.database.one(_BEGIN, values)
         return None if row is None or row[0] is None else int(row[0])
 
-    async def store(
-        self,
-        connection: AsyncConnection[Any],
-        cache_type: str,
-        site_id: int,
-        target_id: str,
-        result: dict[str, Any],
-        expires_at: datetime | None,
-        triggered_by: str | None = None,
-        generating_id: int | None = None,
-    ) -> int:
-        """Make a result the valid one of its target, in the caller's transaction; its id."""
-        call = self.storing(cache_type, site_id, target_id, result, expires_at, triggered_by, generating_id)
-        row = await (await connection.execute(call.statement, values_of(call))).fetchone()
-        assert row is not None
-        return int(row[0])
-
     def storing(
         self,
         cache_type: str,
@@ -153,7 +136,7 @@ class AICacheService:
         triggered_by: str | None = None,
         generating_id: int | None = None,
     ) -> SqlCall:
-        """The same, for a statement that writes more."""
+        """The call that makes a result the valid one of its target, for the statement that settles its call."""
         work = None if generating_id is None else Int8(generating_id)
         target = (cache_type, Int8(site_id), target_id)
         written = (storable_json(result), triggered_by, expires_at, work, self._now())

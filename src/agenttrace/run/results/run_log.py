@@ -10,15 +10,15 @@ Settling is part of every call, so in the usual case it is one UPDATE, which tel
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.rows import dict_row
 from psycopg.types.numeric import Int4, Int8
 
-from agenttrace.run.jobs.abandoned import LOST, LostCall, close_lost, close_open_of_job, forget_old
 from agenttrace.run.postgres.pool import Database, patient
 from agenttrace.run.postgres.sql_call import SqlCall, joined, tell, values_of
 from agenttrace.run.results.storable import storable_text
@@ -35,6 +35,10 @@ _COLUMNS = """id, site_id, app_type, trigger_type, member_id, tokens_used, laten
 _OPEN = "status IN ('pending', 'running')"
 _STEP_DONE = "idx_ai_run_logs_step_done"
 _NAME_LIMIT = 100
+#: How the reason of a row begins whose process died before it could settle it.
+LOST = "lost: "
+#: Seconds after which an open row that names no process is taken for lost.
+_UNOWNED_SECONDS = 3600.0
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -80,6 +84,43 @@ VALUES (
     %(tokens_prompt)s)
 ON CONFLICT (call_key) DO NOTHING
 RETURNING id, CASE WHEN %(heals)s THEN biz.ai_breaker_heal(%(app_id)s, %(probe_key)s, %(now)s) END
+"""
+
+#: The start of the server counts as a sign of life of all processes: while it was away they could give none.
+_FIND_LOST = b"""
+SELECT l.id, biz.ai_business_day(l.created_at) FROM biz.ai_run_logs AS l
+WHERE l.status IN ('pending', 'running')
+    AND l.created_at < now() - make_interval(secs => CASE WHEN l.process_id IS NULL THEN greatest(%(lost)s, %(unowned)s)
+                                                          ELSE %(lost)s END)
+    AND pg_postmaster_start_time() < now() - make_interval(secs => %(lost)s)
+    AND NOT EXISTS (SELECT FROM biz.ai_processes AS p
+                    WHERE p.id = l.process_id AND p.seen_at >= now() - make_interval(secs => %(lost)s))
+ORDER BY l.id LIMIT 1000 FOR UPDATE OF l SKIP LOCKED
+"""
+
+_FIND_OPEN_OF_JOB = b"""
+SELECT id, biz.ai_business_day(created_at) FROM biz.ai_run_logs
+WHERE trigger_job_id = %(job)s AND status IN ('pending', 'running')
+ORDER BY id FOR UPDATE SKIP LOCKED
+"""
+
+#: What the provider has billed is unknown; what was reserved is the best guess, and keeps the budget safe.
+_CLOSE = b"""
+UPDATE biz.ai_run_logs
+SET status = 'failed', error_message = %s, tokens_used = tokens_reserved, tokens_estimated = true,
+    latency_ms = least(extract(epoch FROM clock_timestamp() - created_at) * 1000, 2147483647)::integer,
+    finished_at = clock_timestamp()
+WHERE id = ANY(%s)
+RETURNING *
+"""
+
+#: Never of the current month: the budget is their sum.
+_FIND_OLD = b"""
+SELECT l.id, biz.ai_business_day(l.created_at) FROM biz.ai_run_logs AS l, biz.ai_business_zone AS z
+WHERE l.created_at < least(now() - make_interval(days => %(days)s),
+                           date_trunc('month', now() AT TIME ZONE z.zone) AT TIME ZONE z.zone)
+    AND l.status NOT IN ('pending', 'running')
+ORDER BY l.created_at LIMIT 5000 FOR UPDATE OF l SKIP LOCKED
 """
 
 
@@ -159,19 +200,36 @@ class AIRunLogService:
         await _tell_again(connection, row[0], writes)
         return int(row[0])
 
-    # ── calls that nobody is at any more ──
+    # ── lost and old calls ──
+    # No deadlock: rows that another transaction settles are skipped, and the others are written day by day, oldest
+    # first, because the trigger of the budget locks the sums of the days in the order in which their rows are written.
 
-    async def close_lost(self, *, lost_after: float) -> list[LostCall]:
-        """Close as failed what processes left open that have not been seen for that many seconds."""
-        return await close_lost(self.database, lost_after)
+    async def close_lost(self, *, lost_after: float) -> Rows:
+        """Close as failed the open calls of processes that were not seen for that many seconds; the closed rows."""
+        values = {"lost": lost_after, "unowned": _UNOWNED_SECONDS}
+        lost: Rows = []
+        while True:
+            async with self.database.transaction() as connection:
+                closed = await _close(connection, _FIND_LOST, values, "the process of this call has died")
+            lost += closed
+            if not closed:
+                return lost
 
     async def close_open_of_job(self, connection: AsyncConnection[Any], job_id: int) -> int:
-        """Close as failed what an earlier worker of a job left open; how many."""
-        return await close_open_of_job(connection, job_id)
+        """Close as failed the calls that an earlier worker of a job left open; how many."""
+        return len(await _close(connection, _FIND_OPEN_OF_JOB, {"job": job_id}, "the worker died in mid-call"))
 
     async def forget_old(self, days: int) -> int:
         """Delete ended calls of more than that many days ago, but none of this month; how many."""
-        return await forget_old(self.database, days)
+        total = 0
+        while True:
+            async with self.database.transaction() as connection:
+                old = await _locked(connection, _FIND_OLD, {"days": days})
+                for ids in old:
+                    await connection.execute(b"DELETE FROM biz.ai_run_logs WHERE id = ANY(%s)", [ids])
+            total += sum(map(len, old))
+            if not old:
+                return total
 
     # ── reading ──
 
@@ -224,6 +282,23 @@ class AIRunLogService:
 def cut_prompt(prompt: str | None) -> str | None:
     """What the run log keeps of a prompt."""
     return None if prompt is None else storable_text(prompt[:PROMPT_LIMIT])
+
+
+async def _close(connection: AsyncConnection[Any], find: bytes, values: Mapping[str, object], reason: str) -> Rows:
+    closed: Rows = []
+    for ids in await _locked(connection, find, values):
+        async with connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(_CLOSE, [LOST + reason, ids])
+            closed += await cursor.fetchall()
+    return closed
+
+
+async def _locked(connection: AsyncConnection[Any], find: bytes, values: Mapping[str, object]) -> list[list[int]]:
+    """Lock rows that no other transaction has locked; their ids by day, oldest first."""
+    days: dict[date, list[int]] = {}
+    for log_id, day in await (await connection.execute(find, values)).fetchall():
+        days.setdefault(day, []).append(log_id)
+    return [days[day] for day in sorted(days)]
 
 
 async def _tell_again(connection: AsyncConnection[Any], log_id: int, writes: Sequence[SqlCall]) -> None:

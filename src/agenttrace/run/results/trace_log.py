@@ -37,18 +37,6 @@ _NUL = b"\\u0000"
 Line = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobFacts:
-    """What the log says about a job before its first step."""
-
-    session_id: str
-    site_id: int
-    event_type: str
-    chain: str
-    #: The event in one line.
-    prompt: str
-
-
 class TraceLog:
     """Appends to ``directory/runs-YYYY-MM-DD.jsonl`` (days in UTC); without a directory, to nothing."""
 
@@ -61,11 +49,11 @@ class TraceLog:
         #: How many times something could not be written.
         self.lost = 0
 
-    def job_begin(self, job: JobFacts) -> None:
-        """A worker has taken the job."""
-        session = _session(job.site_id) | {"title": f"{job.event_type}: {job.chain}"}
-        turn = {"type": "turn.begin", "id": "1", "turn": 1, "prompt": job.prompt, "origin": "task"}
-        self._append(job.session_id, session, turn)
+    def job_begin(self, session_id: str, *, site_id: int, event_type: str, chain: str, prompt: str) -> None:
+        """A worker has taken a job; ``prompt`` is its event in one line."""
+        session = _session(site_id) | {"title": f"{event_type}: {chain}"}
+        turn = {"type": "turn.begin", "id": "1", "turn": 1, "prompt": prompt, "origin": "task"}
+        self._append(session_id, session, turn)
 
     def job_end(self, session_id: str, status: str, error: str | None = None) -> None:
         """The job has ended with ``status``."""

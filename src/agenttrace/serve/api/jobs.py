@@ -43,7 +43,7 @@ def jobs_router(context: Context) -> APIRouter:
         cursor: Cursor = None,
     ) -> Response:
         engine = engine_of(context)
-        found = await engine.dispatcher.jobs(
+        found = await engine.dispatcher.jobs.list(
             status=status,
             event_type=event,
             app=() if app is None else _names(engine.catalog, app),
@@ -80,7 +80,7 @@ def jobs_router(context: Context) -> APIRouter:
     )
     async def show_job(request: Request, job_id: Id) -> Response:
         engine = engine_of(context)
-        view = await engine.dispatcher.job(job_id)
+        view = await engine.dispatcher.jobs.view(job_id)
         if view is None:
             raise _no_job(job_id)
         return answer(request, job_detail(view, engine.catalog))
@@ -138,8 +138,8 @@ def _names(catalog: Catalog, name: str) -> tuple[str, ...]:
 
 
 async def _cancelled(dispatcher: AIDispatcher, job_id: int) -> Job:
-    is_cancelled = await dispatcher.cancel(job_id)
-    job = await dispatcher.store.get(job_id)
+    is_cancelled = await dispatcher.jobs.cancel(job_id)
+    job = await dispatcher.jobs.get(job_id)
     if job is None:
         raise _no_job(job_id)
     if not is_cancelled:
@@ -157,7 +157,7 @@ async def _started(dispatcher: AIDispatcher, body: TriggerRequest, metrics: Metr
 
 
 async def _repeated(dispatcher: AIDispatcher, job_id: int, metrics: Metrics) -> Accepted:
-    job = await dispatcher.store.get(job_id)
+    job = await dispatcher.jobs.get(job_id)
     if job is None:
         raise _no_job(job_id)
     try:

@@ -40,7 +40,7 @@ async def run_state(context: Context) -> RunState:
 async def _read(engine: Engine) -> RunState:
     from agenttrace.serve.api.guards import breaker_rows, budget_now
 
-    counts = await engine.dispatcher.store.counts()
+    counts = await engine.dispatcher.jobs.counts()
     return RunState(
         available=True,
         reason=None,
