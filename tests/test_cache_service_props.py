@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.results.cache import AICacheService, CacheRule, expires_at
 from run.world import World, open_world
 
@@ -47,7 +47,7 @@ def cache(world: World) -> AICacheService:
 
 @pytest.fixture(scope="module")
 def rules() -> dict[str, CacheRule]:
-    apps = Catalog.load(None).apps.values()
+    apps = AppCatalog.load(None).apps.values()
     return {app.cache.cache_type: app.cache for app in apps if app.cache is not None}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.run.simulator import Call, Simulator, faults
+from agenttrace.run.simulator import ReceivedCall, Simulator, faults
 from faults.run.audit import audit, calls_by_step, check_trace, check_windows
 from faults.run.chats import listen
 from faults.run.rig import Rig, new_event, run_rig, until
@@ -118,5 +118,5 @@ def test_a_server_killed_under_load(tmp_path: Path, database_url: str) -> None:
     run_rig(tmp_path, database_url, check, lambda: Simulator(latency=0.02, chunk_delay=0.02))
 
 
-def _chats(rig: Rig) -> list[Call]:
+def _chats(rig: Rig) -> list[ReceivedCall]:
     return [call for call in rig.simulator.calls if call.stream]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.chat.turn import (
     OUTBOX_SIZE,
     ChatEvent,
@@ -200,7 +200,7 @@ def test_pieces_that_arrive_together_are_passed_on_together() -> None:
 )
 def test_errors_are_told_in_the_words_of_the_table(error: Exception, code: str, text: str) -> None:
     """Each kind of error has its text, and none of them shows its own."""
-    assert error_event(error, Catalog.load().texts.default).data == {"code": code, "message": text}
+    assert error_event(error, AppCatalog.load().texts.default).data == {"code": code, "message": text}
 
 
 @pytest.mark.parametrize(

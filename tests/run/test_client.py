@@ -26,7 +26,7 @@ from agenttrace.run.errors import (
 from agenttrace.run.simulator import Fault, Simulator, faults
 from agenttrace.run.simulator.server import AnswerValue
 from agenttrace.run.upstream import client as client_module
-from agenttrace.run.upstream.client import AppStream, DashScopeClient, Gate, counts_as_failure
+from agenttrace.run.upstream.client import AppStream, AttemptGate, DashScopeClient, counts_as_failure
 from agenttrace.run.upstream.dashscope import DashScope
 from agenttrace.run.upstream.wire import MAX_BYTES
 
@@ -112,7 +112,7 @@ async def serving(
         await runner.cleanup()
 
 
-async def ask(client: DashScopeClient, prompt: str, *, stream: bool, gate: Gate | None = None) -> str:
+async def ask(client: DashScopeClient, prompt: str, *, stream: bool, gate: AttemptGate | None = None) -> str:
     """The text of an answer, either way."""
     if not stream:
         return (await client.complete(APP, prompt, session_id="s", parse=False, gate=gate))[0].text

@@ -26,7 +26,7 @@ from agenttrace.run.chat.history import Round, StoredMessage, as_messages, round
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.postgres.sql_call import tell, values_of
 from agenttrace.run.results.run_log import AIRunLogService
-from agenttrace.run.upstream.wire import Answer, AppUsage, estimate_tokens
+from agenttrace.run.upstream.wire import AppAnswer, AppUsage, estimate_tokens
 
 from .world import SUCCESS, call, opened
 
@@ -41,9 +41,9 @@ def run(url: str, body: Body) -> None:
     asyncio.run(main())
 
 
-def answer(text: str = "好的", session_id: str | None = "cloud-1", finish_reason: str = "stop") -> Answer:
+def answer(text: str = "好的", session_id: str | None = "cloud-1", finish_reason: str = "stop") -> AppAnswer:
     usage = AppUsage(input_tokens=3, output_tokens=4, models=("qwen-plus",), estimated=False)
-    return Answer(
+    return AppAnswer(
         text=text,
         usage=usage,
         session_id=session_id,
@@ -59,7 +59,7 @@ async def keep_answer(
     connection: AsyncConnection[Any],
     conversation: Conversation,
     log_id: int,
-    told: Answer,
+    told: AppAnswer,
     *,
     sent: str | None,
     sent_tokens: int = 0,
@@ -73,7 +73,7 @@ async def keep_answer(
 
 
 async def say(
-    service: ConversationService, message: str, told: Answer, log_id: int, entry: str = "task"
+    service: ConversationService, message: str, told: AppAnswer, log_id: int, entry: str = "task"
 ) -> Conversation:
     """A whole round: the message, and its answer."""
     found = await service.resolve("u", 1, entry, "t", message=message)

@@ -36,7 +36,7 @@ from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Fault, Simulator, faults
 from agenttrace.run.upstream.calls import CallRequest, RateRule
 from agenttrace.run.upstream.client import DashScopeClient
-from agenttrace.run.upstream.wire import Answer
+from agenttrace.run.upstream.wire import AppAnswer
 
 CLUE, CHAT = BUILTIN_APP_IDS["app3_clue"], BUILTIN_APP_IDS["app1_chat"]
 LONG = "一二三四五六七八九十" * 20
@@ -122,13 +122,13 @@ def _chat(**changes: Any) -> CallRequest:  # noqa: ANN401 - any field of a reque
     return _request(app_id=CHAT, app_type="app1_chat", trigger_type="user", session_id="conv_5_1", **changes)
 
 
-def _note(answer: Answer, data: dict[str, Any] | None) -> list[SqlCall]:
+def _note(answer: AppAnswer, data: dict[str, Any] | None) -> list[SqlCall]:
     """What belongs to an answer: a note of it with the number of its row."""
     told = json.dumps({"text": answer.text, "data": data})
     return [SqlCall(function="note", arguments=(told,), takes_row=True)]
 
 
-def _store(_: Answer, data: dict[str, Any] | None, target: str = "7") -> list[SqlCall]:
+def _store(_: AppAnswer, data: dict[str, Any] | None, target: str = "7") -> list[SqlCall]:
     """What belongs to an answer: its row of the cache, which waits for whoever is at the same target."""
     return [SqlCall(function="ai_cache_store", arguments=("note", 42, target, json.dumps(data), "x", None))]
 
@@ -402,7 +402,7 @@ def test_a_settling_statement_nobody_heard_the_end_of_is_not_done_again(database
                 if len(acknowledged) == 1:
                     raise psycopg.OperationalError("the connection is lost")
 
-            def write(answer: Answer, data: dict[str, Any] | None) -> list[SqlCall]:
+            def write(answer: AppAnswer, data: dict[str, Any] | None) -> list[SqlCall]:
                 heard = SqlCall(function="ai_business_day", arguments=(datetime(2026, 5, 1, tzinfo=UTC),), told=lose)
                 return [*_note(answer, data), heard]
 
@@ -420,7 +420,7 @@ def test_a_write_that_is_refused_does_not_cost_the_answer(database_url: str, tmp
     """When a part of what belongs to an answer is refused, the answer is recorded alone, and comes with the error."""
 
     async def run() -> None:
-        def write(answer: Answer, data: dict[str, Any] | None) -> list[SqlCall]:
+        def write(answer: AppAnswer, data: dict[str, Any] | None) -> list[SqlCall]:
             return [*_note(answer, data), *_store(answer, data, "x" * 101)]
 
         async with _world(database_url, tmp_path) as world:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.simulator import Simulator, faults
 from agenttrace.run.simulator.openai_endpoint import SNAPSHOT
@@ -50,7 +50,7 @@ def test_every_catalog_of_the_guide_can_be_read() -> None:
     assert len(BLOCKS) >= 5
     known = {"assistant": BLOCKS[0]["apps"]["assistant"]}
     for block in BLOCKS:
-        catalog = Catalog.load({}, {**block, "apps": {**known, **block.get("apps", {})}})
+        catalog = AppCatalog.load({}, {**block, "apps": {**known, **block.get("apps", {})}})
         assert set(block.get("apps", {})) <= set(catalog.apps)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.catalog.catalog import Catalog, CatalogError
+from agenttrace.run.catalog.catalog import AppCatalog, CatalogError
 from agenttrace.run.jobs.schedules import GRACE, Schedule, Scheduler
 from agenttrace.run.simulator import Simulator
 from run.crew import Crew, open_crew
@@ -24,7 +24,7 @@ DUE = datetime(2026, 5, 14, 18, 30, tzinfo=UTC)
 
 
 def schedule(**changes: Any) -> Schedule:  # noqa: ANN401 - any field of a schedule
-    return Catalog.load(None, {"schedules": {"nightly": NIGHTLY | changes}}).schedules["nightly"]
+    return AppCatalog.load(None, {"schedules": {"nightly": NIGHTLY | changes}}).schedules["nightly"]
 
 
 class Clock:

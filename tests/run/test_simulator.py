@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agenttrace.run.simulator import API_KEY, BUILTIN_APP_IDS, Simulator, environment, faults, frames
 from agenttrace.run.simulator import generated_answers as answers
 from agenttrace.run.simulator.app_request import asked
-from agenttrace.run.simulator.call_log import Call, CallLog
+from agenttrace.run.simulator.call_log import CallLog, ReceivedCall
 from agenttrace.run.simulator.cloud_sessions import Sessions
 from agenttrace.run.simulator.frames import Mode
 from agenttrace.run.simulator.generated_answers import default_answer
@@ -211,7 +211,7 @@ def test_a_session_lasts_an_hour_and_some_rounds(pauses: list[int], rounds: int)
         used += 1
 
 
-def contents(call: Call) -> list[str]:
+def contents(call: ReceivedCall) -> list[str]:
     """What the model saw, the turns' texts only."""
     return [str(turn["content"]) for turn in call.context]
 
@@ -348,7 +348,7 @@ def test_the_log_is_bounded_and_the_counts_are_not(kept: int, arriving: int) -> 
     """Only the last calls are kept, the newest always, while every call is counted."""
     log = CallLog(kept)
     for number in range(arriving):
-        log.begin(Call(app_id="a", body={}, headers={}, stream=False, at=number))
+        log.begin(ReceivedCall(app_id="a", body={}, headers={}, stream=False, at=number))
         assert len(log.calls) <= kept
         assert log.calls[-1].at == number
     assert log.counts().get("a", {}).get("calls", 0) == arriving

@@ -23,7 +23,7 @@ from agenttrace.run.upstream.sse import DeltaReader, FrameSplitter
 from agenttrace.run.upstream.wire import (
     MAX_BYTES,
     Frame,
-    Reply,
+    ProviderReply,
     Request,
     estimate_tokens,
     parse_json_object,
@@ -120,11 +120,11 @@ def test_error_frames(frame: Frame, status: int) -> None:
 # -- deltas ------------------------------------------------------------------------------------------------------
 
 
-def reply(text: str = "", *, node: str = "", finish: str = "") -> Reply:
-    return Reply(text=text, node_text=node, finish_reason=finish, session_id=None, request_id="", usage=None)
+def reply(text: str = "", *, node: str = "", finish: str = "") -> ProviderReply:
+    return ProviderReply(text=text, node_text=node, finish_reason=finish, session_id=None, request_id="", usage=None)
 
 
-def read(replies: list[Reply], *, cumulative: bool | None = None) -> str:
+def read(replies: list[ProviderReply], *, cumulative: bool | None = None) -> str:
     reader = DeltaReader(cumulative=cumulative)
     deltas = [reader.feed(one) for one in replies]
     assert "".join(deltas) == reader.text

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from agenttrace.config import Settings, ensure_home
 from agenttrace.run.background import ended
-from agenttrace.run.catalog.catalog import Catalog, load_catalog, missing_variables
+from agenttrace.run.catalog.catalog import AppCatalog, load_catalog, missing_variables
 from agenttrace.run.catalog.config import usable_token
 from agenttrace.run.chat.conversation import ConversationService
 from agenttrace.run.chat.turn import ChatService
@@ -24,7 +24,7 @@ from agenttrace.run.guards.budget import BudgetTracker
 from agenttrace.run.guards.guarded import GuardedClient
 from agenttrace.run.guards.rate_limit import RateLimiter
 from agenttrace.run.jobs.dispatch import AIDispatcher, use_dispatcher
-from agenttrace.run.jobs.queue import Queue
+from agenttrace.run.jobs.queue import JobQueue
 from agenttrace.run.jobs.schedules import Scheduler
 from agenttrace.run.jobs.sweeper import Sweeper
 from agenttrace.run.postgres import EmbeddedPostgres, PostgresError
@@ -57,7 +57,7 @@ class Engine:
     missing: tuple[str, ...]
     #: What programs show that trigger events; empty while it is not set.
     internal_token: str = field(repr=False)
-    catalog: Catalog
+    catalog: AppCatalog
     database: Database
     presence: Presence
     breaker: CircuitBreaker
@@ -67,7 +67,7 @@ class Engine:
     cache: AICacheService
     clues: RetentionClues
     conversations: ConversationService
-    queue: Queue
+    queue: JobQueue
     dispatcher: AIDispatcher
     sweeper: Sweeper
     #: None while no application has all its variables: nothing can be called then, everything else works.
@@ -153,7 +153,7 @@ async def _assembled(
             breaker=breaker,
         )
         calls = GuardedClient(client, admissions, breaker, run_logs, trace)
-    queue = await stack.enter_async_context(Queue(database))
+    queue = await stack.enter_async_context(JobQueue(database))
     return Engine(
         settings=settings,
         environ=environ,
@@ -197,7 +197,7 @@ async def _assembled(
 
 
 def _chat(
-    database: Database, calls: GuardedClient, conversations: ConversationService, catalog: Catalog
+    database: Database, calls: GuardedClient, conversations: ConversationService, catalog: AppCatalog
 ) -> ChatService | None:
     app = catalog.chat
     return None if app is None or app.missing else ChatService(database, calls, conversations, catalog, app)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
-from agenttrace.run.simulator import Call
+from agenttrace.run.simulator import ReceivedCall
 from agenttrace.run.simulator.dashscope import SYSTEM_TOKENS
 from agenttrace.run.simulator.replies import tokens
 from agenttrace.run.upstream.client import NOT_CONNECTED
@@ -69,9 +69,9 @@ async def run_logs(rig: Rig) -> list[Row]:
     return [Row(*row) for row in await rig.rows(_LOGS)]
 
 
-def calls_by_step(rig: Rig) -> dict[Step, list[Call]]:
+def calls_by_step(rig: Rig) -> dict[Step, list[ReceivedCall]]:
     """What the simulator was asked for the steps of chains."""
-    found: dict[Step, list[Call]] = defaultdict(list)
+    found: dict[Step, list[ReceivedCall]] = defaultdict(list)
     for call in rig.simulator.calls:
         if not call.stream:
             facts = facts_of(call.body)
@@ -81,7 +81,7 @@ def calls_by_step(rig: Rig) -> dict[Step, list[Call]]:
     return found
 
 
-def billed(call: Call) -> int:
+def billed(call: ReceivedCall) -> int:
     """The tokens that the simulator has charged for an answer."""
     seen = "".join(str(turn["content"]) for turn in call.context)
     return SYSTEM_TOKENS + tokens(seen) + tokens(call.text)
@@ -134,7 +134,7 @@ def _check_calls(rig: Rig, logs: list[Row], *, frozen: bool) -> None:
         _check_step(step, found, calls[step], frozen=frozen)
 
 
-def _check_step(step: Step, rows: list[Row], calls: list[Call], *, frozen: bool) -> None:
+def _check_step(step: Step, rows: list[Row], calls: list[ReceivedCall], *, frozen: bool) -> None:
     tried = sum(row.attempts for row in rows if not row.is_lost)
     # Of a row with several attempts only the last says how it ended; one that succeeded was sent.
     sent = sum(row.status == "success" for row in rows) if frozen else tried

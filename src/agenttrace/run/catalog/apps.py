@@ -89,7 +89,7 @@ class App:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class PlannedStep:
     """One call in a chain."""
 
     #: ``app3`` or ``app2:today``.
@@ -104,10 +104,10 @@ class Step:
 class Chain:
     """Lanes that run side by side; the steps of a lane run one after another."""
 
-    lanes: tuple[tuple[Step, ...], ...]
+    lanes: tuple[tuple[PlannedStep, ...], ...]
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PlannedStep, ...]:
         """All steps, lane by lane."""
         return tuple(step for lane in self.lanes for step in lane)
 

@@ -21,7 +21,7 @@ from agenttrace.run.postgres.pool import Database
 from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import ConversationEntry
-from agenttrace.run.upstream.wire import Answer
+from agenttrace.run.upstream.wire import AppAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ def reuse_window(entry: str) -> timedelta | None:
     }[ConversationEntry(entry)]
 
 
-def cloud_session_after(sent: str | None, answer: Answer) -> str | None:
+def cloud_session_after(sent: str | None, answer: AppAnswer) -> str | None:
     """The session that knows all of the conversation after this answer; None: only the local history does."""
     # What the cloud keeps of an answer that was cut off, nobody says.
     if not answer.finish_reason or (sent is not None and answer.session_id != sent):
@@ -176,7 +176,7 @@ class ConversationService:
     def keeping(
         self,
         conversation: Conversation,
-        answer: Answer,
+        answer: AppAnswer,
         *,
         sent: str | None,
         sent_tokens: int = 0,
@@ -197,7 +197,7 @@ class ConversationService:
         return SqlCall(function="ai_conversation_answer", arguments=arguments, takes_row=True, told=told)
 
     def _session_after(
-        self, conversation: Conversation, answer: Answer, sent: str | None, sent_tokens: int
+        self, conversation: Conversation, answer: AppAnswer, sent: str | None, sent_tokens: int
     ) -> str | None:
         if sent is None:
             holds = self._sessions_hold_history or not sent_tokens

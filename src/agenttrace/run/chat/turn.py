@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from agenttrace.run.catalog.catalog import App, Catalog
+from agenttrace.run.catalog.catalog import App, AppCatalog
 from agenttrace.run.catalog.texts import Texts
 from agenttrace.run.chat.conversation import Conversation, ConversationService
 from agenttrace.run.chat.history import SHARE, SUMMARY_TOKENS, Message, as_messages, split, summarise, tokens_of
@@ -30,7 +30,7 @@ from agenttrace.run.postgres.pool import AWAY, Database
 from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import CallRequest, RateRule
-from agenttrace.run.upstream.wire import Answer, estimate_tokens
+from agenttrace.run.upstream.wire import AppAnswer, estimate_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -279,7 +279,7 @@ class ChatService:
         database: Database,
         calls: GuardedClient,
         conversations: ConversationService,
-        catalog: Catalog,
+        catalog: AppCatalog,
         app: App,
     ) -> None:
         self.database = database
@@ -389,7 +389,7 @@ class ChatService:
         def told(answer_id: int | None) -> None:
             ask.answer_id = answer_id
 
-        def keep(answer: Answer, _: object) -> list[SqlCall]:
+        def keep(answer: AppAnswer, _: object) -> list[SqlCall]:
             if ask.is_void:
                 return []
             return [self._conversations.keeping(conversation, answer, sent=sent, sent_tokens=sent_tokens, told=told)]

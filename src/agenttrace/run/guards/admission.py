@@ -42,7 +42,7 @@ class TurnWaitError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Admission:
+class CallAdmission:
     """A call that may be made, and the row of the run log that has to be settled after it."""
 
     log_id: int
@@ -71,7 +71,7 @@ class Admissions:
         self._breaker = breaker or CircuitBreaker(database, clock=clock)
         self._budget = (Int8(daily_limit), Int8(monthly_limit))
 
-    async def admit(self, request: CallRequest, *, waits: bool = False, asked: bool = False) -> Admission:
+    async def admit(self, request: CallRequest, *, waits: bool = False, asked: bool = False) -> CallAdmission:
         """Let the call through, or raise why not; a refusal is a row of the run log already.
 
         ``waits``: a call whose turn has not come raises TurnWaitError instead of being refused; it is to be asked for
@@ -84,7 +84,7 @@ class Admissions:
             answer = await self.database.patiently(lambda: self._ask(params))
         verdict, log_id, retry_after, message, reserved = answer
         if verdict == "admitted":
-            return Admission(log_id=log_id, request=request, reserved=reserved)
+            return CallAdmission(log_id=log_id, request=request, reserved=reserved)
         if verdict == "waiting":
             raise TurnWaitError(message)
         if verdict in (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.TIMEOUT):

@@ -18,7 +18,7 @@ import msgspec
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
 from agenttrace.run.postgres.pool import Database, patient
 from agenttrace.run.states import CircuitState
-from agenttrace.run.upstream.attempts import CallClosedError, Gate
+from agenttrace.run.upstream.attempts import AttemptGate, CallClosedError
 
 __all__ = ["BreakerView", "CircuitBreaker", "CircuitState"]
 
@@ -182,7 +182,7 @@ class CircuitBreaker:
             for app_id, state, failures, last_failure_at, changed_at, retry_after, held in rows
         ]
 
-    def gate(self, key: uuid.UUID, budget: Budget | None = None) -> Gate:
+    def gate(self, key: uuid.UUID, budget: Budget | None = None) -> AttemptGate:
         """What the client asks and tells around each attempt of a call; ``budget`` admits another one after a bill."""
         return _BreakerGate(self, key, budget)
 

@@ -13,7 +13,7 @@ import random
 from typing import Self, Unpack
 
 from agenttrace.run.errors import DashScopeError
-from agenttrace.run.guards.admission import Admission, Admissions, TurnWaitError
+from agenttrace.run.guards.admission import Admissions, CallAdmission, TurnWaitError
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.results.run_log import AIRunLogService
 from agenttrace.run.results.settlement import Data, EffectError, Settlement, Writes, undisturbed
@@ -21,7 +21,7 @@ from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import CallRequest
 from agenttrace.run.upstream.client import AppStream, UpstreamClient
-from agenttrace.run.upstream.wire import Answer, RequestOptions
+from agenttrace.run.upstream.wire import AppAnswer, RequestOptions
 
 __all__ = ["CANCELLED", "HUNG_UP", "EffectError", "GuardedClient", "GuardedStream"]
 
@@ -51,7 +51,7 @@ class GuardedClient:
 
     async def call(
         self, request: CallRequest, *, writes: Writes | None = None, **options: Unpack[RequestOptions]
-    ) -> tuple[Answer, Data, int]:
+    ) -> tuple[AppAnswer, Data, int]:
         """One answer that is a JSON object; ``writes`` says what is written in the statement that settles it.
 
         Raises what refuses the call, or how it failed; ``EffectError`` when only the writing failed; ``StepDoneError``
@@ -108,7 +108,7 @@ class GuardedClient:
             raise cancelled
         return settlement
 
-    async def _turn(self, request: CallRequest) -> tuple[Admission, BaseException | None]:
+    async def _turn(self, request: CallRequest) -> tuple[CallAdmission, BaseException | None]:
         """The admission, asked for again and again while it is not the call's turn; and what cancelled the caller."""
         loop = asyncio.get_running_loop()
         until, asked = loop.time() + request.patience, False
@@ -147,7 +147,7 @@ class GuardedStream:
         return self._stream.text
 
     @property
-    def answer(self) -> Answer | None:
+    def answer(self) -> AppAnswer | None:
         """The answer, once it is complete."""
         return self._stream.answer
 

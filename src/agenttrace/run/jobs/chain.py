@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agenttrace.run.catalog.catalog import App, Catalog, Chain, Step
+from agenttrace.run.catalog.catalog import App, AppCatalog, Chain, PlannedStep
 from agenttrace.run.errors import BudgetExceededError, DashScopeAuthError, DashScopeError
 from agenttrace.run.guards.guarded import EffectError, GuardedClient
-from agenttrace.run.jobs.jobs import Job
+from agenttrace.run.jobs.jobs import TriggerJob
 from agenttrace.run.jobs.queue import JobUnfinishedError
 from agenttrace.run.postgres.pool import AWAY
 from agenttrace.run.postgres.sql_call import SqlCall
@@ -37,7 +37,7 @@ CHAIN_PATIENCE = 600.0
 class Tools:
     """What every chain of a process works with."""
 
-    catalog: Catalog
+    catalog: AppCatalog
     calls: GuardedClient
     cache: AICacheService
     clues: RetentionClues
@@ -45,7 +45,7 @@ class Tools:
 
 
 @dataclass(kw_only=True)
-class Report:
+class ChainReport:
     """How the steps of a run ended."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class ChainRun:
 
     def __init__(
         self,
-        job: Job,
+        job: TriggerJob,
         chain: Chain,
         tools: Tools,
         *,
@@ -88,7 +88,7 @@ class ChainRun:
     ) -> None:
         self.job = job
         self.chain = chain
-        self.report = Report(results=dict(finished))
+        self.report = ChainReport(results=dict(finished))
         self._tools = tools
         self._slots = asyncio.Semaphore(concurrency)
         self._stopping = stopping
@@ -107,10 +107,10 @@ class ChainRun:
         successes = (self._app(step) for step in self.chain.steps if step.name in self.report.results)
         self.report.key_refused = bool(self._refused) and self._refused.issuperset(app.account for app in successes)
 
-    def _app(self, step: Step) -> App:
+    def _app(self, step: PlannedStep) -> App:
         return self._tools.catalog.apps[step.app]
 
-    async def _lane(self, lane: tuple[Step, ...]) -> None:
+    async def _lane(self, lane: tuple[PlannedStep, ...]) -> None:
         for step in lane:
             if step.name in self.report.results:
                 continue
@@ -125,7 +125,7 @@ class ChainRun:
                     self._end = self._end or error
                     return
 
-    async def _run_step(self, step: Step) -> None:
+    async def _run_step(self, step: PlannedStep) -> None:
         """Ask one application; what it answers, or why it does not, is in the report then."""
         app = self._app(step)
         if app.account in self._refused:
@@ -160,10 +160,10 @@ class ChainRun:
         else:
             self._succeeded(step, data)
 
-    def _succeeded(self, step: Step, data: dict[str, Any] | None) -> None:
+    def _succeeded(self, step: PlannedStep, data: dict[str, Any] | None) -> None:
         self.report.results[step.name] = data or {}
 
-    def _failed(self, step: Step, error: DashScopeError) -> None:
+    def _failed(self, step: PlannedStep, error: DashScopeError) -> None:
         self.report.failures[step.name] = f"{error.status}: {error}"
         self.report.over_budget |= isinstance(error, BudgetExceededError)
         # 403 says that the key has no right to this model; it may have the right to another.
@@ -172,7 +172,7 @@ class ChainRun:
 
     # ── what is asked ──
 
-    async def _request(self, app: App, step: Step) -> tuple[CallRequest, dict[str, Any]]:
+    async def _request(self, app: App, step: PlannedStep) -> tuple[CallRequest, dict[str, Any]]:
         job = self.job
         prompt = compose(app, step, job, *await self._inputs(app, step))
         request = CallRequest(
@@ -199,7 +199,7 @@ class ChainRun:
         }
         return request, {name: value for name, value in ids.items() if value is not None}
 
-    async def _inputs(self, app: App, step: Step) -> tuple[dict[str, Any], list[str]]:
+    async def _inputs(self, app: App, step: PlannedStep) -> tuple[dict[str, Any], list[str]]:
         """The results that the application builds on, and which of them are from earlier runs."""
         found: dict[str, Any] = {}
         cached: list[str] = []
@@ -215,7 +215,7 @@ class ChainRun:
         names = (f"{key}:{dimension}", key) if dimension else (key,)
         return next((self.report.results[name] for name in names if name in self.report.results), None)
 
-    async def _cached(self, key: str, step: Step) -> dict[str, Any] | None:
+    async def _cached(self, key: str, step: PlannedStep) -> dict[str, Any] | None:
         app = self._tools.catalog.apps[key]
         if app.cache is None:
             return None
@@ -251,7 +251,7 @@ class ChainRun:
         return calls
 
 
-def target_of(app: App, step: Step, job: Job) -> str:
+def target_of(app: App, step: PlannedStep, job: TriggerJob) -> str:
     """Whose result it is: what the cache keeps it under."""
     if app.target == "dimension":
         return step.dimension or "-"
@@ -266,7 +266,7 @@ def target_of(app: App, step: Step, job: Job) -> str:
     return member
 
 
-def compose(app: App, step: Step, job: Job, inputs: Mapping[str, Any], cached: list[str]) -> str:
+def compose(app: App, step: PlannedStep, job: TriggerJob, inputs: Mapping[str, Any], cached: list[str]) -> str:
     """The prompt: the application's instruction, and all facts as one JSON object; the same for the same facts."""
     facts = {
         "event": job.event_type,

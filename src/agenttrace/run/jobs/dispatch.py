@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.guards.admission import JobCancelledError, StepSupersededError
 from agenttrace.run.guards.guarded import GuardedClient
-from agenttrace.run.jobs.chain import ChainRun, Report, Tools
-from agenttrace.run.jobs.jobs import Job, Jobs, TriggerEvent
-from agenttrace.run.jobs.queue import JobUnfinishedError, Queue
+from agenttrace.run.jobs.chain import ChainReport, ChainRun, Tools
+from agenttrace.run.jobs.jobs import Jobs, TriggerEvent, TriggerJob
+from agenttrace.run.jobs.queue import JobQueue, JobUnfinishedError
 from agenttrace.run.postgres.pool import AWAY, Database
 from agenttrace.run.results.cache import AICacheService
 from agenttrace.run.results.clues import RetentionClues
@@ -63,13 +63,13 @@ class AIDispatcher:
     def __init__(
         self,
         database: Database,
-        catalog: Catalog,
+        catalog: AppCatalog,
         calls: GuardedClient | None,
         *,
         cache: AICacheService,
         run_logs: AIRunLogService,
         clues: RetentionClues,
-        queue: Queue,
+        queue: JobQueue,
         trace: TraceLog | None = None,
         zone: str = "Asia/Shanghai",
         step_concurrency: int = 8,
@@ -165,7 +165,7 @@ class AIDispatcher:
             logger.info("job %d has another worker by now", job_id)
             return "superseded"
 
-    async def _claim(self, job_id: int) -> Job | None:
+    async def _claim(self, job_id: int) -> TriggerJob | None:
         async with self.database.transaction() as connection:
             job = await self.jobs.claim(connection, job_id)
             if job is not None and job.claim > 1:
@@ -173,7 +173,7 @@ class AIDispatcher:
                 await self._cache.free_job(connection, job_id)
             return job
 
-    async def _outcome(self, job: Job, stopping: Callable[[], bool]) -> tuple[JobStatus, str | None]:
+    async def _outcome(self, job: TriggerJob, stopping: Callable[[], bool]) -> tuple[JobStatus, str | None]:
         try:
             report = await self._execute_chain(job, stopping)
         except JobCancelledError:
@@ -185,13 +185,13 @@ class AIDispatcher:
             return JobStatus.FAILED, f"{type(error).__name__}: {error}"
         return report.status, report.message
 
-    async def _end(self, job: Job, status: JobStatus, error: str | None) -> str:
+    async def _end(self, job: TriggerJob, status: JobStatus, error: str | None) -> str:
         if not await self.database.patiently(lambda: self.jobs.finish(job, status, error)):
             raise StepSupersededError
         self._trace.job_end(job.session_id, status, error)
         return status
 
-    async def _execute_chain(self, job: Job, stopping: Callable[[], bool] = bool) -> Report:
+    async def _execute_chain(self, job: TriggerJob, stopping: Callable[[], bool] = bool) -> ChainReport:
         """Run the chain of a claimed job, without the steps that an earlier worker has finished."""
         if job.cancel_requested:
             raise JobCancelledError(f"job {job.id} was cancelled")
@@ -211,7 +211,7 @@ class AIDispatcher:
 
     # ── the trace ──
 
-    async def _tell_beginning(self, job: Job) -> None:
+    async def _tell_beginning(self, job: TriggerJob) -> None:
         facts = {"site_id": job.site_id, "member_id": job.member_id, "payload": job.payload}
         told = json.dumps(facts, ensure_ascii=False, sort_keys=True)
         self._trace.job_begin(

@@ -99,7 +99,7 @@ class TriggerEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class TriggerJob:
     """One row."""
 
     id: int
@@ -163,7 +163,7 @@ class StepView:
 class JobView:
     """A job with its steps."""
 
-    job: Job
+    job: TriggerJob
     steps: tuple[StepView, ...]
 
 
@@ -201,13 +201,13 @@ class Jobs:
         assert number is not None
         return number, first
 
-    async def claim(self, connection: AsyncConnection[Any], job_id: int) -> Job | None:
+    async def claim(self, connection: AsyncConnection[Any], job_id: int) -> TriggerJob | None:
         """Take the job: whoever had it before is turned away from now on. None if it is over."""
         cursor = await connection.execute(_CLAIM.encode(), [job_id])
         row = await cursor.fetchone()
         return None if row is None else _job(row)
 
-    async def finish(self, job: Job, status: str, error: str | None) -> bool:
+    async def finish(self, job: TriggerJob, status: str, error: str | None) -> bool:
         """End the job; False if somebody else has it by now."""
         params = {"id": job.id, "claim": job.claim, "status": status, "error": error and storable_text(error)}
         if await self.database.execute(_FINISH, params):
@@ -220,7 +220,7 @@ class Jobs:
         """Ask for the end of a job; False if it is over, or never was."""
         return bool(await self.database.execute(_CANCEL, [job_id]))
 
-    async def get(self, job_id: int) -> Job | None:
+    async def get(self, job_id: int) -> TriggerJob | None:
         """One job."""
         row = await self.database.one(f"SELECT {_COLUMNS} FROM biz.ai_trigger_jobs WHERE id = %s", [job_id])
         return None if row is None else _job(row)
@@ -254,7 +254,7 @@ class Jobs:
         before_id: int | None = None,
         limit: int = 50,
         payloads: bool = True,
-    ) -> list[Job]:
+    ) -> list[TriggerJob]:
         """Jobs, the newest first; ``before_id`` goes on from an earlier list.
 
         ``app`` are names of one application: in its chain, or in the run log. Without ``payloads`` they are None.
@@ -270,7 +270,7 @@ class Jobs:
         }
         columns = _COLUMNS if payloads else _COLUMNS.replace("payload", "NULL AS payload")
         rows = await self.database.newest("ai_trigger_jobs", columns, where, limit=limit, before_id=before_id)
-        return [Job(**row) for row in rows]
+        return [TriggerJob(**row) for row in rows]
 
     def _params(self, event: TriggerEvent, chain: str, now: datetime | None) -> dict[str, Any]:
         return {
@@ -296,8 +296,8 @@ async def _number(connection: AsyncConnection[Any], sql: str, params: Mapping[st
     return None if row is None else int(row[0])
 
 
-def _job(row: tuple[Any, ...]) -> Job:
-    return Job(**dict(zip(_NAMES, row, strict=True)))
+def _job(row: tuple[Any, ...]) -> TriggerJob:
+    return TriggerJob(**dict(zip(_NAMES, row, strict=True)))
 
 
 def _step(row: Mapping[str, Any]) -> StepView:

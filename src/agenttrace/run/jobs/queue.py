@@ -59,14 +59,14 @@ class JobUnfinishedError(Exception):
     """The job goes back to the queue as it is, for another worker to go on with."""
 
 
-class Entry(NamedTuple):
+class QueueEntry(NamedTuple):
     """An entry that somebody has taken out of the queue."""
 
     id: int
     worker_id: int | None
 
 
-class Queue:
+class JobQueue:
     """The queue of one process. Workers set ``handler``; whoever only adds jobs needs none."""
 
     def __init__(self, database: Database) -> None:
@@ -78,7 +78,7 @@ class Queue:
         self.app.job_manager = _JobManager(connector, database)
         self._task = self.app.task(name=TASK, queue=QUEUE, pass_context=True, retry=_Again())(self._run)
 
-    async def __aenter__(self) -> Queue:
+    async def __aenter__(self) -> JobQueue:
         await self.app.open_async(self.database.pool)
         return self
 
@@ -93,15 +93,15 @@ class Queue:
         assert self.handler is not None, "only workers run jobs"
         await self.handler(context.job.id or 0, job_id)
 
-    async def unattended(self, silence: float, own: int | None, running: Iterable[int]) -> set[Entry]:
+    async def unattended(self, silence: float, own: int | None, running: Iterable[int]) -> set[QueueEntry]:
         """Entries whose worker was not heard of for ``silence`` seconds.
 
         Also those that worker ``own`` has without knowing: the answer that gave them to it was lost on the way.
         """
         params = {"queue": QUEUE, "silence": silence, "own": own, "running": list(running)}
-        return {Entry(*row) for row in await self.database.all(_UNATTENDED, params)}
+        return {QueueEntry(*row) for row in await self.database.all(_UNATTENDED, params)}
 
-    async def give_back(self, entry: Entry) -> bool:
+    async def give_back(self, entry: QueueEntry) -> bool:
         """Let somebody else take it; False if somebody has."""
         params = {"id": entry.id, "worker": entry.worker_id, "wait": timedelta()}
         return await self.database.one(_GIVE_BACK, params) is not None

@@ -14,7 +14,7 @@ from procrastinate.worker import Worker as QueueWorker
 
 from agenttrace.run.background import ended
 from agenttrace.run.jobs.dispatch import AIDispatcher
-from agenttrace.run.jobs.queue import QUEUE, Entry, JobUnfinishedError, Queue
+from agenttrace.run.jobs.queue import QUEUE, JobQueue, JobUnfinishedError, QueueEntry
 from agenttrace.run.postgres.pool import AWAY
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Worker:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: JobQueue,
         dispatcher: AIDispatcher,
         *,
         concurrency: int = 10,
@@ -107,7 +107,7 @@ class Worker:
 
     async def _look_after_others(self) -> None:
         """Give back what nobody attends to; only what is seen so twice, because the first look may be too early."""
-        suspects: set[Entry] = set()
+        suspects: set[QueueEntry] = set()
         while True:
             await asyncio.sleep(self._beat)
             try:

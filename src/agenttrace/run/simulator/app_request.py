@@ -10,7 +10,7 @@ import msgspec
 from agenttrace.run.simulator.call_log import Message
 
 
-class RefusedError(Exception):
+class BadRequestError(Exception):
     """The request is wrong: the HTTP status, DashScope's code, and what it says."""
 
     def __init__(self, http: int, code: str, message: str) -> None:
@@ -42,14 +42,14 @@ def decoded(raw: bytes) -> dict[str, Any] | None:
 
 
 def asked(body: dict[str, Any]) -> AppRequest:
-    """Read a request's body; a RefusedError says what is missing."""
+    """Read a request's body; a BadRequestError says what is missing."""
     given = object_of(body, "input")
     prompt, messages, session_id = given.get("prompt"), given.get("messages"), given.get("session_id")
     turns = messages_of(messages)
     if isinstance(prompt, str) and prompt:
         turns = (*turns, {"role": "user", "content": prompt})
     if not turns:
-        raise RefusedError(400, "InvalidParameter", "Required parameter(prompt) missing or invalid, please check.")
+        raise BadRequestError(400, "InvalidParameter", "Required parameter(prompt) missing or invalid, please check.")
     return AppRequest(
         prompt=str(turns[-1].get("content", "")),
         turns=turns,
@@ -66,9 +66,9 @@ def object_of(holder: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def messages_of(value: object) -> tuple[Message, ...]:
-    """The turns that were sent; a RefusedError where they are none."""
+    """The turns that were sent; a BadRequestError where they are none."""
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(turn, dict) and "role" in turn for turn in value):
-        raise RefusedError(400, "InvalidParameter", "messages has to be a list of objects with role and content.")
+        raise BadRequestError(400, "InvalidParameter", "messages has to be a list of objects with role and content.")
     return tuple(value)

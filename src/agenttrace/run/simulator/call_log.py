@@ -16,7 +16,7 @@ Message = dict[str, Any]
 
 
 @dataclass(kw_only=True, slots=True)
-class Call:
+class ReceivedCall:
     """One request, and what became of it."""
 
     #: The application, or the model.
@@ -41,11 +41,11 @@ class CallLog:
     """The last calls, oldest first, and the counts of all."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[ReceivedCall] = []
         self._kept = kept
         self._counts: dict[str, Counter[str]] = {}
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: ReceivedCall) -> None:
         """A call has arrived."""
         if len(self.calls) >= self._kept:
             # A tenth at once: taking one from the front of a list each time would move all the others.
@@ -53,7 +53,7 @@ class CallLog:
         self.calls.append(call)
         self._count(call.app_id)["calls"] += 1
 
-    def end(self, call: Call, outcome: str) -> None:
+    def end(self, call: ReceivedCall, outcome: str) -> None:
         """The call is over."""
         call.outcome = outcome
         self._count(call.app_id)[outcome] += 1

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from agenttrace.run.simulator import delivery, faults
-from agenttrace.run.simulator.call_log import Call
+from agenttrace.run.simulator.call_log import ReceivedCall
 from agenttrace.run.simulator.faults import Fault
 
 if TYPE_CHECKING:
@@ -101,6 +101,6 @@ def report(simulator: Simulator, query: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _told(call: Call) -> dict[str, Any]:
+def _told(call: ReceivedCall) -> dict[str, Any]:
     names = ("app_id", "at", "stream", "outcome", "session_id", "body", "context", "text")
     return {name: getattr(call, name) for name in names} | {"headers": dict(call.headers)}

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from agenttrace.run.simulator import frames
 from agenttrace.run.simulator.frames import Mode
-from agenttrace.run.simulator.replies import Reply, tokens
+from agenttrace.run.simulator.replies import SimulatedReply, tokens
 
 #: Tokens of the system prompt that an application has from its console.
 SYSTEM_TOKENS = 60
 
 
 @dataclass(kw_only=True)
-class AppReply(Reply):
+class AppReply(SimulatedReply):
     """An answer of the Application API."""
 
     def body(self, *, stopped: bool) -> bytes:

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from agenttrace.run.simulator.app_ids import BUILTIN_APP_IDS
-from agenttrace.run.simulator.app_request import AppRequest, RefusedError, messages_of, object_of
-from agenttrace.run.simulator.replies import Reply, tokens
+from agenttrace.run.simulator.app_request import AppRequest, BadRequestError, messages_of, object_of
+from agenttrace.run.simulator.replies import SimulatedReply, tokens
 
 PREFIX = "/v1"
 #: A model that only chats; any other name that is none of the eight does so, too.
@@ -49,25 +49,25 @@ def models() -> bytes:
 
 
 def asked(body: dict[str, Any]) -> AppRequest:
-    """Read a request's body; a RefusedError says what is missing."""
+    """Read a request's body; a BadRequestError says what is missing."""
     if not isinstance(body.get("model"), str) or not body["model"]:
-        raise RefusedError(400, "missing_required_parameter", "you must provide a model parameter")
+        raise BadRequestError(400, "missing_required_parameter", "you must provide a model parameter")
     turns = messages_of(body.get("messages"))
     if not turns:
-        raise RefusedError(400, "missing_required_parameter", "Missing required parameter: 'messages'.")
+        raise BadRequestError(400, "missing_required_parameter", "Missing required parameter: 'messages'.")
     wants_json = object_of(body, "response_format").get("type") == "json_object"
     if wants_json and not any("json" in str(turn.get("content", "")).lower() for turn in turns):
         message = (
             "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
         )
-        raise RefusedError(400, "invalid_request_error", message)
+        raise BadRequestError(400, "invalid_request_error", message)
     return AppRequest(
         prompt=str(turns[-1].get("content", "")), turns=turns, session_id=None, biz_params={}, parameters=body
     )
 
 
 @dataclass(kw_only=True)
-class ChatReply(Reply):
+class ChatReply(SimulatedReply):
     """An answer of a model."""
 
     created: int = field(default_factory=lambda: int(time.time()))

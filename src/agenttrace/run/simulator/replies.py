@@ -13,7 +13,7 @@ from aiohttp import web
 
 from agenttrace.run.simulator import delivery
 from agenttrace.run.simulator.app_request import AppRequest
-from agenttrace.run.simulator.call_log import Call
+from agenttrace.run.simulator.call_log import ReceivedCall
 from agenttrace.run.simulator.faults import Fault
 
 _PROXY_PAGE = b"<html>\r\n<head><title>%d</title></head>\r\n<body><center><h1>%d</h1></center></body>\r\n</html>\r\n"
@@ -27,11 +27,11 @@ _SEPARATORS = "\u2028\u2029\u0085"
 
 
 @dataclass(kw_only=True)
-class Reply(ABC):
+class SimulatedReply(ABC):
     """All that is needed to answer one call; what its bytes are is a matter of the wire format."""
 
     request: web.BaseRequest
-    call: Call
+    call: ReceivedCall
     asked: AppRequest
     text: str
     session_id: str

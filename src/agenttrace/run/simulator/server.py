@@ -13,8 +13,8 @@ from multidict import CIMultiDict
 
 from agenttrace.run.simulator import control, dashscope, delivery
 from agenttrace.run.simulator import openai_endpoint as openai
-from agenttrace.run.simulator.app_request import AppRequest, RefusedError, asked, decoded
-from agenttrace.run.simulator.call_log import Call, CallLog
+from agenttrace.run.simulator.app_request import AppRequest, BadRequestError, asked, decoded
+from agenttrace.run.simulator.call_log import CallLog, ReceivedCall
 from agenttrace.run.simulator.cloud_sessions import Sessions, new_session_id
 from agenttrace.run.simulator.dashscope import AppReply
 from agenttrace.run.simulator.faults import Fault
@@ -110,7 +110,7 @@ class Simulator:
         return self.base_url.removesuffix("/api/v1") + openai.PREFIX
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[ReceivedCall]:
         """The calls received, oldest first."""
         return self.log.calls
 
@@ -152,7 +152,7 @@ class Simulator:
             return refusal(405, dashscope.error("MethodNotAllowed", "Applications are called with POST."))
         body = decoded(await request.content.read())
         stream = request.headers.get("X-DashScope-SSE", "").lower() == "enable"
-        call = Call(app_id=app_id, body=body or {}, headers=_shown(request), stream=stream)
+        call = ReceivedCall(app_id=app_id, body=body or {}, headers=_shown(request), stream=stream)
         return await self._completion(request, call, body, AppReply, asked)
 
     async def _elsewhere(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -162,7 +162,7 @@ class Simulator:
             body = decoded(await request.content.read())
             given = body or {}
             model, stream = str(given.get("model") or ""), given.get("stream") is True
-            call = Call(app_id=model, body=given, headers=_shown(request), stream=stream)
+            call = ReceivedCall(app_id=model, body=given, headers=_shown(request), stream=stream)
             return await self._completion(request, call, body, ChatReply, openai.asked)
         done = await control.handle(self, request)
         return done or refusal(404, dashscope.error("NotFound", "There is nothing at this path."))
@@ -170,7 +170,7 @@ class Simulator:
     async def _completion(
         self,
         request: web.BaseRequest,
-        call: Call,
+        call: ReceivedCall,
         body: dict[str, Any] | None,
         kind: type[AppReply] | type[ChatReply],
         read: Callable[[dict[str, Any]], AppRequest],
@@ -179,7 +179,7 @@ class Simulator:
         try:
             self._check(request.headers.get("Authorization", ""), body)
             return await self._reply(request, call, read(call.body), kind)
-        except RefusedError as refused:
+        except BadRequestError as refused:
             self.log.end(call, "refused")
             told = refused.code, refused.message
             return refusal(
@@ -195,12 +195,12 @@ class Simulator:
 
     def _check(self, authorization: str, body: dict[str, Any] | None) -> None:
         if self._authorization is not None and authorization != self._authorization:
-            raise RefusedError(401, "InvalidApiKey", "Invalid API-key provided.")
+            raise BadRequestError(401, "InvalidApiKey", "Invalid API-key provided.")
         if body is None:
-            raise RefusedError(400, "InvalidParameter", "The request body is no JSON object.")
+            raise BadRequestError(400, "InvalidParameter", "The request body is no JSON object.")
 
     async def _reply(
-        self, request: web.BaseRequest, call: Call, wanted: AppRequest, kind: type[AppReply] | type[ChatReply]
+        self, request: web.BaseRequest, call: ReceivedCall, wanted: AppRequest, kind: type[AppReply] | type[ChatReply]
     ) -> web.StreamResponse:
         fault = self._orders.take(call.app_id, in_session=wanted.session_id is not None)
         self._enter_session(call, wanted, fault)
@@ -222,7 +222,7 @@ class Simulator:
             self._sessions.add_round(call.session_id, call.context, call.text)
         return response
 
-    def _enter_session(self, call: Call, wanted: AppRequest, fault: Fault | None) -> None:
+    def _enter_session(self, call: ReceivedCall, wanted: AppRequest, fault: Fault | None) -> None:
         history = None
         if wanted.session_id is not None and not (fault is not None and fault.kind == "session_changed"):
             history = self._sessions.history(wanted.session_id)
@@ -230,7 +230,7 @@ class Simulator:
         # An id that is unknown or has expired is answered with a new one, and without what was said before.
         call.session_id = wanted.session_id if history is not None and wanted.session_id else new_session_id()
 
-    def _text(self, call: Call, wanted: AppRequest) -> str:
+    def _text(self, call: ReceivedCall, wanted: AppRequest) -> str:
         value = self._answers.get(call.app_id)
         if value is None:
             return default_answer(call.app_id, wanted, call.context, self.seed)

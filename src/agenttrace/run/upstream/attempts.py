@@ -16,7 +16,7 @@ from agenttrace.run.errors import (
     DashScopeJsonParseError,
 )
 from agenttrace.run.upstream.providers import Provider
-from agenttrace.run.upstream.wire import Answer, AppUsage, Reply, Request, estimate_tokens
+from agenttrace.run.upstream.wire import AppAnswer, AppUsage, ProviderReply, Request, estimate_tokens
 
 #: Below this many characters a key or a prompt is no secret, only a word that messages may hold by chance.
 SHORTEST_SECRET = 8
@@ -28,7 +28,7 @@ class CallClosedError(Exception):
     """The run log has an end of this call already: its process was frozen for long, or cut off."""
 
 
-class Gate(Protocol):
+class AttemptGate(Protocol):
     """What is asked and told around each attempt; the first one was admitted before the client was called.
 
     Each attempt is answered for exactly once, also when it is cancelled.
@@ -70,7 +70,7 @@ class RetryPolicy:
     clock: Callable[[], float]
 
 
-class Teller:
+class GateNotifier:
     """Tells gates how attempts have ended, also on behalf of callers that are cancelled meanwhile."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Teller:
             _logger.warning("a gate could not be told how a call ended", exc_info=error)
 
 
-class Call:
+class UpstreamCall:
     """The account of one call over all its attempts: their number, their time, their cost."""
 
     def __init__(
@@ -105,8 +105,8 @@ class Call:
         *,
         provider: Provider,
         policy: RetryPolicy,
-        gate: Gate | None,
-        teller: Teller,
+        gate: AttemptGate | None,
+        teller: GateNotifier,
     ) -> None:
         self.app_id = app_id
         self.request = request
@@ -123,9 +123,9 @@ class Call:
         """The seconds that are left."""
         return self._policy.deadline - (self._policy.clock() - self._started)
 
-    def answer(self, reply: Reply, usage: AppUsage | None = None) -> Answer:
+    def answer(self, reply: ProviderReply, usage: AppUsage | None = None) -> AppAnswer:
         """The answer that the latest attempt has brought, with the account of the call."""
-        return Answer(
+        return AppAnswer(
             text=reply.text,
             usage=usage or reply.usage or self._estimate(reply.text),
             session_id=reply.session_id,
@@ -191,10 +191,10 @@ class Call:
         return AppUsage(input_tokens=asked, output_tokens=estimate_tokens(text), models=(), estimated=True)
 
 
-class Attempt:
+class CallAttempt:
     """Sees to it that an attempt's error is charged, and that the gate hears exactly once how it has ended."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: UpstreamCall) -> None:
         self._call = call
 
     async def __aenter__(self) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from agenttrace.run.errors import DashScopeApiError
 from agenttrace.run.upstream.sse import DeltaReader
-from agenttrace.run.upstream.wire import AppUsage, Frame, Reply, Request, api_error, encode_body
+from agenttrace.run.upstream.wire import AppUsage, Frame, ProviderReply, Request, api_error, encode_body
 
 DEFAULT_BASE_URL = "https://dashscope.aliyuncs.com/api/v1"
 #: The HTTP status that DashScope's own codes stand for, used when they come with HTTP 200; the first match counts.
@@ -116,7 +116,7 @@ class DashScope:
         """An estimate of the tokens that the request is, without those of the application's own prompt."""
         return request.tokens()
 
-    def read_reply(self, body: bytes, *, status: int = 200, retry_after: float | None = None) -> Reply:
+    def read_reply(self, body: bytes, *, status: int = 200, retry_after: float | None = None) -> ProviderReply:
         """What a body says; raises the error that it is."""
         envelope = _decode_envelope(body)
         if not 200 <= status < 300:
@@ -127,7 +127,7 @@ class DashScope:
         if output is None or (envelope.code and not output.text and not output.workflow_message):
             raise _api_error(_status_of(envelope.code or ""), envelope, retry_after)
         finish_reason = "" if output.finish_reason in (None, "null") else output.finish_reason or ""
-        return Reply(
+        return ProviderReply(
             text=output.text or "",
             node_text=_node_text(output.workflow_message),
             finish_reason=finish_reason,
@@ -137,7 +137,7 @@ class DashScope:
             usage=_sum_usage(envelope.usage),
         )
 
-    def read_frame(self, frame: Frame) -> Reply:
+    def read_frame(self, frame: Frame) -> ProviderReply:
         """What a frame of a stream says; raises the error that it is."""
         if frame.event != "error" or frame.status >= 400:
             return self.read_reply(frame.data, status=frame.status)

@@ -10,7 +10,7 @@ from agenttrace.run.errors import AppNotConfiguredError
 from agenttrace.run.upstream.dashscope import DEFAULT_BASE_URL, DashScope
 from agenttrace.run.upstream.openai import OpenAIChat, ResponseFormat
 from agenttrace.run.upstream.sse import DeltaReader
-from agenttrace.run.upstream.wire import Frame, Reply, Request
+from agenttrace.run.upstream.wire import Frame, ProviderReply, Request
 
 if TYPE_CHECKING:
     from agenttrace.run.catalog.apps import App
@@ -38,10 +38,10 @@ class Provider(Protocol):
     def tokens(self, request: Request) -> int:
         """An estimate of the tokens that the request is."""
 
-    def read_reply(self, body: bytes, *, status: int, retry_after: float | None = None) -> Reply:
+    def read_reply(self, body: bytes, *, status: int, retry_after: float | None = None) -> ProviderReply:
         """What a body says; raises the error that it is."""
 
-    def read_frame(self, frame: Frame) -> Reply:
+    def read_frame(self, frame: Frame) -> ProviderReply:
         """What a frame of a stream says; raises the error that it is."""
 
     def deltas(self, request: Request) -> DeltaReader:

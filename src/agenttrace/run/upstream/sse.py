@@ -9,7 +9,7 @@ import re
 from itertools import pairwise
 
 from agenttrace.run.errors import DashScopeApiError
-from agenttrace.run.upstream.wire import MAX_BYTES, Frame, Reply
+from agenttrace.run.upstream.wire import MAX_BYTES, Frame, ProviderReply
 
 _STATUSES = frozenset(b"%d" % status for status in range(100, 600))
 #: A frame as DashScope writes them; taken whole, at a fifth of the cost of five lines one by one.
@@ -109,7 +109,7 @@ class DeltaReader:
         """All deltas so far."""
         return "".join(self._parts)
 
-    def feed(self, reply: Reply) -> str:
+    def feed(self, reply: ProviderReply) -> str:
         """The delta that this frame brings; may be empty."""
         if not self._workflow and not reply.node_text:
             return self._keep(self._delta(reply.text, final=bool(reply.finish_reason)))

@@ -50,7 +50,7 @@ class AppUsage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class AppAnswer:
     """What a call has brought, and what it has cost."""
 
     text: str
@@ -69,18 +69,18 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
+class ProviderReply:
     """What one body, or one frame of a stream, says."""
 
-    text: str
+    text: str = ""
     #: The text of a workflow's node, always a delta.
-    node_text: str
+    node_text: str = ""
     #: Empty while the answer is on its way.
-    finish_reason: str
-    session_id: str | None
-    request_id: str
-    #: None when nothing, or nothing credible, is said.
-    usage: AppUsage | None
+    finish_reason: str = ""
+    session_id: str | None = None
+    request_id: str = ""
+    #: None where no usage is given, or none that makes sense.
+    usage: AppUsage | None = None
     #: Nothing that matters comes after it.
     is_last: bool = False
 

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.engine import Engine
 from agenttrace.run.states import CacheStatus
 from agenttrace.serve.access.audit import audited
@@ -114,5 +114,5 @@ def _row(row: Mapping[str, Any]) -> CacheRow:
     return CacheRow(**{name: fields[name] for name in CacheRow.__struct_fields__})
 
 
-def _types(catalog: Catalog) -> list[str]:
+def _types(catalog: AppCatalog) -> list[str]:
     return sorted({app.cache.cache_type for app in catalog.apps.values() if app.cache is not None})

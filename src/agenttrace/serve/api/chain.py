@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from agenttrace.run.catalog.catalog import Catalog, Step, UnknownEventError
-from agenttrace.run.jobs.jobs import Job, JobView, StepView
+from agenttrace.run.catalog.catalog import AppCatalog, PlannedStep, UnknownEventError
+from agenttrace.run.jobs.jobs import JobView, StepView, TriggerJob
 from agenttrace.run.states import OPEN_JOBS, StepStatus
 from agenttrace.serve.api.filters import app_named
 from agenttrace.serve.api.shapes import ChainStep, StepCall
 from agenttrace.views.run import row_fields
 
 
-def chain_steps(view: JobView, catalog: Catalog) -> list[ChainStep]:
+def chain_steps(view: JobView, catalog: AppCatalog) -> list[ChainStep]:
     """All steps, lane by lane; those that the catalog does not have come last."""
     calls: dict[str, list[StepView]] = {}
     for call in view.steps:
@@ -25,19 +25,19 @@ def chain_steps(view: JobView, catalog: Catalog) -> list[ChainStep]:
     return [_step(step, calls.get(step.name, []), view.job, catalog) for step in [*planned.values(), *unplanned]]
 
 
-def _planned(job: Job, catalog: Catalog) -> dict[str, Step]:
+def _planned(job: TriggerJob, catalog: AppCatalog) -> dict[str, PlannedStep]:
     try:
         return {step.name: step for step in catalog.chain(job.event_type, job.payload).steps}
     except UnknownEventError:
         return {}
 
 
-def _found(name: str, call: StepView, catalog: Catalog) -> Step:
+def _found(name: str, call: StepView, catalog: AppCatalog) -> PlannedStep:
     app = app_named(catalog, call.app_type)
-    return Step(name=name, app=app.key if app else call.app_type)
+    return PlannedStep(name=name, app=app.key if app else call.app_type)
 
 
-def _step(step: Step, calls: list[StepView], job: Job, catalog: Catalog) -> ChainStep:
+def _step(step: PlannedStep, calls: list[StepView], job: TriggerJob, catalog: AppCatalog) -> ChainStep:
     app = catalog.apps.get(step.app)
     return ChainStep(
         name=step.name,
@@ -50,7 +50,7 @@ def _step(step: Step, calls: list[StepView], job: Job, catalog: Catalog) -> Chai
     )
 
 
-def _status(job: Job, calls: list[StepView]) -> StepStatus:
+def _status(job: TriggerJob, calls: list[StepView]) -> StepStatus:
     if calls:
         return StepStatus(calls[-1].status)
     return StepStatus.WAITING if job.status in OPEN_JOBS else StepStatus.SKIPPED

@@ -16,7 +16,7 @@ from agenttrace.views import cursors
 from agenttrace.views.times import moment, parse_when
 
 if TYPE_CHECKING:
-    from agenttrace.run.catalog.catalog import App, Catalog
+    from agenttrace.run.catalog.catalog import App, AppCatalog
 
 T = TypeVar("T")
 
@@ -62,6 +62,6 @@ def page_of(found: Sequence[T], limit: int, number: Callable[[T], int]) -> tuple
     return cursors.page_of(found, limit, lambda last: (number(last),))
 
 
-def app_named(catalog: Catalog, name: str) -> App | None:
+def app_named(catalog: AppCatalog, name: str) -> App | None:
     """An application by its name in chains (``app3``) or its type (``app3_clue``)."""
     return catalog.apps.get(name) or next((app for app in catalog.apps.values() if app.app_type == name), None)

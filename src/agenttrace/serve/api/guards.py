@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from agenttrace.run.catalog.catalog import App, Catalog
+from agenttrace.run.catalog.catalog import App, AppCatalog
 from agenttrace.run.engine import Engine
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
@@ -88,7 +88,7 @@ async def _row(engine: Engine, app: App) -> BreakerRow:
     return next(row for row in await breaker_rows(engine) if row.app == app.key)
 
 
-def _with_id(catalog: Catalog, name: str) -> App:
+def _with_id(catalog: AppCatalog, name: str) -> App:
     app = app_named(catalog, name)
     if app is None:
         raise ProblemError(404, f"There is no application named {name}.")

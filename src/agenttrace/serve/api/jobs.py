@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from agenttrace.run.catalog.catalog import Catalog, UnknownEventError
+from agenttrace.run.catalog.catalog import AppCatalog, UnknownEventError
 from agenttrace.run.jobs.dispatch import Accepted, AIDispatcher
-from agenttrace.run.jobs.jobs import Job, JobView, TriggerEvent
+from agenttrace.run.jobs.jobs import JobView, TriggerEvent, TriggerJob
 from agenttrace.run.states import JobStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.visitor import admin
@@ -115,29 +115,29 @@ def _accepted(accepted: Accepted) -> JobAccepted:
     return JobAccepted(job_id=accepted.job_id, status=accepted.status, duplicate_of=accepted.duplicate_of)
 
 
-def job_row(job: Job) -> JobRow:
+def job_row(job: TriggerJob) -> JobRow:
     """A job as lists show it."""
     fields = _fields(job)
     return JobRow(**{name: fields[name] for name in JobRow.__struct_fields__})
 
 
-def job_detail(view: JobView, catalog: Catalog) -> JobDetail:
+def job_detail(view: JobView, catalog: AppCatalog) -> JobDetail:
     """A job with its chain."""
     fields = _fields(view.job) | {"steps": chain_steps(view, catalog)}
     return JobDetail(**{name: fields[name] for name in JobDetail.__struct_fields__})
 
 
-def _fields(job: Job) -> dict[str, Any]:
+def _fields(job: TriggerJob) -> dict[str, Any]:
     more = {"event_date": job.event_date.isoformat(), "session_key": session_key_of(job.session_id)}
     return job_fields(job) | more
 
 
-def _names(catalog: Catalog, name: str) -> tuple[str, ...]:
+def _names(catalog: AppCatalog, name: str) -> tuple[str, ...]:
     app = app_named(catalog, name)
     return (name,) if app is None else (app.key, app.app_type)
 
 
-async def _cancelled(dispatcher: AIDispatcher, job_id: int) -> Job:
+async def _cancelled(dispatcher: AIDispatcher, job_id: int) -> TriggerJob:
     is_cancelled = await dispatcher.jobs.cancel(job_id)
     job = await dispatcher.jobs.get(job_id)
     if job is None:
