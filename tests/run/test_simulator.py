@@ -12,12 +12,13 @@ import dashscope
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.simulator import API_KEY, BUILTIN_APP_IDS, Simulator, environment, faults, frames
+from agenttrace.run.simulator import API_KEY, BUILTIN_APP_IDS, Simulator, environment, faults
+from agenttrace.run.simulator import dashscope as wire
 from agenttrace.run.simulator import generated_answers as answers
 from agenttrace.run.simulator.app_request import asked
 from agenttrace.run.simulator.call_log import CallLog, ReceivedCall
 from agenttrace.run.simulator.cloud_sessions import Sessions
-from agenttrace.run.simulator.frames import Mode
+from agenttrace.run.simulator.dashscope import Mode
 from agenttrace.run.simulator.generated_answers import default_answer
 
 from .simulator_user import CHAT, INCREMENTAL, User, parsed, with_user
@@ -40,9 +41,9 @@ _HEX = re.compile(r"[0-9a-f]{32}\Z")
 
 def built(text: str, mode: Mode, chars: int, *, thoughts: bool = False) -> list[dict[str, Any]]:
     """The frames of a stream as a client decodes them."""
-    template = b"".join(frames.stream(text, mode, chunk_chars=chars, thoughts=thoughts))
-    usage = frames.usage([("qwen-plus", 7, 5)])
-    return parsed(frames.fill(template, session_id="5" * 32, request_id="r-1", usage=usage))
+    template = b"".join(wire.stream(text, mode, chunk_chars=chars, thoughts=thoughts))
+    usage = wire.usage([("qwen-plus", 7, 5)])
+    return parsed(wire.fill(template, session_id="5" * 32, request_id="r-1", usage=usage))
 
 
 @given(text=st.text(max_size=200), mode=st.sampled_from(Mode), chars=st.integers(1, 50), thoughts=st.booleans())

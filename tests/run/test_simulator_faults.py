@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.simulate_dashscope import simulate_dashscope
 from agenttrace.run.simulator import Fault, Simulator, environment, faults
-from agenttrace.run.simulator.orders import Orders
+from agenttrace.run.simulator.faults import Orders
 
 from .simulator_user import CHAT, CLUE, INCREMENTAL, Seen, User, with_user
 

@@ -17,10 +17,9 @@ from agenttrace.run.simulator.app_request import AppRequest, BadRequestError, as
 from agenttrace.run.simulator.call_log import CallLog, ReceivedCall
 from agenttrace.run.simulator.cloud_sessions import Sessions, new_session_id
 from agenttrace.run.simulator.dashscope import AppReply
-from agenttrace.run.simulator.faults import Fault
+from agenttrace.run.simulator.faults import Fault, Orders
 from agenttrace.run.simulator.generated_answers import default_answer
 from agenttrace.run.simulator.openai_endpoint import ChatReply
-from agenttrace.run.simulator.orders import Orders
 from agenttrace.run.simulator.replies import refusal
 
 _PREFIX, _SUFFIX = "/api/v1/apps/", "/completion"
