@@ -1,5 +1,3 @@
--- The admission as of revision 0007, frozen; what it is today is in postgres/sql/admission.sql.
-
 DROP FUNCTION biz.ai_admit;
 
 -- One admission: breaker, rate, budget, and the row of the run log, whatever the answer is; only 'waiting' leaves no
