@@ -729,7 +729,7 @@ def test_cancelled_at_any_point(stream: bool) -> None:
                 done = task.done()
                 task.cancel()
                 await asyncio.wait({task})
-                await client._teller.drain()
+                await client._notifier.drain()
                 told = [word for word in gate.heard if word != "asked"]
                 assert len(told) == 1 + gate.heard.count("asked")
                 endings.add(tuple(gate.heard))
@@ -753,7 +753,7 @@ def test_gate_that_breaks_does_not_cost_the_answer(caplog: pytest.LogCaptureFixt
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(run())
-    assert "could not be told" in caplog.text
+    assert "could not be notified" in caplog.text
 
 
 def test_request_that_cannot_be_sent() -> None:

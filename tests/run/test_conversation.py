@@ -24,7 +24,7 @@ from agenttrace.run.chat.conversation import (
 )
 from agenttrace.run.chat.history import Round, StoredMessage, as_messages, rounds_of, split, summarise, tokens_of
 from agenttrace.run.postgres.pool import Database
-from agenttrace.run.postgres.sql_call import tell, values_of
+from agenttrace.run.postgres.sql_call import pass_results, values_of
 from agenttrace.run.results.run_log import AIRunLogService
 from agenttrace.run.upstream.wire import AppAnswer, AppUsage, estimate_tokens
 
@@ -66,9 +66,9 @@ async def keep_answer(
 ) -> int | None:
     """Write an answer as settling does, in a transaction of the test's; the id of its message."""
     found: list[int | None] = []
-    call = service.keeping(conversation, told, sent=sent, sent_tokens=sent_tokens, told=found.append)
+    call = service.storing(conversation, told, sent=sent, sent_tokens=sent_tokens, on_stored=found.append)
     row = await (await connection.execute(call.statement, values_of(call) | {"settled": Int8(log_id)})).fetchone()
-    tell(row or (), [call])
+    pass_results(row or (), [call])
     return found[0]
 
 
@@ -192,7 +192,7 @@ def test_an_answer_settled_again_is_the_same_message(database_url: str) -> None:
         log_id = await opened(logs, request, process=uuid.uuid4())
         for row in ("own", "another"):
             heard: list[int | None] = []
-            writes = [service.keeping(found, answer(), sent=None, told=heard.append)]
+            writes = [service.storing(found, answer(), sent=None, on_stored=heard.append)]
             for _ in range(3):
                 async with database.pool.connection() as connection:
                     holder = await logs.settle(connection, log_id, request, SUCCESS, None, writes=writes)
@@ -356,7 +356,7 @@ def test_a_summary_is_bounded_and_keeps_the_beginning(parts: list[list[tuple[str
     summary: str | None = None
     for part in parts:
         before = summary
-        rounds = [Round(asked=asked, told=told, first_id=1, last_id=2) for asked, told in part]
+        rounds = [Round(question=asked, answer=told, first_id=1, last_id=2) for asked, told in part]
         summary = summarise(summary, rounds, tokens)
         assert estimate_tokens(summary) <= tokens + 2
         if before and not before.startswith("- …\n") and before != "- …":

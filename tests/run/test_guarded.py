@@ -403,7 +403,9 @@ def test_a_settling_statement_nobody_heard_the_end_of_is_not_done_again(database
                     raise psycopg.OperationalError("the connection is lost")
 
             def write(answer: AppAnswer, data: dict[str, Any] | None) -> list[SqlCall]:
-                heard = SqlCall(function="ai_business_day", arguments=(datetime(2026, 5, 1, tzinfo=UTC),), told=lose)
+                heard = SqlCall(
+                    function="ai_business_day", arguments=(datetime(2026, 5, 1, tzinfo=UTC),), on_result=lose
+                )
                 return [*_note(answer, data), heard]
 
             answer, data, log_id = await world.calls.call(_request(), writes=write)

@@ -1,4 +1,4 @@
-"""Everything that a process of the run half needs, put together once: database, guards, services, and who we are.
+"""Everything that a process of the run half needs, put together once: database, guards, services and heartbeat.
 
 The only place that reads the settings; what it makes takes plain values.
 """
@@ -39,7 +39,7 @@ from agenttrace.run.upstream.providers import providers_of
 
 logger = logging.getLogger(__name__)
 
-#: A probe of a breaker that was not heard of for this long after its deadline is given up.
+#: A probe of a breaker without a result this long after its deadline is given up.
 _PROBE_GRACE = 10.0
 _SWEEP_SECONDS = 5.0
 #: More than one process can usefully have open; each stream holds one.
@@ -55,7 +55,7 @@ class Engine:
     environ: Mapping[str, str] = field(repr=False)
     #: The variables that are not set of all that the catalog and the internal interface need.
     missing: tuple[str, ...]
-    #: What programs show that trigger events; empty while it is not set.
+    #: The token of programs that trigger events; empty while it is not set.
     internal_token: str = field(repr=False)
     catalog: AppCatalog
     database: Database
@@ -117,7 +117,7 @@ async def _assembled(
 ) -> Engine:
     run = settings.run
     catalog = load_catalog(settings, environ)
-    # Several signs within the time after which somebody is taken for dead.
+    # Several heartbeats within the time after which a process is taken for dead.
     presence = Presence(database, role, every=min(BEAT_SECONDS, run.lost_after_seconds / 4))
     rule = BreakerRule(failure_threshold=run.failure_threshold, recovery_seconds=run.recovery_seconds)
     breaker = CircuitBreaker(
@@ -213,14 +213,14 @@ async def _sweeping(engine: Engine, embedded: EmbeddedPostgres | None) -> None:
             await scheduler.fire_due()
             await engine.sweeper.sweep()
         except Exception as error:
-            # The database may be away for a while; what was left lying is still there afterwards.
+            # The database may be away for a while; the next sweep finds the same rows.
             logger.warning("sweeping failed: %s", type(error).__name__)
             if embedded is not None:
                 await _started_again(embedded)
 
 
 async def _started_again(embedded: EmbeddedPostgres) -> None:
-    """Nobody but us starts a server of our own that has died; one that runs is only looked at."""
+    """Start the embedded server again if it has died; one that runs is only checked."""
     try:
         await asyncio.to_thread(embedded.start)
     except PostgresError as error:

@@ -36,7 +36,7 @@ class App:
     #: What the breaker and the provider know it by: DashScope's id, empty while its variable is not set.
     app_id: str
     rate: RateRule
-    #: None: results are not kept.
+    #: None: results are not cached.
     cache: CacheRule | None
     #: Whose result it is in the cache: ``dimension``, ``member``, ``member:coach`` or ``site``.
     target: str
@@ -74,7 +74,7 @@ class App:
 
     @property
     def account(self) -> tuple[str, ...]:
-        """What stands for the key that it is called with: applications with an equal account share one key."""
+        """Identifies the key that it is called with: applications with an equal account share one key."""
         return ("dashscope",) if self.endpoint is None else (self.endpoint.base_url, self.endpoint.api_key_env or "")
 
     @property

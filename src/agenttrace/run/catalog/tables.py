@@ -18,7 +18,7 @@ from agenttrace.run.upstream.calls import RateRule
 from agenttrace.run.upstream.openai import ResponseFormat
 from agenttrace.run.upstream.providers import DASHSCOPE_KEY, Endpoint, ProviderName
 
-#: More than the Qwen models answer unless told otherwise; DashScope takes no limit for an application with the call.
+#: More than the Qwen models answer by default; DashScope takes no limit for an application with the call.
 MAX_TOKENS = 20_000
 #: What every current Qwen model takes in.
 CONTEXT_TOKENS = 30_000
@@ -261,7 +261,7 @@ def lanes_of(key: str, given: EventTable) -> tuple[Lane, ...]:
 
 
 def _lane(text: str) -> Lane:
-    """``app4→app5 if coach_id``; ``->`` serves where no arrow is at hand."""
+    """``app4→app5 if coach_id``; ``->`` may be written for ``→``."""
     chain, _, condition = text.partition(" if ")
     apps = [name.strip() for name in chain.replace("->", "→").split("→")]
     return Lane(

@@ -30,11 +30,11 @@ STALE_SECONDS = 1.0
 
 
 class StepSupersededError(Exception):
-    """Another worker has taken the job over, or it has ended: this one has nothing to do there any more."""
+    """Another worker has taken the job over, or it has ended: this worker must not go on with it."""
 
 
 class JobCancelledError(Exception):
-    """Somebody asked for the job to be cancelled: no further step is begun."""
+    """A user cancelled the job: no further step is begun."""
 
 
 class TurnWaitError(Exception):

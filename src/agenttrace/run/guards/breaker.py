@@ -1,7 +1,7 @@
-"""The circuit breaker: an application that failed too often is left alone for a while, then tried by one call only.
+"""The circuit breaker: an application that failed too often is not called for a while, then probed by one call.
 
 Its state is one row for each application id in ``biz.ai_breakers``, so all processes see the same one. The SQL
-functions that change it are in migration 0003; the admission of a call uses the same ones.
+functions that change it are in ``postgres/sql/breakers.sql``; the admission of a call uses the same ones.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ class CircuitBreaker:
     ) -> None:
         self.database = database
         self._rule = BreakerRule(failure_threshold=failure_threshold, recovery_seconds=recovery_timeout)
-        #: Of applications that have one of their own, by id.
+        #: Rules of single applications, by id.
         self._rules = rules
-        #: A probe that says nothing for so long is dead, and the next one may go.
+        #: A probe without a result for so long is dead, and the next one may go.
         self.lease = f"{probe_lease} seconds"
         #: None: the database's own clock, the one that all processes share.
         self._clock = clock
@@ -154,7 +154,7 @@ class CircuitBreaker:
 
     @patient
     async def release(self, app_id: str, key: uuid.UUID | None = None) -> None:
-        """The probe ended and says nothing about the application: the next caller may try."""
+        """The probe ended without a result: the next caller may probe."""
         await self.database.one("SELECT biz.ai_breaker_release(%s, %s)", (app_id, key))
 
     async def hold_open(self, app_id: str) -> None:
@@ -166,7 +166,7 @@ class CircuitBreaker:
         await self.database.execute(_CLOSE, (self.now(), app_id))
 
     async def states(self) -> list[BreakerView]:
-        """All breakers that ever heard of a failure, or were opened by hand."""
+        """All breakers that have counted a failure, or were opened by hand."""
         times = [rule.recovery for rule in self._rules.values()]
         rows = await self.database.all(_STATES, (self._rule.recovery, self.now(), list(self._rules), times))
         return [
@@ -183,7 +183,7 @@ class CircuitBreaker:
         ]
 
     def gate(self, key: uuid.UUID, budget: Budget | None = None) -> AttemptGate:
-        """What the client asks and tells around each attempt of a call; ``budget`` admits another one after a bill."""
+        """The gate of one call; ``budget`` admits another attempt after a billed one."""
         return _BreakerGate(self, key, budget)
 
     def rule_of(self, app_id: str) -> BreakerRule:
@@ -205,7 +205,7 @@ class _BreakerGate:
 
     async def before_retry(self, app_id: str, billed: int = 0) -> None:
         if await self._breaker.database.one(_CLOSED, [self._key]) is not None:
-            raise CallClosedError("it was taken for lost meanwhile, and somebody else may have made it")
+            raise CallClosedError("it was closed as lost meanwhile, and another process may have made it again")
         if billed and self._budget is not None:
             await self._budget(self._key, billed)
         state, retry_after = await self._breaker.ask(app_id, self._key)
@@ -215,7 +215,7 @@ class _BreakerGate:
             )
 
     def succeeded(self, app_id: str) -> None:
-        """Nothing: the statement that settles the call tells the breaker, and saves a round trip."""
+        """Nothing: the statement that settles the call notifies the breaker, which saves a round trip."""
 
     async def failed(self, app_id: str, error: DashScopeError) -> None:
         await self._breaker.record_failure(app_id, self._key)

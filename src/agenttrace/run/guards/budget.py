@@ -1,6 +1,6 @@
 """The token budget of the day and the month: how much of it is gone, and how much open calls hold.
 
-``biz.ai_budget_days`` holds the sums of ``ai_run_logs`` by day of the business time zone, kept by a trigger in the
+``biz.ai_budget_days`` has the sums of ``ai_run_logs`` by day of the business time zone. A trigger maintains them in the
 transaction that changes the log. The admission of a call is judged by the same sums, so the number that refuses is
 the number shown.
 """

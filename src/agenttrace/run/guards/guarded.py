@@ -2,7 +2,7 @@
 
 An admitted call has a row in the run log, with tokens reserved. That row is settled exactly once: with the answer, with
 the error, or, when the caller is cancelled or hangs up, with what is known until then. Nothing stops the settling: it
-runs in a task of its own, and goes on trying while the database is away.
+runs in its own task, with retries while the database is away.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class GuardedClient:
         """The admission, asked for again and again while it is not the call's turn; and what cancelled the caller."""
         loop = asyncio.get_running_loop()
         until, asked = loop.time() + request.patience, False
-        # Those who wait for less time ask more often: a user goes before a chain.
+        # A call with less patience asks more often: a user goes before a chain.
         pauses = (min(request.patience / 600, 0.05), min(request.patience / 60, 1.0))
         pause = pauses[0]
         while True:
@@ -177,7 +177,7 @@ class GuardedStream:
         await self._end(reason)
 
     async def _end_anyhow(self, reason: str = HUNG_UP, error: DashScopeError | None = None) -> None:
-        # Whoever waits for the stream wants to know why it ended, not what could not be written about it.
+        # The caller of the stream gets the reason of its end, not the error of writing it.
         try:
             await self._end(reason, error)
         except EffectError as failure:
@@ -205,7 +205,7 @@ class GuardedStream:
 
 
 def _reason(error: BaseException, otherwise: str) -> str:
-    """Why somebody was cancelled, if they said so; anything else is a fault of ours, of which only the kind is told."""
+    """The reason of a cancellation, if it has one; of any other error, which is a defect of ours, only the type."""
     if isinstance(error, asyncio.CancelledError):
         return str(error.args[0]) if error.args else otherwise
     return f"internal error: {type(error).__name__}"

@@ -1,6 +1,6 @@
 """The rate limits: sliding windows in ``biz.ai_rate_windows``, exact for all processes together.
 
-A window keeps the instants of the calls it allowed, and never more of them than its limit. A call leaves the window
+A window stores the instants of the calls it allowed, and never more of them than its limit. A call leaves the window
 exactly ``window_seconds`` after it came: then the next one fits. Calls are counted by the admission (``biz.ai_admit``).
 """
 

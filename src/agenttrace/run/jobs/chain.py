@@ -69,8 +69,8 @@ class ChainReport:
     @property
     def message(self) -> str | None:
         """What did not succeed, step by step; None if everything did."""
-        told = {**self.failures, **self.remarks}
-        return "; ".join(f"{name}: {text}" for name, text in told.items()) or None
+        messages = {**self.failures, **self.remarks}
+        return "; ".join(f"{name}: {text}" for name, text in messages.items()) or None
 
 
 class ChainRun:
@@ -126,7 +126,7 @@ class ChainRun:
                     return
 
     async def _run_step(self, step: PlannedStep) -> None:
-        """Ask one application; what it answers, or why it does not, is in the report then."""
+        """Call one application, and write its result or its error into the report."""
         app = self._app(step)
         if app.account in self._refused:
             self.report.failures[step.name] = "skipped: its key was refused in an earlier step"
@@ -233,7 +233,7 @@ class ChainRun:
 
     async def _abandon(self, generating: int | None) -> None:
         if generating is not None:
-            # If the database is away now, the lease runs out.
+            # If the database is away now, the lease expires.
             with contextlib.suppress(*AWAY):
                 await self._tools.cache.abandon(generating)
 
@@ -252,13 +252,13 @@ class ChainRun:
 
 
 def target_of(app: App, step: PlannedStep, job: TriggerJob) -> str:
-    """Whose result it is: what the cache keeps it under."""
+    """Whose result it is: its target in the cache."""
     if app.target == "dimension":
         return step.dimension or "-"
     if app.target == "site":
         return "-"
     if job.member_id is None:
-        # Whoever it was, the next one without a number is somebody else.
+        # Two events without a member are about different people.
         return f"job:{job.id}"
     member = str(job.member_id)
     if app.target == "member:coach" and job.coach_id is not None:

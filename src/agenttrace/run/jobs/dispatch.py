@@ -1,8 +1,8 @@
 """Events become jobs, and jobs become calls: the dispatcher accepts triggers and, in workers, runs their chains.
 
 Accepting writes the job's row and its entry in the queue in one transaction, so that no accepted trigger is lost and
-none is run that was not accepted. Running may be broken off at any instant and begun again by anyone: steps that have
-succeeded are not called again, and a worker that was taken for dead is turned away from its next step by its claim.
+none is run that was not accepted. A run may end at any instant and be continued by another worker: steps that have
+succeeded are not called again, and a worker that was taken for dead is refused its next step by its claim.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NotConfiguredError(Exception):
 
 
 class _CommitUnknownError(Exception):
-    """The connection broke after everything was written: whether it was committed nobody knows."""
+    """The connection broke after everything was written: it is not known whether it was committed."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -97,7 +97,7 @@ class AIDispatcher:
         try:
             return await self.database.patiently(lambda: self._accept_once(event, chain), ACCEPT_PATIENCE)
         except _CommitUnknownError as unknown:
-            # Only the caller can decide to ask again: what is not forced would be found a duplicate of itself.
+            # Only the caller can decide to ask again: an event that is not forced would be a duplicate of itself.
             raise unknown.error from None
 
     async def _accept_once(self, event: TriggerEvent, chain: str) -> Accepted:
@@ -155,14 +155,14 @@ class AIDispatcher:
         if job is None:
             ended = await self.database.patiently(lambda: self.jobs.get(job_id))
             if ended is not None and ended.started_at is not None:
-                # Whoever ended it may have died before telling; told twice, it changes nothing.
+                # The worker that ended it may have died before it wrote this line; writing it twice changes nothing.
                 self._trace.job_end(ended.session_id, ended.status, ended.error_message)
             return "missing" if ended is None else ended.status
-        await self._tell_beginning(job)
+        await self._trace_beginning(job)
         try:
             return await self._end(job, *await self._outcome(job, stopping))
         except StepSupersededError:
-            logger.info("job %d has another worker by now", job_id)
+            logger.info("job %d has another worker now", job_id)
             return "superseded"
 
     async def _claim(self, job_id: int) -> TriggerJob | None:
@@ -211,21 +211,21 @@ class AIDispatcher:
 
     # ── the trace ──
 
-    async def _tell_beginning(self, job: TriggerJob) -> None:
+    async def _trace_beginning(self, job: TriggerJob) -> None:
         facts = {"site_id": job.site_id, "member_id": job.member_id, "payload": job.payload}
-        told = json.dumps(facts, ensure_ascii=False, sort_keys=True)
+        about = json.dumps(facts, ensure_ascii=False, sort_keys=True)
         self._trace.job_begin(
             job.session_id,
             site_id=job.site_id,
             event_type=job.event_type,
             chain=job.app_chain or "",
-            prompt=f"{job.event_type} {told}",
+            prompt=f"{job.event_type} {about}",
         )
         if job.claim > 1:
-            # What an earlier worker may have died before telling.
+            # Lines that an earlier worker may have died before writing.
             whose = {"site_id": job.site_id, "session_id": job.session_id, "trigger_job_id": job.id}
             for row in await self.database.patiently(lambda: self.jobs.calls(job.id)):
-                self._trace.retell(row | whose)
+                self._trace.write_again(row | whose)
 
 
 #: The dispatcher of this process, for :func:`fire_event`.

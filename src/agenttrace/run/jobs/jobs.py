@@ -50,7 +50,7 @@ UPDATE biz.ai_trigger_jobs SET status = %(status)s, error_message = %(error)s, f
     WHERE id = %(id)s AND claim = %(claim)s AND status = 'running'
 """
 
-# A job that nobody has begun ends at once; a running one ends where its next step would begin.
+# A pending job ends at once; a running one ends before its next step.
 _CANCEL = """
 UPDATE biz.ai_trigger_jobs
     SET cancel_requested = true,
@@ -82,7 +82,7 @@ _HAS_APP = r"""EXISTS (
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerEvent:
-    """Something has happened that applications shall look at."""
+    """An event that starts a chain of applications."""
 
     event_type: str
     site_id: int
@@ -94,7 +94,7 @@ class TriggerEvent:
     is_forced: bool = False
     #: The job that this one repeats.
     rerun_of: int | None = None
-    #: The schedule that it comes from; None: something has really happened.
+    #: The schedule that it comes from; None: another program reported it.
     schedule: str | None = None
 
 
@@ -202,17 +202,17 @@ class Jobs:
         return number, first
 
     async def claim(self, connection: AsyncConnection[Any], job_id: int) -> TriggerJob | None:
-        """Take the job: whoever had it before is turned away from now on. None if it is over."""
+        """Take the job; an earlier worker of it is refused from now on. None if it is over."""
         cursor = await connection.execute(_CLAIM.encode(), [job_id])
         row = await cursor.fetchone()
         return None if row is None else _job(row)
 
     async def finish(self, job: TriggerJob, status: str, error: str | None) -> bool:
-        """End the job; False if somebody else has it by now."""
+        """End the job; False if another worker has it now."""
         params = {"id": job.id, "claim": job.claim, "status": status, "error": error and storable_text(error)}
         if await self.database.execute(_FINISH, params):
             return True
-        # Told twice, because the first answer was lost with its connection?
+        # Perhaps it was ended before, and only the answer was lost with the connection.
         ended = await self.get(job.id)
         return ended is not None and (ended.claim, ended.status) == (job.claim, status)
 
@@ -255,7 +255,7 @@ class Jobs:
         limit: int = 50,
         payloads: bool = True,
     ) -> list[TriggerJob]:
-        """Jobs, the newest first; ``before_id`` goes on from an earlier list.
+        """Jobs, the newest first; ``before_id`` is the last id of the page before.
 
         ``app`` are names of one application: in its chain, or in the run log. Without ``payloads`` they are None.
         """

@@ -1,4 +1,4 @@
-"""Schedules: events that come by the clock, each time of each schedule exactly once, whichever process notices it.
+"""Schedules: events that come by the clock, each time of each schedule exactly once, in whichever process.
 
 A row of ``ai_schedules`` remembers the last time that was acted upon. It is moved on in the transaction that writes the
 jobs, so that of several processes one does it, and none is lost. A schedule that is new begins with its next time.
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
-#: A time that nobody was running at is made up for until this long after it.
+#: A time at which no process was running is made up for within this time.
 GRACE = timedelta(hours=1)
 
 # A new schedule is only remembered; its times from now on count.
@@ -99,7 +99,7 @@ class Scheduler:
         self._remembered = False
 
     async def fire_due(self) -> int:
-        """Write the jobs of all times that have come since somebody last looked; how many times that were."""
+        """Write the jobs of all times that are due and not yet acted upon; how many times that were."""
         if not self._schedules:
             return 0
         now = await self._now()

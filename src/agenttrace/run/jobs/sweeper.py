@@ -1,4 +1,4 @@
-"""Looks after what dead processes and passing time leave behind; every server and worker does it every few seconds.
+"""Clean-up after dead processes and expired rows; every server and worker does it every few seconds.
 
 Only one sweeps at a time. Nothing depends on that, it only saves work: each part skips what others have locked.
 """
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 #: Seconds without a call or a sign of life after which a rate window or a process is forgotten.
 IDLE_WINDOW_SECONDS = 3_600.0
 GONE_PROCESS_SECONDS = 86_400.0
-#: What the admission no longer looks at, and a few days more.
+#: Days that the admission no longer reads, and a few more.
 _FORGET_SIZES = "DELETE FROM biz.ai_app_sizes WHERE day < now()::date - 14"
 _LOCK = 0x61675377  # any number that is ours: who sweeps holds it
 #: The longest that others wait for a process that was frozen while it swept.
@@ -66,7 +66,7 @@ class Sweeper:
         self._trace = trace or TraceLog(None)
         self._lost_after = lost_after
         self._cache_rows = cache_rows
-        #: 0: run logs are kept for ever.
+        #: 0: run logs are never deleted.
         self._log_days = log_days
         self._chores_every = chores_every
         self._clock = clock
@@ -86,7 +86,7 @@ class Sweeper:
         lost = tuple(await self._run_logs.close_lost(lost_after=self._lost_after))
         for call in lost:
             logger.warning("run log %s (%s): its process has died; closed as failed", call["id"], call["app_type"])
-            self._trace.retell(call)
+            self._trace.write_again(call)
         expired = await self._cache.expire_due()
         if self._clock() < self._chores_due:
             return SweepReport(lost=lost, expired=expired)

@@ -30,7 +30,7 @@ HEAD = "0007"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK = 0x61674D69  # any number that is ours: who migrates holds it
 #: Seconds that a transaction waits for its process. One that is frozen, or whose machine is gone, would keep its locks
-#: for ever, and whoever takes its jobs over would wait for them.
+#: for ever, and the worker that takes its jobs over would wait for them.
 ABSENCE_SECONDS = 5
 #: What may go away and come back: the server restarts, a connection is cut.
 AWAY = (
@@ -164,7 +164,7 @@ class Database:
             return cursor.rowcount
 
     async def patiently(self, action: Callable[[], Awaitable[T]], seconds: float = 60.0) -> T:
-        """Do something that may safely be done twice, again and again while the server is away.
+        """Do something that may safely be done twice, with retries while the server is away.
 
         What is written this way (results, run logs) must not be lost to a restart of the server.
         """
@@ -176,13 +176,13 @@ class Database:
             except AWAY as error:
                 if loop.time() + pause > until:
                     raise
-                logger.warning("the database is away (%s); trying again", type(error).__name__)
+                logger.warning("the database is away (%s); retrying", type(error).__name__)
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2.0)
 
 
 def patient(method: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-    """A method of something with a ``database`` that goes on trying while the server is away."""
+    """Decorate a method of an object with a ``database``, so that it is retried while the server is away."""
 
     @functools.wraps(method)
     async def trying(self: Any, *args: Any, **kwargs: Any) -> T:  # noqa: ANN401 - whatever the method takes

@@ -1,8 +1,8 @@
-"""Cached results of the applications: at most one valid row a target, older ones kept as history up to a limit.
+"""Cached results of the applications: at most one valid row a target; older ones are history, up to a limit.
 
-``generating`` marks that somebody is at work on a target, so that others wait or pass by; it is a lease, and one that a
-crash left behind runs out. Whoever changes rows that others may be writing skips the locked ones, so that the
-transaction which stores a paid result never waits in a circle.
+``generating`` marks that a worker generates the result of a target; it is a lease, which expires after a crash.
+Statements that change rows which other transactions may be writing skip the locked ones, so that the transaction which
+stores a paid result is never part of a deadlock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Rows = list[Row]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CacheRule:
-    """Under which name an application's results are kept, and for how long; for ever if neither is set."""
+    """The name under which results of an application are cached, and for how long; for ever if neither is set."""
 
     cache_type: str
     days: int | None = None
@@ -57,7 +57,7 @@ _COLUMNS = "id, cache_type, site_id, target_id, triggered_by, created_at, expire
 
 _BEGIN = "SELECT biz.ai_cache_begin(%s, %s, %s, %s, %s, %s)"
 
-# What a crash of the server brings back of this runs out.
+# A row that a crash of the server brings back expires.
 _ABANDON = """
 DELETE FROM biz.ai_cache WHERE id = %s AND status = 'generating'
 RETURNING set_config('synchronous_commit', 'off', true)
@@ -121,7 +121,7 @@ class AICacheService:
     async def begin_generating(
         self, cache_type: str, site_id: int, target_id: str, triggered_by: str | None = None, lease: float = 600.0
     ) -> int | None:
-        """Take the work on a target for ``lease`` seconds; None while somebody else has it."""
+        """Take the lease of a target for so many seconds; None while another worker has it."""
         values = [cache_type, Int8(site_id), target_id, triggered_by, lease, self._now()]
         row = await self.database.one(_BEGIN, values)
         return None if row is None or row[0] is None else int(row[0])
@@ -143,11 +143,11 @@ class AICacheService:
         return SqlCall(function="ai_cache_store", arguments=(*target, *written))
 
     async def abandon(self, generating_id: int) -> None:
-        """Give the work on a target back without a result."""
+        """Give the lease of a target back without a result."""
         await self.database.execute(_ABANDON, [Int8(generating_id)])
 
     async def free_job(self, connection: AsyncConnection[Any], job_id: int) -> int:
-        """Give back what an earlier worker of a job was at when it died, in the caller's transaction; how much."""
+        """Give back the leases of a dead earlier worker of a job, in the caller's transaction; how many."""
         return (await connection.execute(_FREE, [job_name(job_id)])).rowcount
 
     async def invalidate(
@@ -158,7 +158,7 @@ class AICacheService:
         site_id: int | None = None,
         target_id: str | None = None,
     ) -> int:
-        """Take valid results out of use by hand, by id or by what they are about; how many."""
+        """Invalidate results by hand, by id or by type, site and target; how many."""
         wanted = {"id": id, "cache_type": cache_type, "site_id": site_id, "target_id": target_id}
         wanted = {name: value for name, value in wanted.items() if value is not None}
         if not wanted:
@@ -192,7 +192,7 @@ class AICacheService:
         return await self.database.rows(_VALID, values)
 
     async def get(self, cache_type: str, site_id: int, target_id: str) -> Row | None:
-        """The valid result of a target that has not run out, with everything about it; there is never more than one."""
+        """The valid result of a target that has not expired, with all columns; there is never more than one."""
         rows = await self.database.rows(_GET, [cache_type, site_id, target_id, self._now()])
         return rows[0] if rows else None
 
@@ -225,7 +225,7 @@ class AICacheService:
     # ── tidying ──
 
     async def expire_due(self) -> int:
-        """Mark what has run out: results past their time, and work that was never finished; how many."""
+        """Mark expired rows: results past their time, and leases of work that was never finished; how many."""
         total = 0
         while count := await self.database.execute(_EXPIRE, [self._now()]):
             total += count

@@ -2,9 +2,9 @@
 
 ``pending → running → success | failed | timeout``; a call that is refused gets its row in the state of the refusal. A
 row is settled once. A row whose process has died is closed as failed; should that process wake up again with a result,
-the result gets a row of its own, and the tokens count once.
+the result gets its own row, and the tokens count once.
 
-Settling is part of every call, so in the usual case it is one UPDATE, which tells the breaker as well.
+Settling is part of every call, so in the usual case it is one UPDATE, which also notifies the breaker.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from psycopg.rows import dict_row
 from psycopg.types.numeric import Int4, Int8
 
 from agenttrace.run.postgres.pool import Database, patient
-from agenttrace.run.postgres.sql_call import SqlCall, joined, tell, values_of
+from agenttrace.run.postgres.sql_call import SqlCall, joined, pass_results, values_of
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import PROMPT_LIMIT, CallOutcome, CallRequest
@@ -148,7 +148,7 @@ class AIRunLogService:
 
         Returns the row that holds it: another than ``log_id`` where that one was closed as lost, or was lost with a
         crash of the server. Raises ``StepDoneError`` (and the transaction is void) for a second success of a step.
-        ``heals``: the application has answered, which its breaker is told in the same statement, with ``now`` as the
+        ``heals``: the application has answered, and its breaker is notified in the same statement, with ``now`` as the
         time if it is not the database's. ``writes`` are made in that statement, too, by whichever settling is the one
         that counts.
         """
@@ -159,7 +159,7 @@ class AIRunLogService:
             cursor = await connection.execute(joined(_SETTLE, writes), values)
             row = await cursor.fetchone()
             if row is not None:
-                tell(row, writes)
+                pass_results(row, writes)
                 return log_id
             async with connection.transaction():
                 values["process_id"] = process_id
@@ -184,7 +184,7 @@ class AIRunLogService:
             found_id, status, message, created_at = found
             if (status, message) == (outcome.status, values["error_message"]):
                 # It was settled, only the acknowledgement was lost.
-                await _tell_again(connection, found_id, writes)
+                await _repeat(connection, found_id, writes)
                 return int(found_id)
             if status != RunStatus.FAILED or not message.startswith(LOST):
                 raise RunLogTransitionError(found_id, status, outcome.status)
@@ -193,11 +193,11 @@ class AIRunLogService:
         values = _requested_values(request) | values | {"call_key": key, "created_at": created_at}
         row = await (await connection.execute(joined(_SETTLE_ANEW, writes), values)).fetchone()
         if row is not None:
-            tell(row, writes)
+            pass_results(row, writes)
             return int(row[0])
         row = await (await connection.execute(sql, [key])).fetchone()
         assert row is not None
-        await _tell_again(connection, row[0], writes)
+        await _repeat(connection, row[0], writes)
         return int(row[0])
 
     # ── lost and old calls ──
@@ -280,7 +280,7 @@ class AIRunLogService:
 
 
 def cut_prompt(prompt: str | None) -> str | None:
-    """What the run log keeps of a prompt."""
+    """What the run log stores of a prompt."""
     return None if prompt is None else storable_text(prompt[:PROMPT_LIMIT])
 
 
@@ -301,11 +301,11 @@ async def _locked(connection: AsyncConnection[Any], find: bytes, values: Mapping
     return [days[day] for day in sorted(days)]
 
 
-async def _tell_again(connection: AsyncConnection[Any], log_id: int, writes: Sequence[SqlCall]) -> None:
+async def _repeat(connection: AsyncConnection[Any], log_id: int, writes: Sequence[SqlCall]) -> None:
     for write in writes:
-        if write.told is not None:
+        if write.on_result is not None:
             cursor = await connection.execute(write.statement, values_of(write) | {"settled": Int8(log_id)})
-            tell(await cursor.fetchone() or (), [write])
+            pass_results(await cursor.fetchone() or (), [write])
 
 
 def _settled_values(outcome: CallOutcome) -> Row:

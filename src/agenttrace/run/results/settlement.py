@@ -59,10 +59,10 @@ class Settlement:
         self._run_logs = run_logs
         self._trace = trace
         self._started = time.monotonic()
-        #: The breaker hears of it with the settling, whatever becomes of the answer.
+        #: Whether the breaker is notified of an answer with the settling.
         self._answered = False
         #: The row, and how the call ended there, once it is settled.
-        self._told: tuple[int, CallOutcome] | None = None
+        self._settled: tuple[int, CallOutcome] | None = None
 
     def succeeded(self, answer: AppAnswer) -> CallOutcome:
         """The call has brought an answer."""
@@ -72,8 +72,8 @@ class Settlement:
     def failed(self, error: DashScopeError, answer: AppAnswer | None = None) -> CallOutcome:
         """The call has failed, a stream perhaps in the middle of the answer."""
         status = RunStatus.TIMEOUT if error.status == RunStatus.TIMEOUT else RunStatus.FAILED
-        told = answer if answer is not None and error.tokens_used else None
-        return self._outcome(status, told, message=_explain(error), error=error)
+        billed = answer if answer is not None and error.tokens_used else None
+        return self._outcome(status, billed, message=_explain(error), error=error)
 
     def cut_off(self, reason: str, answer: AppAnswer) -> CallOutcome:
         """The caller wanted no more of a stream; what was billed for it is an estimate."""
@@ -102,7 +102,7 @@ class Settlement:
     ) -> int:
         """Settle the call, whatever happens to the caller meanwhile; the row that holds it."""
         task, cancelled = await undisturbed(self._write(outcome, answer, data, writes))
-        self._trace.end(self.request, *self._told or (self.log_id, outcome), answer.finish_reason if answer else "")
+        self._trace.end(self.request, *self._settled or (self.log_id, outcome), answer.finish_reason if answer else "")
         log_id = task.result()
         if cancelled is not None:
             raise cancelled
@@ -124,7 +124,7 @@ class Settlement:
     async def _settle(self, outcome: CallOutcome, writes: Sequence[SqlCall] = ()) -> int:
         try:
             log_id = await self._database.patiently(lambda: self._settle_row(outcome, writes), PATIENCE)
-            await self._tell_row(log_id, outcome)
+            await self._trace_row(log_id, outcome)
             return log_id
         except StepDoneError as done:
             # Its tokens are spent all the same.
@@ -144,15 +144,15 @@ class Settlement:
                 writes=writes,
             )
 
-    async def _tell_row(self, log_id: int, outcome: CallOutcome) -> None:
+    async def _trace_row(self, log_id: int, outcome: CallOutcome) -> None:
         """The trace shows a call as the row that holds it; where a crash lost that, under the number it had."""
-        self._told = self.log_id, outcome
+        self._settled = self.log_id, outcome
         if log_id == self.log_id:
             return
         found = await self._database.patiently(lambda: self._database.one(_LATE, [log_id, self.request.late_key]))
         if found is not None:
             self._trace.late(self.request, self.log_id, log_id)
-            self._told = log_id, outcome
+            self._settled = log_id, outcome
 
     def _outcome(
         self, status: str, answer: AppAnswer | None, *, message: str | None = None, error: DashScopeError | None = None

@@ -1,4 +1,4 @@
-"""Orders and counts over HTTP, for whoever runs the simulator in another process."""
+"""Orders and counts over HTTP, for tests that run the simulator in another process."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def whole(body: bytes, *, http: int = 200, content_type: str = JSON_TYPE) -> web
 
 
 def stream_at_once(frames: bytes) -> web.Response:
-    """A stream that nobody has to wait for: all frames in one write, which costs a tenth of many."""
+    """A stream without delays: all frames in one write, which costs a tenth of many."""
     response = whole(frames, content_type=SSE_TYPE)
     response.enable_chunked_encoding()
     return response

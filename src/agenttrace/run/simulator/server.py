@@ -1,4 +1,4 @@
-"""The simulator itself: an HTTP server on which applications answer, and go wrong, as they are told."""
+"""The simulator itself: an HTTP server on which applications answer and fail as they are ordered to."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Simulator:
         self._web: web.Server | None = None
         self._listener: asyncio.Server | None = None
 
-    # -- its life --------------------------------------------------------------------------------------------
+    # -- start and stop --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen; with port 0 the system chooses one, which is then ``self.port``."""
@@ -113,7 +113,7 @@ class Simulator:
         """The calls received, oldest first."""
         return self.log.calls
 
-    # -- what it is told -------------------------------------------------------------------------------------
+    # -- orders ---------------------------------------------------------------------------------------------
 
     def script(self, app_id: str | None, *faults: Fault) -> None:
         """The next calls to that app (None: to any) go wrong like this, one each, in order; then all is well."""
@@ -188,7 +188,7 @@ class Simulator:
             self.log.end(call, "hung_up")
             raise
         except ConnectionError:
-            # Nobody is there to read it; raised, it would be logged as a fault of ours.
+            # The client is gone; raised, this would be logged as an error of the server.
             self.log.end(call, "hung_up")
             return web.Response()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 
-#: What the run log keeps of a prompt.
+#: What the run log stores of a prompt.
 PROMPT_LIMIT = 2000
 
 
@@ -39,7 +39,7 @@ class CallRequest:
     prompt_tokens: int = 0
     #: The most that the call may take beside its prompt, as far as is known.
     ceiling: int = 0
-    #: The limit of the application itself, whoever calls it; None: there is none.
+    #: The limit for all calls of the application; None: there is none.
     app_rate: RateRule | None = None
     #: Seconds that it may wait for its turn while little is left of the budget.
     patience: float = 0.0

@@ -1,8 +1,8 @@
 """The client: LLM applications called over one connection pool, with retries, a deadline and streams.
 
 It speaks the wire formats of providers itself, on aiohttp: DashScope's official SDK is synchronous or, in its
-asynchronous form, loses text (see ``dashscope``), and costs about eight times the CPU. Nothing is resent behind the
-caller's back, and whatever has been billed is accounted for, also by the errors.
+asynchronous form, loses text (see ``dashscope``), and costs about eight times the CPU. Nothing is resent without a
+retry that the caller can see, and all billed tokens are counted, also by the errors.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from agenttrace.run.upstream.wire import (
 __all__ = ["DEFAULT_BASE_URL", "AppStream", "AttemptGate", "DashScopeClient", "UpstreamClient", "counts_as_failure"]
 
 CONNECT_TIMEOUT = 5.0
-#: What an attempt ends with that has sent nothing: the application is not there, or this process stood still.
+#: The error of an attempt that sent nothing: the application cannot be reached, or this process was frozen.
 NOT_CONNECTED = "no connection in time"
 #: How long the end of a stream is waited for once its answer is complete, so that the connection can be used again.
 LINGER = 1.0
@@ -89,7 +89,7 @@ class UpstreamClient:
         self._connections = connections
         self._policy = RetryPolicy(retries=retries, interval=interval, deadline=deadline, sleep=sleep, clock=clock)
         self._stream_policy = replace(self._policy, deadline=stream_deadline)
-        self._teller = GateNotifier()
+        self._notifier = GateNotifier()
         self._session: aiohttp.ClientSession | None = None
 
     async def complete(
@@ -119,8 +119,8 @@ class UpstreamClient:
         return AppStream(self, self._call(app_id, Request(prompt=prompt, **options), self._stream_policy, gate))
 
     async def aclose(self) -> None:
-        """Close the connections, after the gates have been told everything."""
-        await self._teller.drain()
+        """Close the connections, after all gates are notified."""
+        await self._notifier.drain()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -133,7 +133,7 @@ class UpstreamClient:
 
     def _call(self, app_id: str, request: Request, policy: RetryPolicy, gate: AttemptGate | None) -> UpstreamCall:
         provider = self.provider_of(app_id)
-        return UpstreamCall(app_id, request, provider=provider, policy=policy, gate=gate, teller=self._teller)
+        return UpstreamCall(app_id, request, provider=provider, policy=policy, gate=gate, notifier=self._notifier)
 
     async def _ask(self, call: UpstreamCall) -> ProviderReply:
         try:
@@ -217,11 +217,12 @@ class AppStream:
         """The answer as far as it came; when it was cut off, with an estimate of what was billed."""
         if self.answer is not None:
             return self.answer
-        told = self._usage or AppUsage(input_tokens=0, output_tokens=0, models=(), estimated=True)
+        known = self._usage or AppUsage(input_tokens=0, output_tokens=0, models=(), estimated=True)
         usage = AppUsage(
-            input_tokens=told.input_tokens or (self._call.provider.tokens(self._call.request) if self._billable else 0),
-            output_tokens=max(told.output_tokens, estimate_tokens(self.text)),
-            models=told.models,
+            input_tokens=known.input_tokens
+            or (self._call.provider.tokens(self._call.request) if self._billable else 0),
+            output_tokens=max(known.output_tokens, estimate_tokens(self.text)),
+            models=known.models,
             estimated=True,
         )
         return self._call.answer(self._reply(), usage)
@@ -231,7 +232,7 @@ class AppStream:
         if not self._iterated:
             # The gate has admitted an attempt that will never be made.
             self._iterated = True
-            await self._call.tell(GeneratorExit())
+            await self._call.notify(GeneratorExit())
         await self._deltas.aclose()
 
     async def __aenter__(self) -> Self:

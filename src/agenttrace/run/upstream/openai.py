@@ -224,14 +224,14 @@ class OpenAIChat:
             usage = _usages.decode(found.usage)
         except msgspec.DecodeError:
             return None
-        told = AppUsage(
+        counted = AppUsage(
             input_tokens=max(usage.prompt_tokens or 0, 0),
             output_tokens=max(usage.completion_tokens or 0, 0),
             models=(found.model or self.model,),
             estimated=False,
             cached_tokens=usage.cached,
         )
-        return told if told.total > 0 else None
+        return counted if counted.total > 0 else None
 
 
 def _filled(text: str, params: Mapping[str, Any]) -> str:

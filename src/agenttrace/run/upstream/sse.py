@@ -89,7 +89,7 @@ class DeltaReader:
     """
 
     #: A frame that begins with this many characters of the one before, of at least four kinds, is no accident.
-    TELLING_LENGTH = 8
+    DECISIVE_LENGTH = 8
     #: So many frames are held back at most; then what is more likely has to do.
     MOST_HELD = 16
 
@@ -156,9 +156,9 @@ class DeltaReader:
             # Also at an empty last frame: whole texts end with the whole text.
             return self._settle(cumulative=False) if text or final else ""
         growths = sum(len(before) < len(after) for before, after in pairwise(frames))
-        telling = len(frames[-2]) >= self.TELLING_LENGTH and len(set(frames[-2])) >= 4
-        if growths >= 2 or telling or final or len(frames) > self.MOST_HELD:
-            return self._settle(cumulative=bool(telling or growths))
+        decisive = len(frames[-2]) >= self.DECISIVE_LENGTH and len(set(frames[-2])) >= 4
+        if growths >= 2 or decisive or final or len(frames) > self.MOST_HELD:
+            return self._settle(cumulative=bool(decisive or growths))
         return ""
 
     def _settle(self, *, cumulative: bool) -> str:
