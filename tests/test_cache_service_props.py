@@ -104,7 +104,7 @@ datasets = st.lists(
 def test_only_valid_results_are_read(
     world: World, cache: AICacheService, rows: list[tuple[str, str | None, datetime | None]]
 ) -> None:
-    """A read finds the row that is valid and has not run out, and never one that is neither."""
+    """A read finds the row that is valid and has not expired, and never another."""
     world.do("TRUNCATE biz.ai_cache")
     for number, (target, status, end) in enumerate(rows):
         world.do(

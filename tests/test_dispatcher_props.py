@@ -98,7 +98,7 @@ def test_an_unknown_event_is_refused(name: str) -> None:
 def test_a_failed_step_does_not_stop_its_chain(
     bench: Bench, event_type: str, coach: int | None, failing: dict[str, faults.Fault], cached: set[str]
 ) -> None:
-    """Whatever fails, every step is tried; later ones get this run's result, else the cached one, else are told."""
+    """Whatever fails, every step is tried; later ones get this run's result, else the cached one, else its name."""
     runner, crew = bench
     crew.simulator.clear("calls")
     for key, app_id in APP_IDS.items():

@@ -61,7 +61,7 @@ async def _view(breaker: CircuitBreaker) -> BreakerView:
     return view
 
 
-def test_an_application_may_have_a_rule_of_its_own(database_url: str) -> None:
+def test_an_application_may_have_its_own_rule(database_url: str) -> None:
     """It opens after its own number of failures for its own time, in admission, retry and display; others as ever."""
     rules = {APP: BreakerTable(failure_threshold=2, recovery_seconds=20).over(BreakerRule())}
 
@@ -104,7 +104,7 @@ def test_of_twenty_concurrent_calls_one_is_the_probe(database_url: str, named: b
 
 
 def test_a_cancelled_probe_frees_its_slot(database_url: str) -> None:
-    """A probe that is given up lets the next caller probe; nobody else's giving up does."""
+    """A probe that is given up lets the next caller probe; giving up another call does not."""
 
     async def run() -> None:
         clock = Clock()
@@ -119,7 +119,7 @@ def test_a_cancelled_probe_frees_its_slot(database_url: str) -> None:
     asyncio.run(run())
 
 
-def test_a_dead_probe_is_replaced_when_its_lease_runs_out(database_url: str) -> None:
+def test_a_dead_probe_is_replaced_when_its_lease_expires(database_url: str) -> None:
     """A probe that is never heard of again blocks others for exactly its lease, and has no say any more then."""
 
     async def run() -> None:
@@ -171,7 +171,7 @@ def test_a_late_success_does_not_close_an_open_circuit(database_url: str) -> Non
     asyncio.run(run())
 
 
-def test_the_wait_that_is_told_is_exact(database_url: str) -> None:
+def test_retry_after_is_exact(database_url: str) -> None:
     """After the seconds that an open breaker names a probe goes through, and a microsecond before none does."""
 
     async def run() -> None:
@@ -228,7 +228,7 @@ def test_held_open_stays_open_until_closed_by_hand(database_url: str) -> None:
 
 
 def test_holding_takes_the_word_from_a_probe(database_url: str) -> None:
-    """A probe that succeeds after somebody held the breaker open does not close it."""
+    """A probe that succeeds after a user opened the breaker does not close it."""
 
     async def run() -> None:
         clock = Clock()

@@ -113,7 +113,7 @@ def test_what_cannot_be_is_refused_with_its_place(table: dict[str, Any], told: s
 
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=60, unique=True))
 def test_the_text_of_any_chain_fits_its_column(numbers: list[int]) -> None:
-    """However long a chain, its text has at most 100 characters, and short ones are told whole."""
+    """However long a chain, its text has at most 100 characters, and short ones are shown whole."""
     apps = {f"a{number}": {**MINE, "type": f"t{number}"} for number in numbers}
     catalog = AppCatalog.load(ENVIRON, {"apps": apps, "events": {"e": {"lanes": ["→".join(apps)]}}})
     text, whole = catalog.chain("e").text, "→".join(apps)

@@ -350,7 +350,7 @@ def test_errors(fault: Fault, kind: type[DashScopeApiError], status: int | None,
     asyncio.run(run())
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     """A server that cannot be reached is an API error without a status, after all retries."""
 
     async def run() -> None:

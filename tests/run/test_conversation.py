@@ -126,7 +126,7 @@ def test_other_users_sites_entries_and_targets_have_their_own(
 
 
 @pytest.mark.parametrize(("user", "site"), [("v", 1), ("u", 2)])
-def test_somebody_elses_conversation_is_missing(database_url: str, user: str, site: int) -> None:
+def test_the_conversation_of_another_user_is_missing(database_url: str, user: str, site: int) -> None:
     """A conversation named by its id is only found by its own user and store, and nothing is written otherwise."""
 
     async def body(database: Database, service: ConversationService) -> None:
@@ -140,7 +140,7 @@ def test_somebody_elses_conversation_is_missing(database_url: str, user: str, si
     run(database_url, body)
 
 
-def test_a_message_that_holds_anything_is_kept(database_url: str) -> None:
+def test_a_message_with_any_characters_is_stored(database_url: str) -> None:
     """Quotes, percent signs, line ends and U+0000 are data to the statement that keeps a message."""
     message = "100% 'done'; DROP TABLE x; -- \\ %(user)s\n\u2028\0"
 
@@ -152,7 +152,7 @@ def test_a_message_that_holds_anything_is_kept(database_url: str) -> None:
     run(database_url, body)
 
 
-def test_a_round_is_kept_and_the_cloud_remembered(database_url: str) -> None:
+def test_a_round_and_its_cloud_session_are_stored(database_url: str) -> None:
     """After an answer both messages stand there with its log, and the next turn goes on in the cloud's session."""
 
     async def body(database: Database, service: ConversationService) -> None:
@@ -184,7 +184,7 @@ def test_keeping_an_answer_twice_keeps_it_once(database_url: str) -> None:
 
 
 def test_an_answer_settled_again_is_the_same_message(database_url: str) -> None:
-    """Whoever settles a turn again, in its own row or in another, hears the same message, and keeps it once."""
+    """Settling a turn again, in its own row or in another, gives the same message, and stores it once."""
 
     async def body(database: Database, service: ConversationService) -> None:
         logs, request = AIRunLogService(database), call()
@@ -298,7 +298,7 @@ def test_an_answer_that_never_began_leaves_the_question_unanswered(database_url:
 
 
 def test_withdrawing_leaves_nothing_of_a_refused_first_message(database_url: str) -> None:
-    """A refused message is taken back, with the conversation that was made for it, but never with anybody else's."""
+    """A refused message is deleted, with the conversation that was created for it, but no other one."""
 
     async def body(database: Database, service: ConversationService) -> None:
         first = await service.resolve("u", 1, "task", "t", message="refused")

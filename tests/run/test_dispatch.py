@@ -326,7 +326,7 @@ def test_without_the_variables_triggers_are_accepted_and_nothing_is_called(datab
 
 
 def test_a_job_is_taken_over_without_calling_finished_steps_again(database_url: str) -> None:
-    """Whoever had it before is turned away, even if its call still succeeds; every token is counted, once."""
+    """The earlier worker is refused, even if its call still succeeds; every token is counted once."""
 
     async def check(crew: Crew) -> None:
         crew.simulator.script(APP_IDS["app8"], faults.slow(1.5))
@@ -482,7 +482,7 @@ def test_jobs_are_listed_by_what_they_are(database_url: str) -> None:
 
 
 def test_a_job_is_shown_with_its_steps(database_url: str) -> None:
-    """Prompt, answer, tokens and attempts of each step are there; nobody's job is None."""
+    """Prompt, answer, tokens and attempts of each step are there; an unknown job is None."""
 
     async def check(crew: Crew) -> None:
         crew.simulator.script(APP_IDS["app3"], faults.status(500))
@@ -583,7 +583,7 @@ def test_events_without_a_member_share_no_result(database_url: str) -> None:
 
 
 def test_a_takeover_frees_what_the_dead_worker_was_generating(database_url: str) -> None:
-    """Whoever takes the job over finds no row of the dead worker that says somebody is at it."""
+    """The next worker of the job finds no lease of the dead one in the cache."""
 
     async def check(crew: Crew) -> None:
         accepted = await crew.dispatcher.handle_trigger(consumption())

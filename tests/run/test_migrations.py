@@ -226,7 +226,7 @@ def test_the_states_are_those_of_the_document(module_database_url: str, table: s
     ],
 )
 def test_a_run_log_that_lacks_what_its_state_needs_is_refused(module_database_url: str, change: str) -> None:
-    """The database itself refuses rows that break properties 18 and 19, whoever writes them."""
+    """The database itself refuses rows that break properties 18 and 19."""
     sql, _ = INSERTS["ai_run_logs"]
     execute(module_database_url, sql, "running")
     with pytest.raises(psycopg.errors.CheckViolation):
@@ -310,7 +310,7 @@ def definitions(url: str) -> dict[str, str]:
 
 
 def test_the_sql_files_are_what_the_migrations_leave(module_database_url: str, empty_url: str) -> None:
-    """``postgres/sql`` is what a database of today has: whoever changes a function there has to write a revision."""
+    """``postgres/sql`` is what a database has today: a change of a function there needs a revision."""
     execute(empty_url, f"CREATE SCHEMA {SCHEMA}")
     for path in sorted(SQL.glob("*.sql"), key=lambda path: path.stem != "tables"):
         execute(empty_url, path.read_text(encoding="utf-8"))

@@ -132,7 +132,7 @@ def _user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-def test_an_application_with_a_limit_of_its_own(home: Path, database_url: str) -> None:
+def test_an_application_with_its_own_rate_limit(home: Path, database_url: str) -> None:
     """It holds for all users and for the steps of jobs together, and is shown where limits and breakers are shown."""
 
     def limited(simulator: Simulator) -> dict[str, Any]:

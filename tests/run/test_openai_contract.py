@@ -395,7 +395,7 @@ def test_the_word_json_is_said_where_endpoints_want_it() -> None:
     run(work)
 
 
-def test_the_limit_of_the_output_is_kept() -> None:
+def test_the_limit_of_the_output_is_respected() -> None:
     """``max_tokens`` of an application is sent, so its ceiling holds; a parameter of the application wins."""
 
     async def work(server: Simulator) -> None:

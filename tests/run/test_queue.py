@@ -1,4 +1,4 @@
-"""The queue: entries live as long as their jobs wait, and change hands only when nobody has them."""
+"""The queue: entries live as long as their jobs wait, and go to another worker only when they have none."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_of_many_that_give_an_entry_back_one_does(database_url: str) -> None:
     with_queue(database_url, check)
 
 
-def test_what_nobody_attends_to_is_found(database_url: str) -> None:
+def test_entries_without_a_live_worker_are_found(database_url: str) -> None:
     """A silent worker's entries, a vanished worker's, and those that one's own worker does not know of."""
 
     async def check(queue: JobQueue) -> None:

@@ -45,7 +45,7 @@ async def jobs(crew: Crew) -> list[tuple[Any, ...]]:
     return await crew.database.all("SELECT site_id, status, schedule FROM biz.ai_trigger_jobs ORDER BY id")
 
 
-def test_a_time_comes_exactly_once_whoever_looks(database_url: str) -> None:
+def test_a_time_comes_exactly_once_in_several_processes(database_url: str) -> None:
     """Three processes that look at the same moment, again and again, write one job a store; the next day one more."""
 
     async def run() -> None:

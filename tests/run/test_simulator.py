@@ -175,7 +175,7 @@ def test_wrong_requests_are_refused() -> None:
     with_user(check, api_key=API_KEY)
 
 
-def test_the_key_is_kept_nowhere() -> None:
+def test_the_key_is_stored_nowhere() -> None:
     """Calls are remembered with their headers, but never with the Authorization."""
 
     async def check(simulator: Simulator, user: User) -> None:

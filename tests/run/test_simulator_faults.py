@@ -1,4 +1,4 @@
-"""The simulator fails as it is told: by its methods, over HTTP, and from the command line."""
+"""The simulator fails as it is ordered to: by its methods, over HTTP, and from the command line."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_hanging_call_ends_with_its_client_or_the_simulator(after_chunks: int)
 
 
 def test_clients_that_hang_up_leave_no_trace(caplog: pytest.LogCaptureFixture) -> None:
-    """Streams that are left at any moment end as hung_up, and nobody complains about it."""
+    """Streams that are left at any moment end as hung_up, and no error is logged."""
 
     async def check(simulator: Simulator, user: User) -> None:
         async def leave_after(frames: int) -> None:
@@ -190,7 +190,7 @@ def _joined(seen: Seen, stream: bool) -> tuple[str, dict[str, Any]]:
 
 
 @given(data=st.data())
-def test_orders_are_kept_in_order(data: st.DataObject) -> None:
+def test_faults_come_in_the_order_of_their_orders(data: st.DataObject) -> None:
     """Each app gets its own faults first, then those for any app, one a call and in order, then none."""
     apps: list[str | None] = ["a", "b", None]
     made = data.draw(st.lists(st.tuples(st.sampled_from(apps), st.sampled_from([500, 502, 503])), max_size=8))
@@ -314,6 +314,6 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
 
 @pytest.mark.parametrize("fault", ["nonsense", "hang:x=1", "status:http=99", "slow:seconds=long"])
 def test_the_command_refuses_faults_it_does_not_know(fault: str) -> None:
-    """A fault that is misspelled is told before anything is served."""
+    """A misspelled fault is an error before anything is served."""
     with pytest.raises(UsageError):
         simulate_dashscope(port=0, fault=fault)

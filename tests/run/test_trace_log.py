@@ -180,7 +180,7 @@ def test_every_call_of_a_chat_is_a_turn(trace: TraceLog, recorded: Recorded) -> 
     assert (found.project, found.turns) == ("site 1", 3)
 
 
-def test_a_refused_step_is_an_error_of_its_own(trace: TraceLog, recorded: Recorded) -> None:
+def test_a_refused_step_is_an_error(trace: TraceLog, recorded: Recorded) -> None:
     """Two refusals of the same step are two spans, each with its reason."""
     begin_job(trace)
     trace.refused(CALL, "circuit_open", "open")
@@ -231,7 +231,7 @@ def test_a_file_that_was_deleted_is_begun_anew(logs: Path, trace: TraceLog) -> N
     assert {line["id"] for line in lines_in(logs)} == {"2"}
 
 
-def test_a_log_that_cannot_be_written_is_told_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_cannot_be_written_is_reported_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing is raised; when there is room again, the next lines are whole."""
     place = tmp_path / "logs"
     place.write_text("in the way")

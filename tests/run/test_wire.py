@@ -205,7 +205,7 @@ def test_workflow_with_a_progress_message() -> None:
     assert read([reply(node="请稍候。"), reply("结果是 7。", finish="stop")]) == "请稍候。结果是 7。"
 
 
-def test_text_before_a_workflow_message_is_kept() -> None:
+def test_text_before_a_workflow_message_is_not_lost() -> None:
     """Frames that are held back for comparison are not lost when the stream turns out to be a workflow's."""
     assert read([reply("a"), reply("ab"), reply(node="c"), reply(finish="stop")]) == "aabc"
 
