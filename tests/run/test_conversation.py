@@ -33,6 +33,10 @@ from .world import SUCCESS, call, opened
 Body = Callable[[Database, ConversationService], Awaitable[None]]
 
 
+def history_of(conversation: Conversation) -> tuple[dict[str, str], ...]:
+    return as_messages(conversation.summary, conversation.rounds)
+
+
 def run(url: str, body: Body) -> None:
     async def main() -> None:
         async with Database(url, size=12) as database:
@@ -78,7 +82,7 @@ async def say(
     """A whole round: the message, and its answer."""
     found = await service.resolve("u", 1, entry, "t", message=message)
     async with service.database.transaction() as connection:
-        sent_tokens = tokens_of(found.history)
+        sent_tokens = tokens_of(history_of(found))
         await keep_answer(
             service, connection, found, log_id, told, sent=found.cloud_session_id, sent_tokens=sent_tokens
         )
@@ -157,11 +161,11 @@ def test_a_round_and_its_cloud_session_are_stored(database_url: str) -> None:
 
     async def body(database: Database, service: ConversationService) -> None:
         first = await say(service, "早上好", answer("您好"), 11)
-        assert (first.cloud_session_id, first.history) == (None, ())
+        assert (first.cloud_session_id, history_of(first)) == (None, ())
         rows = await database.all("SELECT role, content, run_log_id, tokens_used FROM biz.ai_messages ORDER BY id")
         assert rows == [("user", "早上好", 11, 0), ("assistant", "您好", 11, 7)]
         second = await service.resolve("u", 1, "task", "t")
-        assert (second.cloud_session_id, second.history) == ("cloud-1", ())
+        assert (second.cloud_session_id, history_of(second)) == ("cloud-1", ())
 
     run(database_url, body)
 
@@ -222,9 +226,9 @@ def test_a_session_that_is_not_certain_is_replaced_once(database_url: str, loss:
         await database.execute(loss)
         second = await say(service, "三", answer("四", session_id="cloud-2"), 2)
         assert second.cloud_session_id is None
-        assert [said["content"] for said in second.history] == ["一", "二"]
+        assert [said["content"] for said in history_of(second)] == ["一", "二"]
         third = await service.resolve("u", 1, "task", "t")
-        assert (third.cloud_session_id, third.history) == ("cloud-2", ())
+        assert (third.cloud_session_id, history_of(third)) == ("cloud-2", ())
 
     run(database_url, body)
 
@@ -245,7 +249,7 @@ def test_a_session_that_lost_its_history_is_not_used_again(
         told = answer("八", session_id="cloud-2" if session else "cloud-3")
         fourth = await say(service, "七", replace(told, usage=usage), 4)
         assert fourth.cloud_session_id == session
-        assert (len(fourth.history) == 6) == (session is None)
+        assert (len(history_of(fourth)) == 6) == (session is None)
         assert (await service.resolve("u", 1, "task", "t")).cloud_session_id == session
 
     run(database_url, body)
@@ -277,7 +281,7 @@ def test_two_first_turns_at_once_leave_the_cloud(database_url: str) -> None:
                 await keep_answer(service, connection, turn, log_id, told_answer, sent=None)
         now = await service.resolve("u", 1, "task", "t")
         assert now.cloud_session_id is None
-        assert [said["content"] for said in now.history] == ["一", "二", "三", "四"]
+        assert [said["content"] for said in history_of(now)] == ["一", "二", "三", "四"]
         await say(service, "五", answer("六", session_id="cloud-3"), 3)
         assert (await service.resolve("u", 1, "task", "t")).cloud_session_id == "cloud-3"
 
@@ -292,7 +296,7 @@ def test_an_answer_that_never_began_leaves_the_question_unanswered(database_url:
         await say(service, "丢失", answer("", session_id=None, finish_reason=""), 2)
         again = await service.resolve("u", 1, "task", "t")
         assert again.cloud_session_id == "cloud-1"
-        assert [said["content"] for said in (await service.reloaded(again)).history] == ["一", "二"]
+        assert [said["content"] for said in history_of(await service.reloaded(again))] == ["一", "二"]
 
     run(database_url, body)
 

@@ -66,7 +66,6 @@ class Engine:
     run_logs: AIRunLogService
     cache: AICacheService
     clues: RetentionClues
-    conversations: ConversationService
     queue: JobQueue
     dispatcher: AIDispatcher
     sweeper: Sweeper
@@ -168,7 +167,6 @@ async def _assembled(
         run_logs=run_logs,
         cache=cache,
         clues=clues,
-        conversations=conversations,
         queue=queue,
         dispatcher=AIDispatcher(
             database,

@@ -16,7 +16,7 @@ from datetime import timedelta
 from psycopg import AsyncClientCursor
 from psycopg.types.numeric import Int4, Int8
 
-from agenttrace.run.chat.history import Message, Round, StoredMessage, as_messages, rounds_of
+from agenttrace.run.chat.history import Round, StoredMessage, rounds_of
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.results.storable import storable_text
@@ -87,11 +87,6 @@ class Conversation:
     #: Where there is no session: what was said, oldest first, and a summary of what was said before.
     rounds: tuple[Round, ...] = ()
     summary: str | None = None
-
-    @property
-    def history(self) -> tuple[Message, ...]:
-        """All of it, as messages."""
-        return as_messages(self.summary, self.rounds)
 
 
 def reuse_window(entry: str) -> timedelta | None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agenttrace.run.catalog.texts import Texts, default_texts
+from agenttrace.run.states import MessageRole
 from agenttrace.run.upstream.wire import estimate_tokens
 
 #: The most that a summary takes.
@@ -58,7 +59,7 @@ def rounds_of(messages: Iterable[StoredMessage]) -> tuple[Round, ...]:
     return tuple(
         Round(question=question.content, answer=answer.content, first_id=question.id, last_id=answer.id)
         for question, answer in pairwise(ordered)
-        if (question.role, answer.role) == ("user", "assistant")
+        if (question.role, answer.role) == (MessageRole.USER, MessageRole.ASSISTANT)
     )
 
 
@@ -118,7 +119,7 @@ def as_messages(summary: str | None, rounds: Iterable[Round], texts: Texts | Non
     return tuple(
         {"role": role, "content": text}
         for question, answer in found
-        for role, text in (("user", question), ("assistant", answer))
+        for role, text in ((MessageRole.USER, question), (MessageRole.ASSISTANT, answer))
     )
 
 

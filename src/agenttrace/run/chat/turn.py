@@ -28,7 +28,7 @@ from agenttrace.run.errors import (
 from agenttrace.run.guards.guarded import HUNG_UP, GuardedClient, GuardedStream
 from agenttrace.run.postgres.pool import AWAY, Database
 from agenttrace.run.postgres.sql_call import SqlCall
-from agenttrace.run.states import RunStatus
+from agenttrace.run.states import RunStatus, TriggerType
 from agenttrace.run.upstream.calls import CallRequest, RateRule
 from agenttrace.run.upstream.wire import AppAnswer, estimate_tokens
 
@@ -372,7 +372,7 @@ class ChatService:
         request = CallRequest(
             app_id=app.app_id,
             app_type=app.app_type,
-            trigger_type="user",
+            trigger_type=TriggerType.USER,
             site_id=ask.site_id,
             prompt=ask.message,
             rate=ask.rate,

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.results.storable import storable_json, storable_text
-from agenttrace.run.states import JobStatus
+from agenttrace.run.states import JobStatus, TriggerType
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
     finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule"""
@@ -123,11 +123,11 @@ class TriggerJob:
     schedule: str | None = None
 
     @property
-    def trigger_type(self) -> str:
-        """What its calls are, in the words of the run log."""
+    def trigger_type(self) -> TriggerType:
+        """What caused its calls, for the run log."""
         if self.schedule is not None:
-            return "scheduled"
-        return "forced" if self.is_forced else "event"
+            return TriggerType.SCHEDULED
+        return TriggerType.FORCED if self.is_forced else TriggerType.EVENT
 
     @property
     def session_id(self) -> str:
