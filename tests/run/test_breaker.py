@@ -291,7 +291,7 @@ def test_a_call_that_the_run_log_has_closed_is_not_tried_again(
                 with pytest.raises(DashScopeApiError) as failure:
                     await client.complete(APP, "x", gate=breaker.gate(key))
             (note,) = failure.value.__notes__
-            assert note.startswith("not tried again: it was taken for lost")
+            assert note.startswith("not tried again: it was closed as lost")
             assert failure.value.attempts == len(simulator.calls) == 2
 
     asyncio.run(run())

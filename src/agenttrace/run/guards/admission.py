@@ -16,8 +16,8 @@ from psycopg.errors import UniqueViolation
 from psycopg.types.numeric import Int4, Int8
 
 from agenttrace.run.errors import BudgetExceededError, CircuitOpenError, RateLimitExceededError
-from agenttrace.run.guards.breaker import CircuitBreaker, Clock
-from agenttrace.run.postgres.pool import Database
+from agenttrace.run.guards.breaker import CircuitBreaker
+from agenttrace.run.postgres.pool import Clock, Database
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import PROMPT_LIMIT, CallRequest

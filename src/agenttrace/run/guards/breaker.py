@@ -16,13 +16,12 @@ from typing import Annotated
 import msgspec
 
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
-from agenttrace.run.postgres.pool import Database, patient
+from agenttrace.run.postgres.pool import Clock, Database, DatabaseService, patient
 from agenttrace.run.states import CircuitState
 from agenttrace.run.upstream.attempts import AttemptGate, CallClosedError
 
 __all__ = ["BreakerView", "CircuitBreaker", "CircuitState"]
 
-Clock = Callable[[], datetime]
 #: Admits another attempt of a call (its key) after one that took so many tokens, or raises why not.
 Budget = Callable[[uuid.UUID, int], Awaitable[None]]
 
@@ -96,7 +95,7 @@ class BreakerView:
     held: bool
 
 
-class CircuitBreaker:
+class CircuitBreaker(DatabaseService):
     """One breaker for each application id, shared by all processes."""
 
     def __init__(
@@ -109,14 +108,12 @@ class CircuitBreaker:
         rules: Mapping[str, BreakerRule] = MappingProxyType({}),
         clock: Clock | None = None,
     ) -> None:
-        self.database = database
+        super().__init__(database, clock)
         self._rule = BreakerRule(failure_threshold=failure_threshold, recovery_seconds=recovery_timeout)
         #: Rules of single applications, by id.
         self._rules = rules
         #: A probe without a result for so long is dead, and the next one may go.
         self.lease = f"{probe_lease} seconds"
-        #: None: the database's own clock, the one that all processes share.
-        self._clock = clock
 
     async def check(self, app_id: str, key: uuid.UUID | None = None) -> CircuitState:
         """May the application be called? OPEN: no. HALF_OPEN: yes, and the caller is the one probe.
@@ -189,10 +186,6 @@ class CircuitBreaker:
     def rule_of(self, app_id: str) -> BreakerRule:
         """When the breaker of an application opens, and for how long."""
         return self._rules.get(app_id, self._rule)
-
-    def now(self) -> datetime | None:
-        """The time for what changes it; None: the database's own."""
-        return self._clock() if self._clock else None
 
 
 class _BreakerGate:

@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection
@@ -22,7 +21,7 @@ from agenttrace.run.guards.guarded import GuardedClient
 from agenttrace.run.jobs.chain import ChainReport, ChainRun, Tools
 from agenttrace.run.jobs.jobs import Jobs, TriggerEvent, TriggerJob
 from agenttrace.run.jobs.queue import JobQueue, JobUnfinishedError
-from agenttrace.run.postgres.pool import AWAY, Database
+from agenttrace.run.postgres.pool import AWAY, Clock, Database, DatabaseService
 from agenttrace.run.results.cache import AICacheService
 from agenttrace.run.results.clues import RetentionClues
 from agenttrace.run.results.run_log import AIRunLogService
@@ -57,7 +56,7 @@ class _CommitUnknownError(Exception):
         self.error = error
 
 
-class AIDispatcher:
+class AIDispatcher(DatabaseService):
     """Accepts events and runs their chains."""
 
     def __init__(
@@ -73,9 +72,9 @@ class AIDispatcher:
         trace: TraceLog | None = None,
         zone: str = "Asia/Shanghai",
         step_concurrency: int = 8,
-        clock: Callable[[], datetime] | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self.database = database
+        super().__init__(database, clock)
         self.catalog = catalog
         self.jobs = Jobs(database, zone=zone)
         self._tools = None
@@ -86,8 +85,6 @@ class AIDispatcher:
         self._queue = queue
         self._trace = trace or TraceLog(None)
         self._step_concurrency = step_concurrency
-        #: None: the database's own clock, the one that all processes share.
-        self._clock = clock
 
     # ── triggers ──
 
@@ -104,7 +101,7 @@ class AIDispatcher:
         written = False
         try:
             async with self.database.transaction() as connection:
-                accepted = await self._write(connection, event, chain, self._clock() if self._clock else None)
+                accepted = await self._write(connection, event, chain)
                 written = True
         except AWAY as error:
             if written:
@@ -115,11 +112,10 @@ class AIDispatcher:
     async def accept_in(self, connection: AsyncConnection[Any], event: TriggerEvent) -> Accepted:
         """The same as a part of the caller's transaction."""
         chain = self.catalog.chain(event.event_type, event.payload).text
-        return await self._write(connection, event, chain, self._clock() if self._clock else None)
+        return await self._write(connection, event, chain)
 
-    async def _write(
-        self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str, now: datetime | None
-    ) -> Accepted:
+    async def _write(self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str) -> Accepted:
+        now = self.now()
         event = replace(event, connector_type=event.connector_type or self.catalog.connector)
         job_id = await self.jobs.insert(connection, event, chain, now)
         if job_id is None:

@@ -10,6 +10,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,6 +43,7 @@ AWAY = (
 
 T = TypeVar("T")
 Params = Sequence[Any] | Mapping[str, Any]
+Clock = Callable[[], datetime]
 
 
 def migrate(url: str, revision: str = "head") -> None:
@@ -179,6 +181,18 @@ class Database:
                 logger.warning("the database is away (%s); retrying", type(error).__name__)
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2.0)
+
+
+class DatabaseService:
+    """Works on one database, by its clock, which all processes share; tests may give another clock."""
+
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        self.database = database
+        self._clock = clock
+
+    def now(self) -> datetime | None:
+        """The time for a statement; None: that of the database."""
+        return self._clock() if self._clock else None
 
 
 def patient(method: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:

@@ -7,7 +7,6 @@ stores a paid result is never part of a deadlock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -16,7 +15,7 @@ from zoneinfo import ZoneInfo
 from psycopg import AsyncConnection
 from psycopg.types.numeric import Int8
 
-from agenttrace.run.postgres.pool import Database
+from agenttrace.run.postgres.pool import Clock, Database, DatabaseService
 from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.results.storable import storable_json
 
@@ -98,23 +97,16 @@ DELETE FROM biz.ai_cache WHERE id = ANY(ARRAY(
 """
 
 
-class AICacheService:
+class AICacheService(DatabaseService):
     """Writes and reads ``biz.ai_cache``."""
 
-    def __init__(
-        self, database: Database, *, zone: str = "Asia/Shanghai", clock: Callable[[], datetime] | None = None
-    ) -> None:
-        self.database = database
+    def __init__(self, database: Database, *, zone: str = "Asia/Shanghai", clock: Clock | None = None) -> None:
+        super().__init__(database, clock)
         self.zone = zone
-        #: None: the database's own, the same for every machine.
-        self._clock = clock
 
     def expiry(self, rule: CacheRule, written_at: datetime | None = None) -> datetime | None:
         """When a result of an application stops being valid, written now unless said otherwise."""
-        return expires_at(rule, written_at or self._now() or datetime.now(UTC), self.zone)
-
-    def _now(self) -> datetime | None:
-        return None if self._clock is None else self._clock()
+        return expires_at(rule, written_at or self.now() or datetime.now(UTC), self.zone)
 
     # ── writing ──
 
@@ -122,7 +114,7 @@ class AICacheService:
         self, cache_type: str, site_id: int, target_id: str, triggered_by: str | None = None, lease: float = 600.0
     ) -> int | None:
         """Take the lease of a target for so many seconds; None while another worker has it."""
-        values = [cache_type, Int8(site_id), target_id, triggered_by, lease, self._now()]
+        values = [cache_type, Int8(site_id), target_id, triggered_by, lease, self.now()]
         row = await self.database.one(_BEGIN, values)
         return None if row is None or row[0] is None else int(row[0])
 
@@ -139,7 +131,7 @@ class AICacheService:
         """The call that makes a result the valid one of its target, for the statement that settles its call."""
         work = None if generating_id is None else Int8(generating_id)
         target = (cache_type, Int8(site_id), target_id)
-        written = (storable_json(result), triggered_by, expires_at, work, self._now())
+        written = (storable_json(result), triggered_by, expires_at, work, self.now())
         return SqlCall(function="ai_cache_store", arguments=(*target, *written))
 
     async def abandon(self, generating_id: int) -> None:
@@ -185,7 +177,7 @@ class AICacheService:
             "type": cache_type,
             "site": Int8(site_id),
             "target": target_id,
-            "now": self._now(),
+            "now": self.now(),
             "before": Int8(before_id or 2**63 - 1),
             "limit": limit,
         }
@@ -193,7 +185,7 @@ class AICacheService:
 
     async def get(self, cache_type: str, site_id: int, target_id: str) -> Row | None:
         """The valid result of a target that has not expired, with all columns; there is never more than one."""
-        rows = await self.database.rows(_GET, [cache_type, site_id, target_id, self._now()])
+        rows = await self.database.rows(_GET, [cache_type, site_id, target_id, self.now()])
         return rows[0] if rows else None
 
     async def find(self, id: int) -> Row | None:  # noqa: A002 - the column's name
@@ -227,7 +219,7 @@ class AICacheService:
     async def expire_due(self) -> int:
         """Mark expired rows: results past their time, and leases of work that was never finished; how many."""
         total = 0
-        while count := await self.database.execute(_EXPIRE, [self._now()]):
+        while count := await self.database.execute(_EXPIRE, [self.now()]):
             total += count
         return total
 

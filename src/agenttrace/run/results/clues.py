@@ -8,16 +8,13 @@ from typing import Any
 
 from psycopg.types.numeric import Int8
 
-from agenttrace.run.postgres.pool import Database
+from agenttrace.run.postgres.pool import DatabaseService
 from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.results.storable import storable_json, storable_text
 
 
-class RetentionClues:
+class RetentionClues(DatabaseService):
     """Writes and reads ``biz.member_retention_clue``."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     def writing(
         self, site_id: int, member_id: int, day: date, summary: str, clues: Sequence[Any], job_id: int | None = None

@@ -19,7 +19,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg.types.numeric import Int4, Int8
 
-from agenttrace.run.postgres.pool import Database, patient
+from agenttrace.run.postgres.pool import DatabaseService, patient
 from agenttrace.run.postgres.sql_call import SqlCall, joined, pass_results, values_of
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import RunStatus
@@ -124,11 +124,8 @@ ORDER BY l.created_at LIMIT 5000 FOR UPDATE OF l SKIP LOCKED
 """
 
 
-class AIRunLogService:
+class AIRunLogService(DatabaseService):
     """Writes and reads ``biz.ai_run_logs``."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     # ── settling ──
 
