@@ -17,7 +17,7 @@ _CHAIN_LIMIT = 100
 
 
 class Sizes(TypedDict):
-    """The part of a call's request that says how large it may become."""
+    """The sizes of a call in tokens."""
 
     prompt_tokens: int
     estimate: int
@@ -26,14 +26,14 @@ class Sizes(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class App:
-    """An application: how it is called, and what becomes of its results."""
+    """An application: how it is called, and how its results are cached."""
 
     #: Its name in chains, such as ``app3``.
     key: str
     app_type: str
     #: In the language of the catalog.
     title: str
-    #: What the breaker and the provider know it by: DashScope's id, empty while its variable is not set.
+    #: Its id for the breaker and the provider: DashScope's id, empty while its variable is not set.
     app_id: str
     rate: RateRule
     #: None: results are not cached.
@@ -53,7 +53,7 @@ class App:
     #: Whether its results are written to ``member_retention_clue``.
     clues: bool
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    #: None: its breaker opens and closes as the settings say for all.
+    #: None: its breaker has the rule of the settings.
     breaker: BreakerTable | None = None
     #: At most so many calls of it, by all users and stores together; None: only ``rate`` counts.
     rate_limit: RateRule | None = None

@@ -119,7 +119,7 @@ class AppCatalog:
         store_limit: int = 100,
         max_tokens: int = MAX_TOKENS,
     ) -> AppCatalog:
-        """The catalog that ships, with what ``table`` has added or in its place; or, if it says so, the table alone."""
+        """The catalog that ships with the additions of ``table``, or the table alone (``base = "none"``)."""
         given = {name: (table or {}).get(name) or {} for name in ("catalog", "apps", "events", "schedules")}
         whole = read_table("catalog", given["catalog"], WholeTable)
         defaults = tomllib.loads(_DEFAULTS.read_text(encoding="utf-8")) if whole.base == "builtin" else {}

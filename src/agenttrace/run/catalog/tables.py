@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CatalogError(Exception):
-    """The catalog says something that cannot be; the message says where."""
+    """The catalog is not valid; the message says where."""
 
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -78,7 +78,7 @@ class AppTable(msgspec.Struct, forbid_unknown_fields=True):
     inputs: tuple[str, ...] = ()
     prompt: str = ""
     tokens: _Tokens = 2000
-    #: None: what ``run.max_call_tokens`` says.
+    #: None: ``run.max_call_tokens``.
     max_tokens: _Tokens | None = None
     context_tokens: Annotated[int, msgspec.Meta(ge=4_000, le=10_000_000)] = CONTEXT_TOKENS
     stream: bool = False
@@ -98,7 +98,7 @@ class WholeTable(msgspec.Struct, forbid_unknown_fields=True):
 
     #: ``builtin``: what this file has is added to the catalog that ships.
     base: Literal["builtin", "none"] = "builtin"
-    #: What users read who ask for no language that there is.
+    #: For users whose languages the catalog does not have.
     language: str | None = None
     texts: dict[str, dict[str, str]] = {}
     #: The system that events come from which name none.

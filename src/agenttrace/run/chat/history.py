@@ -112,7 +112,7 @@ def _cut(text: str, chars: int) -> str:
 
 
 def as_messages(summary: str | None, rounds: Iterable[Round], texts: Texts | None = None) -> tuple[Message, ...]:
-    """What is sent: the summary as a first round, then the rounds; ``texts`` say what the summary is."""
+    """What is sent: the summary as a first round, then the rounds; ``texts`` introduce the summary."""
     said = texts or default_texts()["en"]
     found = [(f"{said['summary']}\n{summary}", said["summary_reply"])] if summary else []
     found += [(each.question, each.answer) for each in rounds]

@@ -189,7 +189,7 @@ class CircuitBreaker(DatabaseService):
 
 
 class _BreakerGate:
-    """The breaker as one call sees it; the call's key says whether it is the probe."""
+    """The breaker for one call; the key of the call shows whether it is the probe."""
 
     def __init__(self, breaker: CircuitBreaker, key: uuid.UUID, budget: Budget | None) -> None:
         self._breaker = breaker

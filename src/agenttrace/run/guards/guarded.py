@@ -1,4 +1,4 @@
-"""Calls behind the guards: admitted, made with retries, and settled, whatever happens to them or to their caller.
+"""Calls behind the guards: admitted, made with retries, and always settled, also when the caller is cancelled.
 
 An admitted call has a row in the run log, with tokens reserved. That row is settled exactly once: with the answer, with
 the error, or, when the caller is cancelled or hangs up, with what is known until then. Nothing stops the settling: it
@@ -27,7 +27,7 @@ __all__ = ["CANCELLED", "HUNG_UP", "EffectError", "GuardedClient", "GuardedStrea
 
 logger = logging.getLogger(__name__)
 
-#: Why a stream was cut, unless its caller says something else.
+#: Why a stream was cut, unless its caller gives another reason.
 HUNG_UP = "client hung up"
 CANCELLED = "cancelled"
 
@@ -52,7 +52,7 @@ class GuardedClient:
     async def call(
         self, request: CallRequest, *, writes: Writes | None = None, **options: Unpack[RequestOptions]
     ) -> tuple[AppAnswer, Data, int]:
-        """One answer that is a JSON object; ``writes`` says what is written in the statement that settles it.
+        """One answer that is a JSON object; ``writes`` gives what is written in the statement that settles it.
 
         Raises what refuses the call, or how it failed; ``EffectError`` when only the writing failed; ``StepDoneError``
         when another worker had finished the step meanwhile.
@@ -78,7 +78,7 @@ class GuardedClient:
     async def open_stream(
         self, request: CallRequest, *, writes: Writes | None = None, **options: Unpack[RequestOptions]
     ) -> GuardedStream:
-        """An answer as it arrives; whatever refuses the call is raised here, before there is anything to pass on.
+        """An answer as it arrives; a refusal of the call is raised here, before anything is streamed.
 
         ``writes`` is as for ``call``, and also asked when the stream failed or was cut off.
         """

@@ -170,7 +170,7 @@ class ChainRun:
         if isinstance(error, DashScopeAuthError) and error.status_code != 403:
             self._refused.add(self._app(step).account)
 
-    # ── what is asked ──
+    # ── the request ──
 
     async def _request(self, app: App, step: PlannedStep) -> tuple[CallRequest, dict[str, Any]]:
         job = self.job
@@ -223,7 +223,7 @@ class ChainRun:
         row = await cache.database.patiently(lambda: cache.get(*where))
         return None if row is None else row["result_json"]
 
-    # ── what becomes of the answer ──
+    # ── storing the answer ──
 
     async def _begin(self, app: App, target: str) -> int | None:
         if app.cache is None:

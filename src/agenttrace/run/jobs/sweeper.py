@@ -23,7 +23,7 @@ IDLE_WINDOW_SECONDS = 3_600.0
 GONE_PROCESS_SECONDS = 86_400.0
 #: Days that the admission no longer reads, and a few more.
 _FORGET_SIZES = "DELETE FROM biz.ai_app_sizes WHERE day < now()::date - 14"
-_LOCK = 0x61675377  # any number that is ours: who sweeps holds it
+_LOCK = 0x61675377  # the number of our lock: the sweeping process holds it
 #: The longest that others wait for a process that was frozen while it swept.
 _SWEEP_SECONDS = 60
 

@@ -29,7 +29,7 @@ SCHEMA, QUEUE_SCHEMA = "biz", "agenttrace_queue"
 #: The newest revision; ``migrate`` looks no further when the database has it.
 HEAD = "0007"
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_LOCK = 0x61674D69  # any number that is ours: who migrates holds it
+_LOCK = 0x61674D69  # the number of our lock: the migrating process holds it
 #: Seconds that a transaction waits for its process. One that is frozen, or whose machine is gone, would keep its locks
 #: for ever, and the worker that takes its jobs over would wait for them.
 ABSENCE_SECONDS = 5

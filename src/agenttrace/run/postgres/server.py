@@ -105,7 +105,7 @@ class EmbeddedPostgres:
 
     @property
     def log(self) -> Path:
-        """What the server says about itself; never a statement or a value."""
+        """The log of the server; never a statement or a value."""
         return self._footing.place / "postgres.log"
 
     def start(self) -> str:

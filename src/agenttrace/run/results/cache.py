@@ -189,7 +189,7 @@ class AICacheService(DatabaseService):
         return rows[0] if rows else None
 
     async def find(self, id: int) -> Row | None:  # noqa: A002 - the column's name
-        """One row in whatever state, with everything about it."""
+        """One row in any state, with all columns."""
         rows = await self.database.rows("SELECT * FROM biz.ai_cache WHERE id = %s", [id])
         return rows[0] if rows else None
 

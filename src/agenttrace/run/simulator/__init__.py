@@ -1,4 +1,4 @@
-"""A DashScope of our own: a real HTTP server that speaks the Application API, for the demo, tests and benchmarks."""
+"""A simulated DashScope: a real HTTP server that speaks the Application API, for the demo, tests and benchmarks."""
 
 from __future__ import annotations
 

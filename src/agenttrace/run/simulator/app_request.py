@@ -11,7 +11,7 @@ from agenttrace.run.simulator.call_log import Message
 
 
 class BadRequestError(Exception):
-    """The request is wrong: the HTTP status, DashScope's code, and what it says."""
+    """The request is wrong: the HTTP status, DashScope's code and message."""
 
     def __init__(self, http: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class BadRequestError(Exception):
 class AppRequest:
     """The parts of a request's body that matter here."""
 
-    #: The last thing the user says.
+    #: The last message of the user.
     prompt: str
     #: The turns that this request brings along, this one the last.
     turns: tuple[Message, ...]

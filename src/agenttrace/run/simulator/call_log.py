@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: How many calls are remembered one by one; the counters go on.
-KEPT = 100_000
+#: How many calls are stored; the counters count all.
+MOST_CALLS = 100_000
 
 #: One turn of a dialogue: ``{"role": ..., "content": ...}``.
 Message = dict[str, Any]
@@ -40,16 +40,16 @@ class ReceivedCall:
 class CallLog:
     """The last calls, oldest first, and the counts of all."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, limit: int = MOST_CALLS) -> None:
         self.calls: list[ReceivedCall] = []
-        self._kept = kept
+        self._limit = limit
         self._counts: dict[str, Counter[str]] = {}
 
     def begin(self, call: ReceivedCall) -> None:
         """A call has arrived."""
-        if len(self.calls) >= self._kept:
+        if len(self.calls) >= self._limit:
             # A tenth at once: taking one from the front of a list each time would move all the others.
-            del self.calls[: max(1, self._kept // 10)]
+            del self.calls[: max(1, self._limit // 10)]
         self.calls.append(call)
         self._count(call.app_id)["calls"] += 1
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from agenttrace.run.simulator.call_log import Message
 
 #: More dialogues than this are not remembered; the one that rested longest goes first.
-KEPT = 10_000
+MOST_DIALOGUES = 10_000
 
 
 @dataclass(kw_only=True, slots=True)
@@ -45,7 +45,7 @@ class Sessions:
             rounds=found.rounds + 1 if found is not None else 1,
             used_at=self._clock(),
         )
-        if len(self._dialogues) > KEPT:
+        if len(self._dialogues) > MOST_DIALOGUES:
             self._dialogues.popitem(last=False)
 
     def clear(self) -> None:

@@ -22,7 +22,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Standing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Every call to an app goes wrong like this, or a share of them."""
+    """A fault of every call to an app, or of a share of them."""
 
     app: str | None = None
     fault: FaultOrder
@@ -37,7 +37,7 @@ class Script(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class FixedAnswer(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What an app says; null: what it says by itself."""
+    """The answer of an app; null: its default answer."""
 
     app: str
     value: dict[str, Any] | str | None
@@ -68,7 +68,7 @@ async def handle(simulator: Simulator, request: web.BaseRequest) -> web.Response
 
 
 def obey(simulator: Simulator, order: Order) -> None:
-    """Do what the order says, or nothing of it where a fault in it is unknown."""
+    """Carry out the order, or nothing of it where it has an unknown fault."""
     standing = _fault(order.always.fault) if order.always else None
     queued = [_fault(fault) for fault in order.script.faults] if order.script else []
     for name in order.clear:
@@ -97,10 +97,10 @@ def report(simulator: Simulator, query: Mapping[str, str]) -> dict[str, Any]:
     last, app = query.get("last", ""), query.get("app")
     if last.isdecimal() and int(last):
         calls = [call for call in simulator.calls if app in (None, call.app_id)]
-        found["calls"] = [_told(call) for call in calls[-int(last) :]]
+        found["calls"] = [_shown(call) for call in calls[-int(last) :]]
     return found
 
 
-def _told(call: ReceivedCall) -> dict[str, Any]:
+def _shown(call: ReceivedCall) -> dict[str, Any]:
     names = ("app_id", "at", "stream", "outcome", "session_id", "body", "context", "text")
     return {name: getattr(call, name) for name in names} | {"headers": dict(call.headers)}

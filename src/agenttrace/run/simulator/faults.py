@@ -45,7 +45,7 @@ def status(
     code: str | int = "InternalError",
     http: int = 500,
     retry_after: float | None = None,
-    message: str = "The simulator was told to refuse this call.",
+    message: str = "The simulator was ordered to refuse this call.",
 ) -> Fault:
     """An error answer: ``status("Throttling.RateQuota", 429)``, or for short ``status(503)``."""
     if isinstance(code, int):
@@ -53,7 +53,7 @@ def status(
     return Fault(kind="status", code=code, http=http, retry_after=retry_after, message=message)
 
 
-def error_200(code: str = "InternalError", message: str = "The simulator was told to fail this call.") -> Fault:
+def error_200(code: str = "InternalError", message: str = "The simulator was ordered to fail this call.") -> Fault:
     """HTTP 200, and inside it a code and a message instead of an output."""
     return Fault(kind="error_200", code=code, message=message)
 
@@ -90,7 +90,7 @@ def no_finish() -> Fault:
 
 def error_frame(code: str = "Throttling.RateQuota", http: int = 429, after_chunks: int = 1) -> Fault:
     """An ``event:error`` frame after so many good ones; an error answer where nothing is streamed."""
-    message = "The simulator was told to fail in the middle."
+    message = "The simulator was ordered to fail in the middle."
     return Fault(kind="error_frame", code=code, http=http, chunks=after_chunks, message=message)
 
 

@@ -1,4 +1,4 @@
-"""What the eight applications say by themselves (``answers.toml``): the same for the same question and seed.
+"""The default answers of the eight applications (``answers.toml``): the same for the same question and seed.
 
 A name or a time dimension in the prompt or in ``biz_params`` is taken over.
 """
@@ -33,7 +33,7 @@ _DEEPEST = 12
 
 
 def default_answer(app_id: str, wanted: AppRequest, context: Sequence[Message], seed: int) -> str:
-    """What the application says to this; one that is none of the eight chats, in JSON where that is asked for."""
+    """The default answer to a request; an application that is none of the eight chats, in JSON where asked for."""
     hints = wanted.prompt
     if wanted.biz_params:
         hints += msgspec.json.encode(wanted.biz_params).decode()

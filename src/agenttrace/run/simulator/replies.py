@@ -44,7 +44,7 @@ class SimulatedReply(ABC):
 
     @abstractmethod
     def body(self, *, stopped: bool) -> bytes:
-        """The answer in one piece; without ``stopped`` it does not say that it is complete."""
+        """The answer in one piece; without ``stopped`` it is not marked as complete."""
 
     @abstractmethod
     def frames(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
@@ -52,7 +52,7 @@ class SimulatedReply(ABC):
 
     @abstractmethod
     def unfinished(self) -> Sequence[bytes]:
-        """What ends a stream that never says that it is complete."""
+        """The end of a stream that is never marked as complete."""
 
     @abstractmethod
     def error(self, http: int, code: str, message: str) -> bytes:

@@ -24,7 +24,7 @@ from agenttrace.run.simulator.replies import refusal
 
 _PREFIX, _SUFFIX = "/api/v1/apps/", "/completion"
 
-#: What an application says: a text, an object that becomes JSON, or a function of the request's body.
+#: The answer of an application: a text, an object that becomes JSON, or a function of the request's body.
 AnswerValue = dict[str, Any] | str | Callable[[dict[str, Any]], "dict[str, Any] | str"]
 
 #: How long a stop waits for answers that are under way.
@@ -120,11 +120,11 @@ class Simulator:
         self._orders.queue(app_id, faults)
 
     def always(self, app_id: str | None, fault: Fault | None, *, rate: float = 1.0) -> None:
-        """Every call to that app (None: to any), or that share of them, goes wrong until None is told."""
+        """Every call to that app (None: to any), or that share of them, gets this fault until it is None."""
         self._orders.stand(app_id, fault, rate)
 
     def answer(self, app_id: str, value: AnswerValue | None) -> None:
-        """What the app says from now on; None: again what it says by itself."""
+        """The answer of the app from now on; None: its default answer."""
         if value is None:
             self._answers.pop(app_id, None)
         else:
@@ -180,9 +180,9 @@ class Simulator:
             return await self._reply(request, call, read(call.body), kind)
         except BadRequestError as refused:
             self.log.end(call, "refused")
-            told = refused.code, refused.message
+            error = refused.code, refused.message
             return refusal(
-                refused.http, openai.error(refused.http, *told) if kind is ChatReply else dashscope.error(*told)
+                refused.http, openai.error(refused.http, *error) if kind is ChatReply else dashscope.error(*error)
             )
         except asyncio.CancelledError:
             self.log.end(call, "hung_up")

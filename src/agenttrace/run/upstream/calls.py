@@ -1,4 +1,4 @@
-"""One call of an application in plain values: who asks whom for what, and how it ended."""
+"""One call of an application in plain values: the request and the outcome."""
 
 from __future__ import annotations
 

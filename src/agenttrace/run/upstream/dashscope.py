@@ -117,7 +117,7 @@ class DashScope:
         return request.tokens()
 
     def read_reply(self, body: bytes, *, status: int = 200, retry_after: float | None = None) -> ProviderReply:
-        """What a body says; raises the error that it is."""
+        """The reply in a body; raises its error."""
         envelope = _decode_envelope(body)
         if not 200 <= status < 300:
             raise _api_error(status, envelope or _Envelope(), retry_after)
@@ -138,7 +138,7 @@ class DashScope:
         )
 
     def read_frame(self, frame: Frame) -> ProviderReply:
-        """What a frame of a stream says; raises the error that it is."""
+        """The reply in a frame of a stream; raises its error."""
         if frame.event != "error" or frame.status >= 400:
             return self.read_reply(frame.data, status=frame.status)
         envelope = _decode_envelope(frame.data) or _Envelope()

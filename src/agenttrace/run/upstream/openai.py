@@ -98,7 +98,7 @@ _anything = msgspec.json.Decoder()
 
 
 class OpenAIChat:
-    """One model at one OpenAI-compatible endpoint, with what an application always says to it."""
+    """One model at one OpenAI-compatible endpoint, with the fixed parts of its requests."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class OpenAIChat:
         return request.tokens() + estimate_tokens(self._system)
 
     def read_reply(self, body: bytes, *, status: int, retry_after: float | None = None) -> ProviderReply:
-        """What a body says; raises the error that it is."""
+        """The reply in a body; raises its error."""
         if not 200 <= status < 300:
             raise _error(status, _decoded(body), retry_after)
         reply = self._read(body, status, retry_after)
@@ -156,7 +156,7 @@ class OpenAIChat:
         return reply
 
     def read_frame(self, frame: Frame) -> ProviderReply:
-        """What a chunk of a stream says; raises the error that it is."""
+        """The reply in a chunk of a stream; raises its error."""
         if frame.data.strip() == _DONE:
             return ProviderReply(is_last=True)
         if frame.event == "error" or frame.status >= 400:

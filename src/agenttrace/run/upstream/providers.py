@@ -39,10 +39,10 @@ class Provider(Protocol):
         """An estimate of the tokens that the request is."""
 
     def read_reply(self, body: bytes, *, status: int, retry_after: float | None = None) -> ProviderReply:
-        """What a body says; raises the error that it is."""
+        """The reply in a body; raises its error."""
 
     def read_frame(self, frame: Frame) -> ProviderReply:
-        """What a frame of a stream says; raises the error that it is."""
+        """The reply in a frame of a stream; raises its error."""
 
     def deltas(self, request: Request) -> DeltaReader:
         """What turns the frames of a stream into the pieces of its text."""
@@ -54,7 +54,7 @@ Providers = Callable[[str], Provider]
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A model at an OpenAI-compatible endpoint, and what the application always says to it."""
+    """A model at an OpenAI-compatible endpoint, and the fixed parts of its requests."""
 
     base_url: str
     model: str

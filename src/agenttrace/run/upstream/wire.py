@@ -38,7 +38,7 @@ class AppUsage:
     input_tokens: int
     output_tokens: int
     models: tuple[str, ...]
-    #: True when the application did not say and the numbers are ours.
+    #: True when the provider gave no numbers and these are estimates.
     estimated: bool
     #: The part of the input that the provider read from its cache.
     cached_tokens: int = 0
@@ -51,7 +51,7 @@ class AppUsage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AppAnswer:
-    """What a call has brought, and what it has cost."""
+    """The answer of a call, and its cost."""
 
     text: str
     usage: AppUsage
@@ -70,7 +70,7 @@ class AppAnswer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProviderReply:
-    """What one body, or one frame of a stream, says."""
+    """The content of one body, or of one frame of a stream."""
 
     text: str = ""
     #: The text of a workflow's node, always a delta.
