@@ -24,7 +24,7 @@ from agenttrace.run.errors import (
     DashScopeTimeoutError,
 )
 from agenttrace.run.simulator import Fault, Simulator, faults
-from agenttrace.run.simulator.server import AnswerValue
+from agenttrace.run.simulator.simulator import AnswerValue
 from agenttrace.run.upstream import client as client_module
 from agenttrace.run.upstream.client import AppStream, AttemptGate, DashScopeClient, counts_as_failure
 from agenttrace.run.upstream.dashscope import DashScope

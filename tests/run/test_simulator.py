@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.run.simulator import API_KEY, BUILTIN_APP_IDS, Simulator, environment, faults
-from agenttrace.run.simulator import dashscope as wire
+from agenttrace.run.simulator import dashscope_endpoint as wire
 from agenttrace.run.simulator import generated_answers as answers
 from agenttrace.run.simulator.app_request import asked
 from agenttrace.run.simulator.call_log import CallLog, ReceivedCall
 from agenttrace.run.simulator.cloud_sessions import Sessions
-from agenttrace.run.simulator.dashscope import Mode
+from agenttrace.run.simulator.dashscope_endpoint import Mode
 from agenttrace.run.simulator.generated_answers import default_answer
 
 from .simulator_user import CHAT, INCREMENTAL, User, parsed, with_user

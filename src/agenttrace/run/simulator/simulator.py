@@ -11,12 +11,13 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from agenttrace.run.simulator import control, dashscope, delivery
+from agenttrace.run.simulator import control, delivery
+from agenttrace.run.simulator import dashscope_endpoint as dashscope
 from agenttrace.run.simulator import openai_endpoint as openai
 from agenttrace.run.simulator.app_request import AppRequest, BadRequestError, asked, decoded
 from agenttrace.run.simulator.call_log import CallLog, ReceivedCall
 from agenttrace.run.simulator.cloud_sessions import Sessions, new_session_id
-from agenttrace.run.simulator.dashscope import AppReply
+from agenttrace.run.simulator.dashscope_endpoint import AppReply
 from agenttrace.run.simulator.faults import Fault, Orders
 from agenttrace.run.simulator.generated_answers import default_answer
 from agenttrace.run.simulator.openai_endpoint import ChatReply
