@@ -127,24 +127,9 @@ def unicode_separators() -> Fault:
 
 #: All of them by name, for the command line and the control endpoint.
 BY_NAME: dict[str, Callable[..., Fault]] = {
-    make.__name__: make
-    for make in (
-        status,
-        error_200,
-        html,
-        hang,
-        reset,
-        half_frame,
-        cut_after,
-        no_finish,
-        error_frame,
-        bad_json,
-        empty_usage,
-        slow,
-        session_changed,
-        session_expired,
-        unicode_separators,
-    )
+    name: make
+    for name, make in list(globals().items())
+    if inspect.isfunction(make) and make.__annotations__.get("return") == "Fault"
 }
 
 
