@@ -156,7 +156,10 @@ class Database:
         ``where`` has a value for each condition, such as ``status = %s``; conditions without a value do not count.
         """
         given = {name: value for name, value in ({"id < %s": before_id} | dict(where)).items() if value is not None}
-        sql = f"SELECT {columns} FROM {SCHEMA}.{table} WHERE {' AND '.join(given) or 'true'} ORDER BY id DESC LIMIT %s"
+        # The cast refuses a number that no column can have.
+        conditions = [name.replace("%s", "%s::bigint") if type(value) is int else name for name, value in given.items()]
+        wanted = " AND ".join(conditions) or "true"
+        sql = f"SELECT {columns} FROM {SCHEMA}.{table} WHERE {wanted} ORDER BY id DESC LIMIT %s"
         return await self.rows(sql, [*given.values(), limit])
 
     async def execute(self, sql: str, params: Params | None = None) -> int:
