@@ -12,6 +12,7 @@ from agenttrace.run.catalog.catalog import DIMENSIONS
 from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.simulator import Simulator, faults
 from run.crew import APP_IDS, Crew, facts_of, open_crew
+from run.world import written
 
 EVENT = TriggerEvent(event_type="dws_completed", site_id=9)
 
@@ -78,4 +79,4 @@ async def _seed(crew: Crew) -> None:
     far = datetime.now(UTC).replace(year=2999)
     for dimension in DIMENSIONS:
         async with crew.database.transaction() as connection:
-            await crew.cache.store(connection, "app2_finance", 9, dimension, {"old": True}, far)
+            await written(connection, crew.cache.storing("app2_finance", 9, dimension, {"old": True}, far))

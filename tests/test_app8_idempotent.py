@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agenttrace.run.results.clues import RetentionClues
 from agenttrace.run.results.run_log import AIRunLogService
 from example_counts import COSTLY
-from run.world import SUCCESS, World, call, open_world, opened
+from run.world import SUCCESS, World, call, open_world, opened, written
 
 DAY = date(2026, 3, 1)
 ROWS = "SELECT summary, clues, trigger_job_id FROM biz.member_retention_clue WHERE member_id = %s AND clue_date = %s"
@@ -26,11 +26,13 @@ WRITER = """
 import asyncio, sys
 from datetime import date
 from agenttrace.run.postgres.pool import Database
+from agenttrace.run.postgres.sql_call import values_of
 from agenttrace.run.results.clues import RetentionClues
 
 async def write(database, clues, text):
     async with database.transaction() as connection:
-        await clues.write(connection, 1, 77, date(2026, 3, 1), text, [{"from": text}], None)
+        call = clues.writing(1, 77, date(2026, 3, 1), text, [{"from": text}], None)
+        await connection.execute(call.statement, values_of(call))
 
 async def main(url, name):
     async with Database(url) as database:
@@ -56,7 +58,7 @@ def clues(world: World) -> RetentionClues:
 
 async def write(clues: RetentionClues, member: int, day: date, summary: str, found: list[Any], job: int | None) -> None:
     async with clues.database.transaction() as connection:
-        await clues.write(connection, 1, member, day, summary, found, job)
+        await written(connection, clues.writing(1, member, day, summary, found, job))
 
 
 # PostgreSQL's jsonb has neither U+0000 nor numbers beyond its own.
@@ -84,8 +86,8 @@ def test_a_member_has_one_row_a_day(world: World, clues: RetentionClues, runs: l
         world.run(write(clues, member, day, *content))
         last[member, day] = tuple(content)
     assert world.one("SELECT count(*) FROM biz.member_retention_clue") == len(last)
-    for key, written in last.items():
-        assert world.all(ROWS, *key) == [written]
+    for key, row in last.items():
+        assert world.all(ROWS, *key) == [row]
 
 
 def test_many_writers_at_once_leave_one_row(world: World, clues: RetentionClues) -> None:
@@ -129,7 +131,7 @@ def test_a_rolled_back_write_leaves_what_was_there(world: World, clues: Retentio
 
     async def fail(member: int) -> None:
         async with clues.database.transaction() as connection:
-            await clues.write(connection, 1, member, DAY, "new", [{"n": 2}], 2)
+            await written(connection, clues.writing(1, member, DAY, "new", [{"n": 2}], 2))
             await connection.execute("SELECT 1 / 0")
 
     world.run(write(clues, 8, DAY, "old", [{"n": 1}], 1))
@@ -149,7 +151,7 @@ def test_clues_and_their_run_log_stand_or_fall_together(world: World, clues: Ret
     async def settle(*, broken: bool) -> None:
         async with world.database.transaction() as connection:
             await logs.settle(connection, log_id, request, SUCCESS, None)
-            await clues.write(connection, 1, 10, DAY, "found", [], None)
+            await written(connection, clues.writing(1, 10, DAY, "found", [], None))
             if broken:
                 raise ConnectionError("the power went out")
 

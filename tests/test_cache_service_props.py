@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.results.cache import AICacheService, CacheRule, expires_at
 from run.world import World, open_world
 
@@ -47,7 +47,7 @@ def cache(world: World) -> AICacheService:
 
 @pytest.fixture(scope="module")
 def rules() -> dict[str, CacheRule]:
-    apps = Catalog.load(None).apps.values()
+    apps = AppCatalog.load(None).apps.values()
     return {app.cache.cache_type: app.cache for app in apps if app.cache is not None}
 
 
@@ -104,7 +104,7 @@ datasets = st.lists(
 def test_only_valid_results_are_read(
     world: World, cache: AICacheService, rows: list[tuple[str, str | None, datetime | None]]
 ) -> None:
-    """A read finds the row that is valid and has not run out, and never one that is neither."""
+    """A read finds the row that is valid and has not expired, and never another."""
     world.do("TRUNCATE biz.ai_cache")
     for number, (target, status, end) in enumerate(rows):
         world.do(

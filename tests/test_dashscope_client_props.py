@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agenttrace.run.errors import DashScopeApiError, DashScopeError, DashScopeJsonParseError, DashScopeTimeoutError
 from agenttrace.run.simulator import Fault, Simulator, faults
-from agenttrace.run.simulator.server import AnswerValue
+from agenttrace.run.simulator.simulator import AnswerValue
 from agenttrace.run.upstream.client import DashScopeClient
 
 APP = "some-app"

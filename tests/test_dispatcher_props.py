@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.catalog.catalog import DIMENSIONS, Catalog, UnknownEventError
+from agenttrace.run.catalog.catalog import DIMENSIONS, AppCatalog, UnknownEventError
 from agenttrace.run.jobs.chain import target_of
-from agenttrace.run.jobs.jobs import Job, TriggerEvent
+from agenttrace.run.jobs.jobs import TriggerEvent, TriggerJob
 from agenttrace.run.simulator import faults
 from example_counts import COSTLY
 from run.crew import APP_IDS, Crew, lasting_crew, new_member
+from run.world import written
 
 #: What the document says each event starts, lane by lane.
 LANES: dict[tuple[str, bool], list[list[str]]] = {
@@ -68,7 +69,7 @@ def test_an_event_runs_its_chain(bench: Bench, event_type: str, coach: int | Non
 @given(event_type=EVENTS, coach=COACHES | st.just(0) | st.just(""))
 def test_the_catalog_has_the_lanes_of_the_document(event_type: str, coach: object) -> None:
     """A coach is there when the payload names one that is not null, and the chain's text fits its column."""
-    chain = Catalog.load(None).chain(event_type, {"coach_id": coach})
+    chain = AppCatalog.load(None).chain(event_type, {"coach_id": coach})
     assert [[step.name for step in lane] for lane in chain.lanes] == LANES[event_type, coach is not None]
     assert all(step.after == ((before.name,) if before else ()) for before, step in _neighbours(chain.lanes))
     assert 0 < len(chain.text) <= 100
@@ -83,7 +84,7 @@ def _neighbours(lanes: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - tupl
 def test_an_unknown_event_is_refused(name: str) -> None:
     """What no chain is known for is an error that says what is known."""
     with pytest.raises(UnknownEventError, match="consumption"):
-        Catalog.load(None).chain(name, None)
+        AppCatalog.load(None).chain(name, None)
 
 
 # Feature: P14-ai-dashscope-migration, Property 10: 调用链容错不中断
@@ -97,7 +98,7 @@ def test_an_unknown_event_is_refused(name: str) -> None:
 def test_a_failed_step_does_not_stop_its_chain(
     bench: Bench, event_type: str, coach: int | None, failing: dict[str, faults.Fault], cached: set[str]
 ) -> None:
-    """Whatever fails, every step is tried; later ones get this run's result, else the cached one, else are told."""
+    """Whatever fails, every step is tried; later ones get this run's result, else the cached one, else its name."""
     runner, crew = bench
     crew.simulator.clear("calls")
     for key, app_id in APP_IDS.items():
@@ -125,7 +126,7 @@ def test_a_failed_step_does_not_stop_its_chain(
     assert not (set(steps) - failed) & named
 
 
-async def _with_cache(crew: Crew, event: TriggerEvent, cached: set[str]) -> Job:
+async def _with_cache(crew: Crew, event: TriggerEvent, cached: set[str]) -> TriggerJob:
     accepted = await crew.dispatcher.handle_trigger(event)
     job = await crew.job(accepted.job_id)
     for key in sorted(cached):
@@ -134,7 +135,7 @@ async def _with_cache(crew: Crew, event: TriggerEvent, cached: set[str]) -> Job:
         step = crew.dispatcher.catalog.chain(event.event_type, event.payload).steps[0]
         where = (app.cache.cache_type, job.site_id, target_of(app, step, job))
         async with crew.database.transaction() as connection:
-            await crew.cache.store(connection, *where, {"old": key}, crew.cache.expiry(app.cache))
+            await written(connection, crew.cache.storing(*where, {"old": key}, crew.cache.expiry(app.cache)))
     await crew.dispatcher.execute(job.id)
     return await crew.job(job.id)
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 from enum import Enum
+from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+
+from agenttrace.serve.triggers import triggers_router
 
 #: Name → module, the object in it, and its parameters as the document has them. Everything is ``async`` where the
 #: document is not, and what talks to PostgreSQL takes the database first.
@@ -99,6 +103,22 @@ def test_parameters(name: str) -> None:
     assert shown[: len(expected)] == expected
     for each in parameters[len(expected) :]:
         assert each.default is not each.empty or each.kind in (each.KEYWORD_ONLY, each.VAR_KEYWORD)
+
+
+@pytest.mark.parametrize(
+    "name", ["_call_with_retry", "compute_fingerprint", "trigger_ai_event", "verify_internal_token", "_check_dedup"]
+)
+def test_names_that_differ_are_documented(name: str) -> None:
+    """What has another place or shape here is named in the sections "Where this differs from the plan, and why"."""
+    page = (Path(__file__).parents[1] / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    parts = page.split("## Where this differs from the plan, and why")[1:]
+    assert any(f"`{name}" in part.partition("\n# ")[0] for part in parts)
+
+
+def test_the_trigger_endpoint_has_the_name_of_the_document() -> None:
+    """``trigger_ai_event`` is the function behind the POST, and so the name in the OpenAPI schema."""
+    routes = triggers_router(MagicMock(), MagicMock()).routes
+    assert "trigger_ai_event" in {getattr(route, "name", "") for route in routes}
 
 
 def test_the_states_of_the_circuit_breaker() -> None:

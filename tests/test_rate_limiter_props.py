@@ -12,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.compat.rate_limit import RateLimiter
+from agenttrace.run.errors import RateLimitExceededError
+from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.postgres.pool import Database
+from agenttrace.run.upstream.calls import CallRequest, RateRule
 from example_counts import COSTLY
 
 TICK = timedelta(microseconds=1)
@@ -118,5 +121,46 @@ def test_users_do_not_share_a_window(world: World, waits: list[int]) -> None:
             world.now += timedelta(microseconds=wait)
             await world.limiter.check_user_rate(user)
         assert await world.limiter.check_user_rate(uuid.uuid4().hex)
+
+    world.runner.run(example())
+
+
+@COSTLY
+@given(calls=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 25)), min_size=1, max_size=25))
+def test_an_application_has_a_limit_for_all_its_callers(world: World, calls: list[tuple[str, int]]) -> None:
+    """A call is admitted exactly when the windows of its user and of its application have room; else it is in neither.
+
+    Three calls a minute for a user, five in forty seconds for the application.
+    """
+
+    async def example() -> None:
+        app, own = uuid.uuid4().hex, RateRule(scope="app", limit=5, seconds=40)
+        admissions = Admissions(
+            world.database, process_id=uuid.uuid4(), daily_limit=10**12, monthly_limit=10**12, clock=lambda: world.now
+        )
+        admitted: list[tuple[str, datetime]] = []
+        for name, wait in calls:
+            world.now += timedelta(seconds=wait)
+            mine = [at for user, at in admitted if user == name]
+            fits = _fits(mine, world.now, 3, 60) and _fits([at for _, at in admitted], world.now, 5, 40)
+            request = CallRequest(
+                app_id=app,
+                app_type="limited",
+                trigger_type="user",
+                site_id=1,
+                prompt="",
+                rate=RateRule(scope="user", limit=3, seconds=60),
+                app_rate=own,
+                estimate=1,
+                user_id=f"{app}/{name}",
+            )
+            if fits:
+                await admissions.admit(request)
+                admitted.append((name, world.now))
+            else:
+                with pytest.raises(RateLimitExceededError) as refusal:
+                    await admissions.admit(request)
+                assert 0 < refusal.value.retry_after <= 60
+        assert await world.hits(app) <= 5
 
     world.runner.run(example())

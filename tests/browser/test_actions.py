@@ -101,6 +101,8 @@ def test_breaker_and_chat(apps: Apps, admin: Visit) -> None:
     assert len(said) > 30
     guards = admin.open("/guards")
     row = guards.get_by_role("table", name="Circuit breakers").get_by_role("row").filter(has_text="app1")
+    expect(row).to_contain_text("AI assistant")
+    expect(row).to_contain_text("DashScope")
     expect(row).to_contain_text("closed")
     row.get_by_role("button", name="Open").click()
     confirm(guards, "Open")

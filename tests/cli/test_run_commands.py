@@ -458,8 +458,16 @@ def test_apps_of_ones_own(program: Program) -> None:
     assert next(app["app_id"] for app in found["apps"] if app["app"] == "extra") == "own-id"
     assert next(event["steps"] for event in found["events"] if event["event"] == "mine") == ["extra", "app3"]
     model = 'type = "talk"\nprovider = "openai"\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m-1"\n'
-    file.write_text(f'[catalog]\nbase = "none"\n[apps.talk]\n{model}api_key_env = "MY_KEY"\n[apps.local]\n{model}')
+    limit = 'rate_limit = { calls = 30 }\ntitle = { en = "Talk", zh = "聊天" }\n'
+    file.write_text(
+        f'[catalog]\nbase = "none"\n[apps.talk]\n{model}api_key_env = "MY_KEY"\n[apps.local]\n{model}{limit}'
+    )
     found = program.json("apps")
+    assert [(app["rate_limit"], app["titles"]) for app in found["apps"]] == [
+        (None, {}),
+        ({"limit": 30, "seconds": 60}, {"en": "Talk", "zh": "聊天"}),
+    ]
+    assert "30 a minute in all" in program.run("apps", env={"COLUMNS": "200"}).stdout
     assert [(app["app"], app["provider"], app["model"], app["missing"]) for app in found["apps"]] == [
         ("talk", "openai", "m-1", ["MY_KEY"]),
         ("local", "openai", "m-1", []),

@@ -11,13 +11,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.guards.admission import Admissions
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.guards.guarded import GuardedClient
 from agenttrace.run.jobs.dispatch import AIDispatcher
-from agenttrace.run.jobs.jobs import Job, TriggerEvent
-from agenttrace.run.jobs.queue import Queue
+from agenttrace.run.jobs.jobs import TriggerEvent, TriggerJob
+from agenttrace.run.jobs.queue import JobQueue
 from agenttrace.run.jobs.worker import Worker
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.presence import Presence
@@ -42,7 +42,7 @@ class Crew:
 
     database: Database
     dispatcher: AIDispatcher
-    queue: Queue
+    queue: JobQueue
     cache: AICacheService
     clues: RetentionClues
     run_logs: AIRunLogService
@@ -52,18 +52,18 @@ class Crew:
     def worker(self, **options: Any) -> Worker:  # noqa: ANN401 - those of Worker
         return Worker(self.queue, self.dispatcher, **{"takeover_seconds": 2.0, "drain_seconds": 5.0, **options})
 
-    async def run(self, event: TriggerEvent) -> Job:
+    async def run(self, event: TriggerEvent) -> TriggerJob:
         """Accept the event and run its job here and now; the job then."""
         accepted = await self.dispatcher.handle_trigger(event)
         await self.dispatcher.execute(accepted.job_id)
         return await self.job(accepted.job_id)
 
-    async def job(self, job_id: int) -> Job:
-        found = await self.database.patiently(lambda: self.dispatcher.store.get(job_id))
+    async def job(self, job_id: int) -> TriggerJob:
+        found = await self.database.patiently(lambda: self.dispatcher.jobs.get(job_id))
         assert found is not None
         return found
 
-    async def ended(self, *job_ids: int) -> list[Job]:
+    async def ended(self, *job_ids: int) -> list[TriggerJob]:
         """The jobs, once all are over."""
         while True:
             found = [await self.job(job_id) for job_id in job_ids]
@@ -71,7 +71,7 @@ class Crew:
                 return found
             await asyncio.sleep(0.02)
 
-    def asked(self, job: Job) -> dict[str, list[dict[str, Any]]]:
+    def asked(self, job: TriggerJob) -> dict[str, list[dict[str, Any]]]:
         """What the simulator was asked for the member of this job, by step, in the order of the first calls."""
         found: dict[str, list[dict[str, Any]]] = {}
         for call in self.simulator.calls:
@@ -109,12 +109,12 @@ async def open_crew(
 ) -> AsyncIterator[Crew]:
     """A crew whose client does not wait between attempts, and whom nothing limits unless told."""
     environ = environment(simulator.base_url)
-    catalog = Catalog.load(environ, table, store_limit=store_limit)
+    catalog = AppCatalog.load(environ, table, store_limit=store_limit)
     trace = TraceLog(logs)
     async with (
         Database(url, size=12) as database,
         Presence(database, "test") as presence,
-        Queue(database) as queue,
+        JobQueue(database) as queue,
         UpstreamClient(providers_of(catalog.apps.values(), environ), sleep=sleep or _at_once) as client,
     ):
         breaker = CircuitBreaker(database, failure_threshold=failure_threshold)

@@ -46,7 +46,7 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def template(postgres_url: str) -> str:
-    """The name of a migrated database that nobody is connected to, to be copied."""
+    """The name of a migrated database without connections, to be copied."""
     from agenttrace.run.postgres.pool import migrate
 
     name = f"migrated_{_PROCESS}"

@@ -398,7 +398,7 @@ async def _job(world: World, **columns: object) -> int:
         ({"cancel_requested": True}, JobCancelledError),
     ],
 )
-def test_a_worker_that_lost_its_job_is_turned_away(
+def test_a_worker_that_lost_its_job_is_refused(
     database_url: str, columns: dict[str, object], error: type[Exception]
 ) -> None:
     """Steps of a job that another worker took, that has ended or is to be cancelled are refused without a trace."""

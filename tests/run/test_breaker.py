@@ -13,8 +13,7 @@ import pytest
 from agenttrace.compat.run_log import AIRunLogService
 from agenttrace.run.errors import CircuitOpenError, DashScopeApiError
 from agenttrace.run.guards.admission import Admissions
-from agenttrace.run.guards.breaker import BreakerView, CircuitBreaker, CircuitState
-from agenttrace.run.guards.rules import BreakerRule, BreakerTable
+from agenttrace.run.guards.breaker import BreakerRule, BreakerTable, BreakerView, CircuitBreaker, CircuitState
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.simulator import Simulator, faults
 from agenttrace.run.upstream.client import DashScopeClient
@@ -62,7 +61,7 @@ async def _view(breaker: CircuitBreaker) -> BreakerView:
     return view
 
 
-def test_an_application_may_have_a_rule_of_its_own(database_url: str) -> None:
+def test_an_application_may_have_its_own_rule(database_url: str) -> None:
     """It opens after its own number of failures for its own time, in admission, retry and display; others as ever."""
     rules = {APP: BreakerTable(failure_threshold=2, recovery_seconds=20).over(BreakerRule())}
 
@@ -70,7 +69,7 @@ def test_an_application_may_have_a_rule_of_its_own(database_url: str) -> None:
         clock = Clock()
         async with Database(database_url) as database:
             breaker = CircuitBreaker(database, rules=rules, clock=clock)
-            admissions = Admissions(database, process_id=uuid.uuid4(), rules=rules, clock=clock)
+            admissions = Admissions(database, process_id=uuid.uuid4(), breaker=breaker)
             for _ in range(2):
                 await breaker.record_failure(APP)
                 await breaker.record_failure("another")
@@ -105,7 +104,7 @@ def test_of_twenty_concurrent_calls_one_is_the_probe(database_url: str, named: b
 
 
 def test_a_cancelled_probe_frees_its_slot(database_url: str) -> None:
-    """A probe that is given up lets the next caller probe; nobody else's giving up does."""
+    """A probe that is given up lets the next caller probe; giving up another call does not."""
 
     async def run() -> None:
         clock = Clock()
@@ -120,7 +119,7 @@ def test_a_cancelled_probe_frees_its_slot(database_url: str) -> None:
     asyncio.run(run())
 
 
-def test_a_dead_probe_is_replaced_when_its_lease_runs_out(database_url: str) -> None:
+def test_a_dead_probe_is_replaced_when_its_lease_expires(database_url: str) -> None:
     """A probe that is never heard of again blocks others for exactly its lease, and has no say any more then."""
 
     async def run() -> None:
@@ -172,7 +171,7 @@ def test_a_late_success_does_not_close_an_open_circuit(database_url: str) -> Non
     asyncio.run(run())
 
 
-def test_the_wait_that_is_told_is_exact(database_url: str) -> None:
+def test_retry_after_is_exact(database_url: str) -> None:
     """After the seconds that an open breaker names a probe goes through, and a microsecond before none does."""
 
     async def run() -> None:
@@ -229,7 +228,7 @@ def test_held_open_stays_open_until_closed_by_hand(database_url: str) -> None:
 
 
 def test_holding_takes_the_word_from_a_probe(database_url: str) -> None:
-    """A probe that succeeds after somebody held the breaker open does not close it."""
+    """A probe that succeeds after a user opened the breaker does not close it."""
 
     async def run() -> None:
         clock = Clock()
@@ -292,7 +291,7 @@ def test_a_call_that_the_run_log_has_closed_is_not_tried_again(
                 with pytest.raises(DashScopeApiError) as failure:
                     await client.complete(APP, "x", gate=breaker.gate(key))
             (note,) = failure.value.__notes__
-            assert note.startswith("not tried again: it was taken for lost")
+            assert note.startswith("not tried again: it was closed as lost")
             assert failure.value.attempts == len(simulator.calls) == 2
 
     asyncio.run(run())

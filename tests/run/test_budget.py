@@ -224,7 +224,7 @@ def test_a_change_of_zone_waits_for_what_is_being_written(database_url: str) -> 
 
 
 def test_the_zone_may_change_while_calls_are_made(database_url: str) -> None:
-    """Zones change while calls are admitted and settled: nobody is hurt, and the sums are right in the end."""
+    """Zones change while calls are admitted and settled: no call fails, and the sums are right in the end."""
 
     async def run() -> None:
         async with Database(database_url, size=12) as database:
@@ -433,7 +433,7 @@ def test_a_budget_is_passed_by_one_error_at_most(
 
 
 def test_small_calls_run_side_by_side(database_url: str) -> None:
-    """While the ceilings of all calls fit into what is left, nobody waits; after that, only one call is open."""
+    """While the ceilings of all calls fit into what is left, no call waits; after that, only one call is open."""
 
     async def run() -> None:
         async with Database(database_url, size=4) as database:

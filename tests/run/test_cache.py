@@ -1,4 +1,4 @@
-"""The cache of results: one valid row a target whoever writes, work that is taken once, history that is tidied."""
+"""The cache of results: one valid row a target, leases that are taken once, history that is trimmed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agenttrace.run.results.cache import AICacheService, CacheRule
-from run.world import World, open_world
+from run.world import World, open_world, written
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TARGET = ("app3_clue", 1, "member:7")
@@ -55,7 +55,7 @@ async def store(
     generating: int | None = None,
 ) -> int:
     async with cache.database.transaction() as connection:
-        return await cache.store(connection, *target, result, end, "job_1", generating)
+        return await written(connection, cache.storing(*target, result, end, "job_1", generating))
 
 
 def states(world: World, target: tuple[str, int, str] = TARGET) -> list[str]:
@@ -66,7 +66,7 @@ def states(world: World, target: tuple[str, int, str] = TARGET) -> list[str]:
 
 
 def test_a_new_result_takes_the_place_of_the_old(world: World, cache: AICacheService) -> None:
-    """The newest result is the valid one; those before it are history, and other targets are left alone."""
+    """The newest result is the valid one; those before it are history, and other targets are not changed."""
     other = ("app3_clue", 1, "member:8")
     world.run(store(cache, {"n": 0}, target=other))
     ids = [world.run(store(cache, {"n": n})) for n in range(3)]
@@ -97,7 +97,7 @@ def test_a_result_is_stored_with_its_transaction_or_not_at_all(world: World, cac
 
     async def fail() -> None:
         async with cache.database.transaction() as connection:
-            await cache.store(connection, *TARGET, {"n": 2}, None, "job_2")
+            await written(connection, cache.storing(*TARGET, {"n": 2}, None, "job_2"))
             await connection.execute("SELECT 1 / 0")
 
     with pytest.raises(Exception, match="division by zero"):
@@ -117,7 +117,7 @@ def test_odd_characters_do_not_lose_a_result(world: World, cache: AICacheService
     assert found["result_json"] == expected
 
 
-def test_a_result_runs_out_at_its_time(world: World, cache: AICacheService, clock: Clock) -> None:
+def test_a_result_expires_at_its_time(world: World, cache: AICacheService, clock: Clock) -> None:
     """A result is read until its time and not from then on, whether it was marked as expired or not."""
     end = cache.expiry(CacheRule(cache_type="app3_clue", days=7))
     assert end == START + timedelta(days=7)
@@ -132,7 +132,7 @@ def test_a_result_runs_out_at_its_time(world: World, cache: AICacheService, cloc
 
 
 def test_without_a_clock_the_databases_own_counts(world: World) -> None:
-    """By default results run out, and work is taken, by the clock that all machines share."""
+    """By default results expire, and leases are taken, by the clock that all machines share."""
     cache = AICacheService(world.database)
     now = world.one("SELECT now()")
     world.run(store(cache, {"n": 1}, end=now))
@@ -190,7 +190,7 @@ def test_work_given_back_can_be_taken_again(world: World, cache: AICacheService)
     assert states(world) == ["valid"]
 
 
-def test_work_of_somebody_who_died_runs_out(world: World, cache: AICacheService, clock: Clock) -> None:
+def test_the_lease_of_a_dead_worker_expires(world: World, cache: AICacheService, clock: Clock) -> None:
     """When the lease is over the work can be taken anew; who comes back late still stores, but not in its place."""
     dead = world.run(cache.begin_generating(*TARGET, lease=600))
     clock.move(599)
@@ -289,7 +289,7 @@ def test_lists_come_in_pages_newest_first(world: World, cache: AICacheService, c
 
 
 def test_tidying_passes_locked_rows_by(world: World, cache: AICacheService, clock: Clock) -> None:
-    """Expiring and trimming do not wait for a row that somebody is writing, and get it the next time."""
+    """Expiring and trimming do not wait for a row that is being written, and get it the next time."""
     ids = [world.run(store(cache, {"n": n}, target=("app3_clue", 1, str(n)), end=START)) for n in range(3)]
 
     async def scene() -> tuple[int, int]:

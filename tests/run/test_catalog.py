@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agenttrace.run.catalog.catalog
-from agenttrace.run.catalog.catalog import Catalog, CatalogError, Lane
+from agenttrace.run.catalog.catalog import AppCatalog, CatalogError, Lane
 from agenttrace.run.results.cache import CacheRule
 from agenttrace.run.simulator import BUILTIN_APP_IDS, environment
 from agenttrace.run.upstream.calls import RateRule
@@ -22,13 +22,13 @@ MINE = {"type": "mine", "app_id": "abc"}
 
 def test_the_eight_applications_have_the_ids_of_their_variables() -> None:
     """Each application is called by the id that the environment gives it; without one, by none."""
-    assert {app.app_type: app.app_id for app in Catalog.load(ENVIRON).apps.values()} == BUILTIN_APP_IDS
-    assert {app.app_id for app in Catalog.load(None).apps.values()} == {""}
+    assert {app.app_type: app.app_id for app in AppCatalog.load(ENVIRON).apps.values()} == BUILTIN_APP_IDS
+    assert {app.app_id for app in AppCatalog.load(None).apps.values()} == {""}
 
 
 def test_limits_and_cache_times_are_those_of_the_document() -> None:
     """App1 counts by user and minute, the others by store and hour; results are kept as the document's table says."""
-    apps = Catalog.load(ENVIRON, user_limit=10, store_limit=100).apps
+    apps = AppCatalog.load(ENVIRON, user_limit=10, store_limit=100).apps
     assert apps["app1"].rate == RateRule(scope="user", limit=10, seconds=60)
     assert {app.rate for key, app in apps.items() if key != "app1"} == {
         RateRule(scope="store", limit=100, seconds=3600)
@@ -47,6 +47,18 @@ def test_limits_and_cache_times_are_those_of_the_document() -> None:
     assert [key for key, app in apps.items() if app.clues] == ["app8"]
 
 
+def test_titles_in_several_languages() -> None:
+    """The title is the one of the catalog's language, or else the first; a single one is for all languages."""
+    both = {"en": "Mine", "zh": "我的"}
+    for language, titles, shown in (("zh", both, "我的"), ("en", both, "Mine"), ("en", {"zh": "我的"}, "我的")):
+        table = {"catalog": {"language": language}, "apps": {"mine": {**MINE, "title": titles}}}
+        app = AppCatalog.load(ENVIRON, table).apps["mine"]
+        assert (app.title, app.titles) == (shown, titles)
+    single = AppCatalog.load(ENVIRON, {"apps": {"mine": {**MINE, "title": "Mine"}, "other": MINE}}).apps
+    assert [(app.title, app.titles) for app in (single["mine"], single["other"])] == [("Mine", {}), ("other", {})]
+    assert all(app.titles.keys() == {"en", "zh"} for app in AppCatalog.load(ENVIRON).apps.values())
+
+
 def test_the_whole_default_catalog_fits_a_screen() -> None:
     """Fewer than eighty lines, none longer than a line of code."""
     lines = (
@@ -62,7 +74,7 @@ def test_apps_and_events_of_ones_own_join_the_defaults() -> None:
         "apps": {"mine": {**MINE, "parameters": {"temperature": Decimal("0.5"), "list": [Decimal(1)]}}},
         "events": {"birthday": {"lanes": ["app3 -> mine", "app2:*"]}, "note_created": {"lanes": ["mine"]}},
     }
-    catalog = Catalog.load(ENVIRON, table, dimensions=("today", "ever"))
+    catalog = AppCatalog.load(ENVIRON, table, dimensions=("today", "ever"))
     chain = catalog.chain("birthday")
     assert chain.text == "app3→mine+app2×2"
     assert [step.name for step in chain.steps] == ["app3", "mine", "app2:today", "app2:ever"]
@@ -86,6 +98,9 @@ def test_apps_and_events_of_ones_own_join_the_defaults() -> None:
         ({"apps": {"x": {**MINE, "type": "x" * 31}}}, "longer than 30"),
         ({"apps": {"x": {**MINE, "colour": "red"}}}, r"\[apps.x\].*colour"),
         ({"apps": {"x": {**MINE, "rate": "planet"}}}, r"\[apps.x\].*planet"),
+        ({"apps": {"x": {**MINE, "rate_limit": {"calls": 0}}}}, r"\[apps.x\].*rate_limit.calls"),
+        ({"apps": {"x": {**MINE, "rate_limit": {"seconds": 5}}}}, r"\[apps.x\].*calls"),
+        ({"apps": {"x": {**MINE, "title": {}}}}, r"\[apps.x\].*title"),
         ({"apps": {"x": {**MINE, "clues": True, "cache": {"type": "y", "keep": 1, "target": "site"}}}}, "member"),
         ({"apps": {"x" * 60: MINE}, "events": {"e": {"lanes": ["x" * 60 + ":*"]}}}, "longer than 60"),
     ],
@@ -93,14 +108,14 @@ def test_apps_and_events_of_ones_own_join_the_defaults() -> None:
 def test_what_cannot_be_is_refused_with_its_place(table: dict[str, Any], told: str) -> None:
     """A wrong catalog is refused when it is read, and the message says where it is wrong."""
     with pytest.raises(CatalogError, match=told):
-        Catalog.load(ENVIRON, table)
+        AppCatalog.load(ENVIRON, table)
 
 
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=60, unique=True))
 def test_the_text_of_any_chain_fits_its_column(numbers: list[int]) -> None:
-    """However long a chain, its text has at most 100 characters, and short ones are told whole."""
+    """However long a chain, its text has at most 100 characters, and short ones are shown whole."""
     apps = {f"a{number}": {**MINE, "type": f"t{number}"} for number in numbers}
-    catalog = Catalog.load(ENVIRON, {"apps": apps, "events": {"e": {"lanes": ["→".join(apps)]}}})
+    catalog = AppCatalog.load(ENVIRON, {"apps": apps, "events": {"e": {"lanes": ["→".join(apps)]}}})
     text, whole = catalog.chain("e").text, "→".join(apps)
     assert text == whole if len(whole) <= 100 else (len(text) == 100 and whole.startswith(text[:-1]))
 
@@ -121,11 +136,11 @@ MODEL = {"type": "m", "provider": "openai", "base_url": "http://127.0.0.1:1/v1",
 def test_a_catalog_without_the_eight() -> None:
     """``base = "none"`` leaves what the user has, and demands what that needs."""
     table = {"catalog": {"base": "none"}, "apps": {"mine": {**MODEL, "api_key_env": "MY_KEY"}}}
-    catalog = Catalog.load({}, table)
+    catalog = AppCatalog.load({}, table)
     assert (list(catalog.apps), dict(catalog.events), catalog.missing) == (["mine"], {}, ("MY_KEY",))
-    assert Catalog.load({"MY_KEY": "x"}, table).missing == ()
+    assert AppCatalog.load({"MY_KEY": "x"}, table).missing == ()
     assert (catalog.connector, catalog.chat, catalog.texts.language) == (None, None, "en")
-    shipped = Catalog.load({})
+    shipped = AppCatalog.load({})
     assert (shipped.connector, shipped.texts.language) == ("feiqiu", "zh")
     assert shipped.chat is not None
     assert shipped.chat.key == "app1"
@@ -134,7 +149,7 @@ def test_a_catalog_without_the_eight() -> None:
 def test_a_shipped_application_that_is_changed_keeps_its_variable() -> None:
     """Who sets, say, the context of app1 need not name the variable of its id again; another provider has none."""
     table = {"apps": {"app1": {"type": "app1_chat", "context_tokens": 9000}, "app3": {**MODEL, "type": "app3_clue"}}}
-    apps = Catalog.load(ENVIRON, table).apps
+    apps = AppCatalog.load(ENVIRON, table).apps
     assert (apps["app1"].app_id, apps["app1"].context_tokens) == (BUILTIN_APP_IDS["app1_chat"], 9000)
     assert (apps["app3"].app_id, apps["app3"].provider) == ("openai/app3", "openai")
 
@@ -142,7 +157,7 @@ def test_a_shipped_application_that_is_changed_keeps_its_variable() -> None:
 @given(st.sets(st.sampled_from(sorted(ENVIRON))))
 def test_each_application_names_what_it_lacks(names: set[str]) -> None:
     """Whatever is set: an application lacks exactly those of its own variables that are not."""
-    catalog = Catalog.load({name: ENVIRON[name] for name in names})
+    catalog = AppCatalog.load({name: ENVIRON[name] for name in names})
     for app in catalog.apps.values():
         assert set(app.variables) == {"DASHSCOPE_API_KEY", app.id_variable}
         assert set(app.missing) == set(app.variables) - names
@@ -173,13 +188,13 @@ def test_each_application_names_what_it_lacks(names: set[str]) -> None:
 def test_what_no_provider_can_do_is_refused_with_its_place(table: dict[str, Any], told: str) -> None:
     """A wrong endpoint, schema or text is refused when the catalog is read."""
     with pytest.raises(CatalogError, match=told):
-        Catalog.load(ENVIRON, table)
+        AppCatalog.load(ENVIRON, table)
 
 
 def test_texts_of_ones_own_in_the_language_of_the_user() -> None:
     """The header decides, by its weights; what a catalog replaces is replaced, what it does not say is English."""
     own = {"fr": {"auth": "Mal configuré."}, "en": {"auth": "Broken."}}
-    texts = Catalog.load({}, {"catalog": {"texts": own}}).texts
+    texts = AppCatalog.load({}, {"catalog": {"texts": own}}).texts
     said = {
         "en-GB,en;q=0.9": "Broken.",
         "zh-CN,zh;q=0.9,en;q=0.8": "AI 服务配置异常",
@@ -196,4 +211,4 @@ def test_texts_of_ones_own_in_the_language_of_the_user() -> None:
 @given(st.text(max_size=300) | st.none())
 def test_any_header_gives_texts(header: str | None) -> None:
     """Nothing that a browser sends as its languages leaves the user without words."""
-    assert Catalog.load({}).texts.preferred(header)["failed"]
+    assert AppCatalog.load({}).texts.preferred(header)["failed"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.chat.turn import (
     OUTBOX_SIZE,
     ChatEvent,
@@ -40,7 +40,7 @@ async def heard(turn: ChatTurn) -> list[ChatEvent]:
 
 
 def test_a_slow_listener_makes_the_application_wait(home: Path, database_url: str) -> None:
-    """Nobody listens: the upstream is not read to its end; once somebody does, everything arrives in order."""
+    """Without a listener the upstream is not read to its end; with one, everything arrives in order."""
 
     async def body(stack: Stack) -> None:
         text = "".join(f"{number:07d}," for number in range(400_000))
@@ -199,9 +199,9 @@ def test_pieces_that_arrive_together_are_passed_on_together() -> None:
         (RuntimeError("secret detail"), "internal", "AI 服务出了点问题，请稍后再试"),
     ],
 )
-def test_errors_are_told_in_the_words_of_the_table(error: Exception, code: str, text: str) -> None:
+def test_errors_have_the_texts_of_the_table(error: Exception, code: str, text: str) -> None:
     """Each kind of error has its text, and none of them shows its own."""
-    assert error_event(error, Catalog.load().texts.default).data == {"code": code, "message": text}
+    assert error_event(error, AppCatalog.load().texts.default).data == {"code": code, "message": text}
 
 
 @pytest.mark.parametrize(

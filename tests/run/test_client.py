@@ -24,9 +24,9 @@ from agenttrace.run.errors import (
     DashScopeTimeoutError,
 )
 from agenttrace.run.simulator import Fault, Simulator, faults
-from agenttrace.run.simulator.server import AnswerValue
+from agenttrace.run.simulator.simulator import AnswerValue
 from agenttrace.run.upstream import client as client_module
-from agenttrace.run.upstream.client import AppStream, DashScopeClient, Gate, counts_as_failure
+from agenttrace.run.upstream.client import AppStream, AttemptGate, DashScopeClient, counts_as_failure
 from agenttrace.run.upstream.dashscope import DashScope
 from agenttrace.run.upstream.wire import MAX_BYTES
 
@@ -112,7 +112,7 @@ async def serving(
         await runner.cleanup()
 
 
-async def ask(client: DashScopeClient, prompt: str, *, stream: bool, gate: Gate | None = None) -> str:
+async def ask(client: DashScopeClient, prompt: str, *, stream: bool, gate: AttemptGate | None = None) -> str:
     """The text of an answer, either way."""
     if not stream:
         return (await client.complete(APP, prompt, session_id="s", parse=False, gate=gate))[0].text
@@ -350,7 +350,7 @@ def test_errors(fault: Fault, kind: type[DashScopeApiError], status: int | None,
     asyncio.run(run())
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     """A server that cannot be reached is an API error without a status, after all retries."""
 
     async def run() -> None:
@@ -729,7 +729,7 @@ def test_cancelled_at_any_point(stream: bool) -> None:
                 done = task.done()
                 task.cancel()
                 await asyncio.wait({task})
-                await client._teller.drain()
+                await client._notifier.drain()
                 told = [word for word in gate.heard if word != "asked"]
                 assert len(told) == 1 + gate.heard.count("asked")
                 endings.add(tuple(gate.heard))
@@ -753,7 +753,7 @@ def test_gate_that_breaks_does_not_cost_the_answer(caplog: pytest.LogCaptureFixt
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(run())
-    assert "could not be told" in caplog.text
+    assert "could not be notified" in caplog.text
 
 
 def test_request_that_cannot_be_sent() -> None:

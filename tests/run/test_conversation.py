@@ -24,13 +24,17 @@ from agenttrace.run.chat.conversation import (
 )
 from agenttrace.run.chat.history import Round, StoredMessage, as_messages, rounds_of, split, summarise, tokens_of
 from agenttrace.run.postgres.pool import Database
-from agenttrace.run.postgres.sql_call import tell, values_of
+from agenttrace.run.postgres.sql_call import pass_results, values_of
 from agenttrace.run.results.run_log import AIRunLogService
-from agenttrace.run.upstream.wire import Answer, AppUsage, estimate_tokens
+from agenttrace.run.upstream.wire import AppAnswer, AppUsage, estimate_tokens
 
 from .world import SUCCESS, call, opened
 
 Body = Callable[[Database, ConversationService], Awaitable[None]]
+
+
+def history_of(conversation: Conversation) -> tuple[dict[str, str], ...]:
+    return as_messages(conversation.summary, conversation.rounds)
 
 
 def run(url: str, body: Body) -> None:
@@ -41,9 +45,9 @@ def run(url: str, body: Body) -> None:
     asyncio.run(main())
 
 
-def answer(text: str = "好的", session_id: str | None = "cloud-1", finish_reason: str = "stop") -> Answer:
+def answer(text: str = "好的", session_id: str | None = "cloud-1", finish_reason: str = "stop") -> AppAnswer:
     usage = AppUsage(input_tokens=3, output_tokens=4, models=("qwen-plus",), estimated=False)
-    return Answer(
+    return AppAnswer(
         text=text,
         usage=usage,
         session_id=session_id,
@@ -59,26 +63,26 @@ async def keep_answer(
     connection: AsyncConnection[Any],
     conversation: Conversation,
     log_id: int,
-    told: Answer,
+    told: AppAnswer,
     *,
     sent: str | None,
     sent_tokens: int = 0,
 ) -> int | None:
     """Write an answer as settling does, in a transaction of the test's; the id of its message."""
     found: list[int | None] = []
-    call = service.keeping(conversation, told, sent=sent, sent_tokens=sent_tokens, told=found.append)
+    call = service.storing(conversation, told, sent=sent, sent_tokens=sent_tokens, on_stored=found.append)
     row = await (await connection.execute(call.statement, values_of(call) | {"settled": Int8(log_id)})).fetchone()
-    tell(row or (), [call])
+    pass_results(row or (), [call])
     return found[0]
 
 
 async def say(
-    service: ConversationService, message: str, told: Answer, log_id: int, entry: str = "task"
+    service: ConversationService, message: str, told: AppAnswer, log_id: int, entry: str = "task"
 ) -> Conversation:
     """A whole round: the message, and its answer."""
     found = await service.resolve("u", 1, entry, "t", message=message)
     async with service.database.transaction() as connection:
-        sent_tokens = tokens_of(found.history)
+        sent_tokens = tokens_of(history_of(found))
         await keep_answer(
             service, connection, found, log_id, told, sent=found.cloud_session_id, sent_tokens=sent_tokens
         )
@@ -126,7 +130,7 @@ def test_other_users_sites_entries_and_targets_have_their_own(
 
 
 @pytest.mark.parametrize(("user", "site"), [("v", 1), ("u", 2)])
-def test_somebody_elses_conversation_is_missing(database_url: str, user: str, site: int) -> None:
+def test_the_conversation_of_another_user_is_missing(database_url: str, user: str, site: int) -> None:
     """A conversation named by its id is only found by its own user and store, and nothing is written otherwise."""
 
     async def body(database: Database, service: ConversationService) -> None:
@@ -140,7 +144,7 @@ def test_somebody_elses_conversation_is_missing(database_url: str, user: str, si
     run(database_url, body)
 
 
-def test_a_message_that_holds_anything_is_kept(database_url: str) -> None:
+def test_a_message_with_any_characters_is_stored(database_url: str) -> None:
     """Quotes, percent signs, line ends and U+0000 are data to the statement that keeps a message."""
     message = "100% 'done'; DROP TABLE x; -- \\ %(user)s\n\u2028\0"
 
@@ -152,16 +156,16 @@ def test_a_message_that_holds_anything_is_kept(database_url: str) -> None:
     run(database_url, body)
 
 
-def test_a_round_is_kept_and_the_cloud_remembered(database_url: str) -> None:
+def test_a_round_and_its_cloud_session_are_stored(database_url: str) -> None:
     """After an answer both messages stand there with its log, and the next turn goes on in the cloud's session."""
 
     async def body(database: Database, service: ConversationService) -> None:
         first = await say(service, "早上好", answer("您好"), 11)
-        assert (first.cloud_session_id, first.history) == (None, ())
+        assert (first.cloud_session_id, history_of(first)) == (None, ())
         rows = await database.all("SELECT role, content, run_log_id, tokens_used FROM biz.ai_messages ORDER BY id")
         assert rows == [("user", "早上好", 11, 0), ("assistant", "您好", 11, 7)]
         second = await service.resolve("u", 1, "task", "t")
-        assert (second.cloud_session_id, second.history) == ("cloud-1", ())
+        assert (second.cloud_session_id, history_of(second)) == ("cloud-1", ())
 
     run(database_url, body)
 
@@ -184,7 +188,7 @@ def test_keeping_an_answer_twice_keeps_it_once(database_url: str) -> None:
 
 
 def test_an_answer_settled_again_is_the_same_message(database_url: str) -> None:
-    """Whoever settles a turn again, in its own row or in another, hears the same message, and keeps it once."""
+    """Settling a turn again, in its own row or in another, gives the same message, and stores it once."""
 
     async def body(database: Database, service: ConversationService) -> None:
         logs, request = AIRunLogService(database), call()
@@ -192,7 +196,7 @@ def test_an_answer_settled_again_is_the_same_message(database_url: str) -> None:
         log_id = await opened(logs, request, process=uuid.uuid4())
         for row in ("own", "another"):
             heard: list[int | None] = []
-            writes = [service.keeping(found, answer(), sent=None, told=heard.append)]
+            writes = [service.storing(found, answer(), sent=None, on_stored=heard.append)]
             for _ in range(3):
                 async with database.pool.connection() as connection:
                     holder = await logs.settle(connection, log_id, request, SUCCESS, None, writes=writes)
@@ -222,9 +226,9 @@ def test_a_session_that_is_not_certain_is_replaced_once(database_url: str, loss:
         await database.execute(loss)
         second = await say(service, "三", answer("四", session_id="cloud-2"), 2)
         assert second.cloud_session_id is None
-        assert [said["content"] for said in second.history] == ["一", "二"]
+        assert [said["content"] for said in history_of(second)] == ["一", "二"]
         third = await service.resolve("u", 1, "task", "t")
-        assert (third.cloud_session_id, third.history) == ("cloud-2", ())
+        assert (third.cloud_session_id, history_of(third)) == ("cloud-2", ())
 
     run(database_url, body)
 
@@ -245,7 +249,7 @@ def test_a_session_that_lost_its_history_is_not_used_again(
         told = answer("八", session_id="cloud-2" if session else "cloud-3")
         fourth = await say(service, "七", replace(told, usage=usage), 4)
         assert fourth.cloud_session_id == session
-        assert (len(fourth.history) == 6) == (session is None)
+        assert (len(history_of(fourth)) == 6) == (session is None)
         assert (await service.resolve("u", 1, "task", "t")).cloud_session_id == session
 
     run(database_url, body)
@@ -277,7 +281,7 @@ def test_two_first_turns_at_once_leave_the_cloud(database_url: str) -> None:
                 await keep_answer(service, connection, turn, log_id, told_answer, sent=None)
         now = await service.resolve("u", 1, "task", "t")
         assert now.cloud_session_id is None
-        assert [said["content"] for said in now.history] == ["一", "二", "三", "四"]
+        assert [said["content"] for said in history_of(now)] == ["一", "二", "三", "四"]
         await say(service, "五", answer("六", session_id="cloud-3"), 3)
         assert (await service.resolve("u", 1, "task", "t")).cloud_session_id == "cloud-3"
 
@@ -292,13 +296,13 @@ def test_an_answer_that_never_began_leaves_the_question_unanswered(database_url:
         await say(service, "丢失", answer("", session_id=None, finish_reason=""), 2)
         again = await service.resolve("u", 1, "task", "t")
         assert again.cloud_session_id == "cloud-1"
-        assert [said["content"] for said in (await service.reloaded(again)).history] == ["一", "二"]
+        assert [said["content"] for said in history_of(await service.reloaded(again))] == ["一", "二"]
 
     run(database_url, body)
 
 
 def test_withdrawing_leaves_nothing_of_a_refused_first_message(database_url: str) -> None:
-    """A refused message is taken back, with the conversation that was made for it, but never with anybody else's."""
+    """A refused message is deleted, with the conversation that was created for it, but no other one."""
 
     async def body(database: Database, service: ConversationService) -> None:
         first = await service.resolve("u", 1, "task", "t", message="refused")
@@ -356,7 +360,7 @@ def test_a_summary_is_bounded_and_keeps_the_beginning(parts: list[list[tuple[str
     summary: str | None = None
     for part in parts:
         before = summary
-        rounds = [Round(asked=asked, told=told, first_id=1, last_id=2) for asked, told in part]
+        rounds = [Round(question=asked, answer=told, first_id=1, last_id=2) for asked, told in part]
         summary = summarise(summary, rounds, tokens)
         assert estimate_tokens(summary) <= tokens + 2
         if before and not before.startswith("- …\n") and before != "- …":

@@ -21,7 +21,7 @@ from agenttrace.run.jobs.dispatch import AIDispatcher, fire_event, use_dispatche
 from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.jobs.queue import JobUnfinishedError
 from agenttrace.run.simulator import Simulator, faults
-from run.crew import APP_IDS, Crew, facts_of, new_member, open_crew
+from run.crew import APP_IDS, KEYS, Crew, facts_of, new_member, open_crew
 
 Test = Callable[[Crew], Awaitable[None]]
 ENTRIES = "SELECT count(*) FROM agenttrace_queue.procrastinate_jobs"
@@ -174,8 +174,8 @@ def test_events_from_the_same_process(database_url: str) -> None:
 # ── errors ──
 
 
-def test_a_refused_key_stops_the_whole_chain(database_url: str) -> None:
-    """401: no step after it is begun, in no lane, and the job has failed."""
+def test_a_refused_key_stops_the_steps_that_use_it(database_url: str) -> None:
+    """401: with this key no further step is called, in no lane, and the job has failed."""
 
     async def check(crew: Crew) -> None:
         crew.simulator.always(APP_IDS["app3"], faults.status(401))
@@ -183,9 +183,42 @@ def test_a_refused_key_stops_the_whole_chain(database_url: str) -> None:
         job = await crew.run(consumption(coach=1))
         assert job.status == "failed"
         assert "failed: " in (job.error_message or "")
-        assert set(crew.asked(job)) <= {"app3", "app4"}
+        assert (job.error_message or "").count("skipped: its key was refused") == 3
+        assert set(crew.asked(job)) == {"app3", "app4"}
 
     with_crew(database_url, check)
+
+
+#: Which models answer 401 or 403, which are called, and how the job ends.
+REFUSALS = {
+    "the key of DashScope": ({"app3": 401}, ["app3", "one", "two", "three"], "completed"),
+    "a key of two models": ({"one": 401}, ["app3", "one", "three", "app7"], "completed"),
+    "the right to a model": ({"one": 403}, ["app3", "one", "two", "three", "app7"], "completed"),
+    "every key": ({"app3": 401, "one": 401, "three": 401}, ["app3", "one", "three"], "failed"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refused_key_concerns_only_the_applications_that_use_it(database_url: str, case: str) -> None:
+    """Steps with another key are called, in the same lane too, and their results count."""
+    refused, called, status = REFUSALS[case]
+
+    async def check() -> None:
+        async with Simulator() as simulator:
+            there = {"provider": "openai", "base_url": simulator.openai_url}
+            models = {name: {**there, "type": name, "model": name} for name in ("one", "two", "three")}
+            # Another endpoint, and so another key.
+            models["three"]["base_url"] += "/"
+            lanes = {"mixed": {"lanes": ["app3 → one → two → three → app7"]}}
+            for name, code in refused.items():
+                simulator.always(APP_IDS.get(name, name), faults.status(code))
+            async with open_crew(database_url, simulator, table={"apps": models, "events": lanes}) as crew:
+                job = await crew.run(TriggerEvent(event_type="mixed", site_id=1, member_id=new_member()))
+        assert [KEYS.get(call.app_id, call.app_id) for call in simulator.calls] == called
+        assert job.status == status
+        assert all(f"{name}: failed: " in (job.error_message or "") for name in refused)
+
+    asyncio.run(check())
 
 
 def test_an_open_circuit_skips_its_step_only(database_url: str) -> None:
@@ -197,7 +230,7 @@ def test_an_open_circuit_skips_its_step_only(database_url: str) -> None:
         assert sorted(crew.asked(job)) == ["app3", "app7"]
         assert job.status == "completed"
         assert (job.error_message or "").startswith("app8: circuit_open: ")
-        view = await crew.dispatcher.job(job.id)
+        view = await crew.dispatcher.jobs.view(job.id)
         assert view is not None
         assert {step.step: step.status for step in view.steps} == {
             "app3": "success",
@@ -293,7 +326,7 @@ def test_without_the_variables_triggers_are_accepted_and_nothing_is_called(datab
 
 
 def test_a_job_is_taken_over_without_calling_finished_steps_again(database_url: str) -> None:
-    """Whoever had it before is turned away, even if its call still succeeds; every token is counted, once."""
+    """The earlier worker is refused, even if its call still succeeds; every token is counted once."""
 
     async def check(crew: Crew) -> None:
         crew.simulator.script(APP_IDS["app8"], faults.slow(1.5))
@@ -385,20 +418,20 @@ def test_cancelling(database_url: str) -> None:
 
     async def check(crew: Crew) -> None:
         waiting = await crew.dispatcher.handle_trigger(consumption())
-        assert await crew.dispatcher.cancel(waiting.job_id)
+        assert await crew.dispatcher.jobs.cancel(waiting.job_id)
         assert await crew.dispatcher.execute(waiting.job_id) == "cancelled"
         assert crew.simulator.calls == []
         crew.simulator.script(APP_IDS["app3"], faults.slow(0.3))
         accepted = await crew.dispatcher.handle_trigger(consumption())
         running = asyncio.create_task(crew.dispatcher.execute(accepted.job_id))
         await called(crew, 1)
-        assert await crew.dispatcher.cancel(accepted.job_id)
+        assert await crew.dispatcher.jobs.cancel(accepted.job_id)
         assert await running == "cancelled"
         job = await crew.job(accepted.job_id)
         assert list(crew.asked(job)) == ["app3"]
         assert job.finished_at is not None
-        assert not await crew.dispatcher.cancel(job.id)
-        assert not await crew.dispatcher.cancel(999_999)
+        assert not await crew.dispatcher.jobs.cancel(job.id)
+        assert not await crew.dispatcher.jobs.cancel(999_999)
         assert await crew.cache.list(status="generating") == []
 
     with_crew(database_url, check)
@@ -433,7 +466,7 @@ def test_jobs_are_listed_by_what_they_are(database_url: str) -> None:
         accepted = [await crew.dispatcher.handle_trigger(event) for event in events]
         ids = [each.job_id for each in accepted]
         await crew.dispatcher.execute(ids[0])
-        jobs = crew.dispatcher.jobs
+        jobs = crew.dispatcher.jobs.list
         assert [job.id for job in await jobs()] == ids[::-1]
         assert [job.id for job in await jobs(site_id=2)] == [ids[3], ids[1]]
         assert [job.id for job in await jobs(status="completed")] == [ids[0]]
@@ -449,12 +482,12 @@ def test_jobs_are_listed_by_what_they_are(database_url: str) -> None:
 
 
 def test_a_job_is_shown_with_its_steps(database_url: str) -> None:
-    """Prompt, answer, tokens and attempts of each step are there; nobody's job is None."""
+    """Prompt, answer, tokens and attempts of each step are there; an unknown job is None."""
 
     async def check(crew: Crew) -> None:
         crew.simulator.script(APP_IDS["app3"], faults.status(500))
         job = await crew.run(consumption())
-        view = await crew.dispatcher.job(job.id)
+        view = await crew.dispatcher.jobs.view(job.id)
         assert view is not None
         assert view.job == job
         step = view.steps[0]
@@ -462,7 +495,7 @@ def test_a_job_is_shown_with_its_steps(database_url: str) -> None:
         assert json.loads(step.response or "")
         assert step.tokens_used > 0
         assert str(job.member_id) in (step.prompt or "")
-        assert await crew.dispatcher.job(999_999) is None
+        assert await crew.dispatcher.jobs.view(999_999) is None
 
     with_crew(database_url, check)
 
@@ -550,7 +583,7 @@ def test_events_without_a_member_share_no_result(database_url: str) -> None:
 
 
 def test_a_takeover_frees_what_the_dead_worker_was_generating(database_url: str) -> None:
-    """Whoever takes the job over finds no row of the dead worker that says somebody is at it."""
+    """The next worker of the job finds no lease of the dead one in the cache."""
 
     async def check(crew: Crew) -> None:
         accepted = await crew.dispatcher.handle_trigger(consumption())

@@ -105,7 +105,7 @@ def test_the_business_day_follows_the_settings(home: Path, database_url: str) ->
 
 
 def test_a_database_of_our_own_that_dies_is_started_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks after things brings the server back, and what was committed is there."""
+    """The sweep starts the server again, and what was committed is there."""
     monkeypatch.setattr(engine_module, "_SWEEP_SECONDS", 0.1)
 
     async def check(engine: Engine) -> None:

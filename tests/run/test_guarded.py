@@ -36,7 +36,7 @@ from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.simulator import BUILTIN_APP_IDS, Fault, Simulator, faults
 from agenttrace.run.upstream.calls import CallRequest, RateRule
 from agenttrace.run.upstream.client import DashScopeClient
-from agenttrace.run.upstream.wire import Answer
+from agenttrace.run.upstream.wire import AppAnswer
 
 CLUE, CHAT = BUILTIN_APP_IDS["app3_clue"], BUILTIN_APP_IDS["app1_chat"]
 LONG = "一二三四五六七八九十" * 20
@@ -122,14 +122,14 @@ def _chat(**changes: Any) -> CallRequest:  # noqa: ANN401 - any field of a reque
     return _request(app_id=CHAT, app_type="app1_chat", trigger_type="user", session_id="conv_5_1", **changes)
 
 
-def _note(answer: Answer, data: dict[str, Any] | None) -> list[SqlCall]:
+def _note(answer: AppAnswer, data: dict[str, Any] | None) -> list[SqlCall]:
     """What belongs to an answer: a note of it with the number of its row."""
     told = json.dumps({"text": answer.text, "data": data})
     return [SqlCall(function="note", arguments=(told,), takes_row=True)]
 
 
-def _store(_: Answer, data: dict[str, Any] | None, target: str = "7") -> list[SqlCall]:
-    """What belongs to an answer: its row of the cache, which waits for whoever is at the same target."""
+def _store(_: AppAnswer, data: dict[str, Any] | None, target: str = "7") -> list[SqlCall]:
+    """What belongs to an answer: its row of the cache, which waits for another writer of the same target."""
     return [SqlCall(function="ai_cache_store", arguments=("note", 42, target, json.dumps(data), "x", None))]
 
 
@@ -258,7 +258,7 @@ def test_a_refused_call_never_reaches_the_application(
 
 
 def test_five_failures_open_the_circuit_for_everybody(database_url: str, tmp_path: Path) -> None:
-    """Attempts that fail are counted: the fifth opens the circuit, no further attempt is made, nobody else may call."""
+    """Attempts that fail are counted: the fifth opens the circuit, no attempt and no call follow."""
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:
@@ -335,7 +335,7 @@ def test_a_cancelled_call_is_settled_and_frees_the_probe(database_url: str, tmp_
 
 
 def test_a_caller_cancelled_while_it_waits_for_admission_leaves_nothing(database_url: str, tmp_path: Path) -> None:
-    """A call that is cancelled before its admission is known reserves nothing, calls nobody and keeps no probe slot."""
+    """A call that is cancelled before its admission is known reserves nothing, calls nothing and holds no probe."""
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:
@@ -390,7 +390,7 @@ def test_a_settling_statement_that_is_cut_is_done_again(database_url: str, tmp_p
     asyncio.run(run())
 
 
-def test_a_settling_statement_nobody_heard_the_end_of_is_not_done_again(database_url: str, tmp_path: Path) -> None:
+def test_a_settling_statement_whose_answer_was_lost_is_not_repeated(database_url: str, tmp_path: Path) -> None:
     """A call that was settled, only the acknowledgement was lost, stays so, with what belongs to it once."""
 
     async def run() -> None:
@@ -402,8 +402,10 @@ def test_a_settling_statement_nobody_heard_the_end_of_is_not_done_again(database
                 if len(acknowledged) == 1:
                     raise psycopg.OperationalError("the connection is lost")
 
-            def write(answer: Answer, data: dict[str, Any] | None) -> list[SqlCall]:
-                heard = SqlCall(function="ai_business_day", arguments=(datetime(2026, 5, 1, tzinfo=UTC),), told=lose)
+            def write(answer: AppAnswer, data: dict[str, Any] | None) -> list[SqlCall]:
+                heard = SqlCall(
+                    function="ai_business_day", arguments=(datetime(2026, 5, 1, tzinfo=UTC),), on_result=lose
+                )
                 return [*_note(answer, data), heard]
 
             answer, data, log_id = await world.calls.call(_request(), writes=write)
@@ -420,7 +422,7 @@ def test_a_write_that_is_refused_does_not_cost_the_answer(database_url: str, tmp
     """When a part of what belongs to an answer is refused, the answer is recorded alone, and comes with the error."""
 
     async def run() -> None:
-        def write(answer: Answer, data: dict[str, Any] | None) -> list[SqlCall]:
+        def write(answer: AppAnswer, data: dict[str, Any] | None) -> list[SqlCall]:
             return [*_note(answer, data), *_store(answer, data, "x" * 101)]
 
         async with _world(database_url, tmp_path) as world:
@@ -438,7 +440,7 @@ def test_a_write_that_is_refused_does_not_cost_the_answer(database_url: str, tmp
     asyncio.run(run())
 
 
-def test_an_answer_that_was_given_up_as_lost_is_kept(database_url: str, tmp_path: Path) -> None:
+def test_an_answer_whose_call_was_closed_as_lost_is_stored(database_url: str, tmp_path: Path) -> None:
     """An answer to a call that was closed as lost gets a row of its own, its writes, and its tokens count once."""
 
     async def run() -> None:
@@ -589,8 +591,8 @@ def test_a_stream_that_fails_is_settled_with_its_error(database_url: str, tmp_pa
     asyncio.run(run())
 
 
-def test_a_stream_nobody_listens_to_costs_nothing(database_url: str, tmp_path: Path) -> None:
-    """A stream that is closed before it was begun calls nobody, costs nothing, and gives a probe's slot back."""
+def test_a_stream_without_a_listener_costs_nothing(database_url: str, tmp_path: Path) -> None:
+    """A stream that is closed before it began calls no application, costs nothing, and gives a probe's slot back."""
 
     async def run() -> None:
         async with _world(database_url, tmp_path) as world:

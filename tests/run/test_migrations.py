@@ -7,21 +7,27 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from psycopg.types.json import Jsonb
-from sqlalchemy import Engine, NullPool, create_engine
 
 from agenttrace.run.postgres import pool as run_database
-from agenttrace.run.postgres.pool import HEAD, migrate
-from agenttrace.run.postgres.tables import SCHEMA, metadata
+from agenttrace.run.postgres.pool import HEAD, SCHEMA, migrate
+from agenttrace.run.states import (
+    CacheStatus,
+    CircuitState,
+    ConversationEntry,
+    JobStatus,
+    MessageRole,
+    RunStatus,
+    TriggerType,
+)
 from run.fixtures import execute
 
 Columns = dict[str, tuple[str, bool, str | None]]
@@ -108,17 +114,6 @@ def empty_url(postgres_url: str, request: pytest.FixtureRequest) -> Iterator[str
     execute(postgres_url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture
-def engine(module_database_url: str) -> Iterator[Engine]:
-    engine = engine_of(module_database_url)
-    yield engine
-    engine.dispose()
-
-
-def engine_of(url: str) -> Engine:
-    return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
-
-
 def columns(url: str) -> dict[str, Columns]:
     tables: dict[str, Columns] = {}
     for table, column, *rest in execute(url, COLUMNS):
@@ -146,7 +141,7 @@ def test_a_fresh_database_gets_the_newest_revision(empty_url: str) -> None:
     assert execute(empty_url, "SELECT version_num FROM biz.agenttrace_revision") == [(HEAD,)]
     script = ScriptDirectory(str(run_database._MIGRATIONS))
     assert script.get_current_head() == HEAD
-    assert [found.revision for found in script.walk_revisions()] == ["0006", "0005", "0004", "0003", "0002", "0001"]
+    assert [found.revision for found in script.walk_revisions()] == [f"{n:04}" for n in range(int(HEAD), 0, -1)]
     assert execute(empty_url, "SELECT to_regclass('agenttrace_queue.procrastinate_jobs') IS NOT NULL") == [(True,)]
 
 
@@ -231,7 +226,7 @@ def test_the_states_are_those_of_the_document(module_database_url: str, table: s
     ],
 )
 def test_a_run_log_that_lacks_what_its_state_needs_is_refused(module_database_url: str, change: str) -> None:
-    """The database itself refuses rows that break properties 18 and 19, whoever writes them."""
+    """The database itself refuses rows that break properties 18 and 19."""
     sql, _ = INSERTS["ai_run_logs"]
     execute(module_database_url, sql, "running")
     with pytest.raises(psycopg.errors.CheckViolation):
@@ -269,34 +264,15 @@ def test_a_conversations_messages_go_with_it(module_database_url: str) -> None:
     assert execute(module_database_url, "SELECT count(*) FROM biz.ai_messages") == [(0,)]
 
 
-# -- SQLAlchemy's view --------------------------------------------------------------------------------------------
+# -- what the database is today ------------------------------------------------------------------------------------
+
+SQL = Path(run_database.__file__).parent / "sql"
 
 
-def test_alembic_finds_no_difference_to_the_tables_of_the_code(engine: Engine) -> None:
-    """The tables that the code builds its lists from are those that the migrations make."""
-
-    def is_ours(name: str | None, kind: str, parents: Any) -> bool:  # noqa: ANN401 - Alembic's mapping
-        if kind == "schema":
-            return name == SCHEMA
-        return name != "agenttrace_revision"
-
-    with engine.connect() as connection:
-        options = {
-            "include_schemas": True,
-            "include_name": is_ours,
-            "compare_type": True,
-            "compare_server_default": True,
-        }
-        context = MigrationContext.configure(connection, opts=options)
-        assert compare_metadata(context, metadata) == []
-
-
-def test_tables_made_from_the_code_are_those_of_the_migrations(module_database_url: str, empty_url: str) -> None:
-    """Also what Alembic does not see is the same to PostgreSQL: checks, keys, conditions of indexes, options."""
+def test_the_tables_of_the_sql_file_are_those_of_the_migrations(module_database_url: str, empty_url: str) -> None:
+    """``postgres/sql/tables.sql`` shows what is there today: columns, checks, keys, indexes and options."""
     execute(empty_url, f"CREATE SCHEMA {SCHEMA}")
-    engine = engine_of(empty_url)
-    metadata.create_all(engine)
-    engine.dispose()
+    execute(empty_url, (SQL / "tables.sql").read_text(encoding="utf-8"))
     migrated, made = shape(module_database_url), shape(empty_url)
     for part in (migrated["columns"], migrated["options"]):
         del part["agenttrace_revision"]
@@ -307,6 +283,25 @@ def test_tables_made_from_the_code_are_those_of_the_migrations(module_database_u
         assert made[part] == wanted
 
 
+CHECKS: dict[str, type[StrEnum]] = {
+    "ai_breakers_state_check": CircuitState,
+    "ai_cache_status_check": CacheStatus,
+    "ai_conversations_entry_check": ConversationEntry,
+    "ai_messages_role_check": MessageRole,
+    "ck_ai_run_logs_status": RunStatus,
+    "ck_ai_run_logs_trigger_type": TriggerType,
+    "ck_ai_trigger_jobs_status": JobStatus,
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_states_of_a_column_are_those_of_the_code(module_database_url: str, name: str) -> None:
+    """A CHECK constraint allows exactly the members of the enum."""
+    sql = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = %s"
+    [(check,)] = execute(module_database_url, sql, name)
+    assert set(re.findall(r"'(\w+)'", check)) == set(CHECKS[name])
+
+
 def definitions(url: str) -> dict[str, str]:
     """The functions and triggers of ours, as PostgreSQL has them, but the one that is made at run time."""
     functions = "SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid) FROM pg_proc AS p WHERE pronamespace = %s"
@@ -315,12 +310,9 @@ def definitions(url: str) -> dict[str, str]:
 
 
 def test_the_sql_files_are_what_the_migrations_leave(module_database_url: str, empty_url: str) -> None:
-    """``postgres/sql`` is what a database of today has: whoever changes a function there has to write a revision."""
+    """``postgres/sql`` is what a database has today: a change of a function there needs a revision."""
     execute(empty_url, f"CREATE SCHEMA {SCHEMA}")
-    engine = engine_of(empty_url)
-    metadata.create_all(engine)
-    engine.dispose()
-    for path in sorted((Path(run_database.__file__).parent / "sql").glob("*.sql")):
+    for path in sorted(SQL.glob("*.sql"), key=lambda path: path.stem != "tables"):
         execute(empty_url, path.read_text(encoding="utf-8"))
     assert definitions(empty_url) == definitions(module_database_url)
 
@@ -487,6 +479,18 @@ def test_a_downgrade_gives_the_older_tables_back(empty_url: str, revision: str, 
     assert execute(empty_url, "SELECT to_regnamespace('agenttrace_queue')") == [(None,)]
     migrate(empty_url)
     assert shape(empty_url) == newest
+
+
+def test_the_version_before_goes_on_working_beside_the_newest(empty_url: str) -> None:
+    """Of two servers one may be older: its call of the admission has no limit of the application, and is understood."""
+    migrate(empty_url, "0006")
+    older = execute(empty_url, "SELECT pronargs::int FROM pg_proc WHERE proname = 'ai_admit'")[0][0]
+    before = execute(empty_url, FUNCTIONS)
+    migrate(empty_url)
+    newer = execute(empty_url, "SELECT pronargs - pronargdefaults FROM pg_proc WHERE proname = 'ai_admit'")[0][0]
+    assert newer < older
+    migrate(empty_url, "0006")
+    assert sorted(execute(empty_url, FUNCTIONS)) == sorted(before)
 
 
 def test_a_downgrade_drops_only_what_the_older_tables_cannot_hold(empty_url: str) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.simulator import Simulator, faults
 from agenttrace.run.simulator.openai_endpoint import SNAPSHOT
 from serve.harness import CHAT, CHAT_APP, INTERNAL, TOKEN, Heard, Stack, bearer, run_with
+from serve.seeds import get
 
 KEY = {"MY_KEY": "sk-0123456789abcdef", "INTERNAL_API_TOKEN": TOKEN}
 MODEL = "my-model"
@@ -49,7 +50,7 @@ def test_every_catalog_of_the_guide_can_be_read() -> None:
     assert len(BLOCKS) >= 5
     known = {"assistant": BLOCKS[0]["apps"]["assistant"]}
     for block in BLOCKS:
-        catalog = Catalog.load({}, {**block, "apps": {**known, **block.get("apps", {})}})
+        catalog = AppCatalog.load({}, {**block, "apps": {**known, **block.get("apps", {})}})
         assert set(block.get("apps", {})) <= set(catalog.apps)
 
 
@@ -131,6 +132,34 @@ def _user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
+def test_an_application_with_its_own_rate_limit(home: Path, database_url: str) -> None:
+    """It holds for all users and for the steps of jobs together, and is shown where limits and breakers are shown."""
+
+    def limited(simulator: Simulator) -> dict[str, Any]:
+        found = tables(simulator)
+        own = {"title": {"en": "Talk", "zh": "聊天"}, "rate_limit": {"calls": 2, "seconds": 3600}}
+        found["apps"]["talk"] |= own
+        return found
+
+    async def body(stack: Stack) -> None:
+        said_by = [
+            await stack.request("POST", CHAT, json={"message": "Hello"}, headers=bearer(f"u{n}")) for n in range(3)
+        ]
+        assert [heard.status for heard in said_by] == [200, 200, 429]
+        assert 3590 < int(said_by[2].headers["Retry-After"]) <= 3600
+        [(message,)] = await stack.rows("SELECT error_message FROM biz.ai_run_logs WHERE status = 'rate_limited'")
+        assert message.startswith("2 calls in 3600 s are all that talk may get")
+        guards = await get(stack, "/guards")
+        windows = {(row["scope"], row["key"]): (row["calls"], row["limit"]) for row in guards["limits"]}
+        assert windows == {("app", "talk"): (2, 2), ("user", "u0"): (1, 10), ("user", "u1"): (1, 10)}
+        shown = {row["app"]: (row["provider"], row["model"], row["titles"]) for row in guards["breakers"]}
+        assert shown["talk"] == ("openai", MODEL, {"en": "Talk", "zh": "聊天"})
+        [talk, _] = (await get(stack, "/catalog"))["apps"]
+        assert (talk["model"], talk["title"], talk["app_limit"], talk["app_limit_seconds"]) == (MODEL, "Talk", 2, 3600)
+
+    run_with(home, database_url, body, environ=KEY, tables=limited)
+
+
 def test_a_conversation_that_began_at_dashscope_goes_on(home: Path, database_url: str) -> None:
     """The session of another provider is not used: what was said there is sent along."""
 
@@ -162,7 +191,7 @@ def test_an_event(home: Path, database_url: str) -> None:
         kept = await stack.engine.cache.get("review", 3, "5")
         assert kept is not None
         assert kept["result_json"]["mood"] == "good"
-        job = await stack.engine.dispatcher.job(accepted["trigger_job_id"])
+        job = await stack.engine.dispatcher.jobs.view(accepted["trigger_job_id"])
         assert job is not None
         assert job.job.connector_type == "shop"
         assert [row[:3] for row in await calls(stack)] == [("review", "success", MODEL + SNAPSHOT)]
@@ -259,7 +288,7 @@ def test_what_is_not_configured_says_so_and_the_rest_works(home: Path, database_
         assert await dispatcher.execute(accepted.job_id) == "completed"
         accepted = await dispatcher.handle_trigger(TriggerEvent(event_type="talked", site_id=1))
         assert await dispatcher.execute(accepted.job_id) == "failed"
-        job = await dispatcher.job(accepted.job_id)
+        job = await dispatcher.jobs.view(accepted.job_id)
         assert job is not None
         assert "not configured" in (job.job.error_message or "")
 

@@ -21,7 +21,7 @@ from agenttrace.run.upstream import client as client_module
 from agenttrace.run.upstream.attempts import counts_as_failure
 from agenttrace.run.upstream.client import UpstreamClient
 from agenttrace.run.upstream.openai import OpenAIChat
-from agenttrace.run.upstream.wire import Answer, Request
+from agenttrace.run.upstream.wire import AppAnswer, Request
 
 MODEL = "some-model"
 KEY = "sk-0123456789abcdef"
@@ -87,12 +87,12 @@ def _result(parts: list[Any], said: Callable[[Any], Any]) -> Result:
     )
 
 
-async def answered(server: Simulator, messages: list[dict[str, Any]], *, stream: bool, **options: Any) -> Answer:  # noqa: ANN401
+async def answered(server: Simulator, messages: list[dict[str, Any]], *, stream: bool, **options: Any) -> AppAnswer:  # noqa: ANN401
     """By our client; the last message is the prompt."""
     system = ""
     if messages[0]["role"] == "system" and len(messages) > 1:
         system, messages = messages[0]["content"], messages[1:]
-    parameters = options.pop("parameters", None)
+    parameters = options.pop("parameters", {})
     provider = OpenAIChat(server.openai_url, MODEL, api_key=KEY, system=system, **options)
     history = messages[:-1] or None
     async with UpstreamClient(lambda _: provider, sleep=_at_once, read_timeout=10) as client:
@@ -303,7 +303,7 @@ def test_separators_are_text(stream: bool) -> None:
     run(work)
 
 
-def raw_stream(*chunks: bytes, hangs: bool = False) -> tuple[str, Answer]:
+def raw_stream(*chunks: bytes, hangs: bool = False) -> tuple[str, AppAnswer]:
     """What our client makes of these bytes, sent as they are; ``hangs``: the connection stays open after them."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -315,7 +315,7 @@ def raw_stream(*chunks: bytes, hangs: bool = False) -> tuple[str, Answer]:
             await asyncio.sleep(30)
         return response
 
-    async def main() -> tuple[str, Answer]:
+    async def main() -> tuple[str, AppAnswer]:
         server = web.Server(answer, handler_cancellation=True)
         listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
@@ -395,7 +395,7 @@ def test_the_word_json_is_said_where_endpoints_want_it() -> None:
     run(work)
 
 
-def test_the_limit_of_the_output_is_kept() -> None:
+def test_the_limit_of_the_output_is_respected() -> None:
     """``max_tokens`` of an application is sent, so its ceiling holds; a parameter of the application wins."""
 
     async def work(server: Simulator) -> None:

@@ -70,7 +70,7 @@ def postmaster(home: Path) -> int:
 
 
 def kill(pid: int) -> None:
-    """Kill a process that is nobody's child here, and wait until it is gone: a busy machine takes its time."""
+    """Kill a process that is no child of this one, and wait until it is gone: a busy machine takes its time."""
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not is_alive(pid))
 
@@ -136,7 +136,7 @@ def test_the_last_process_stops_the_server(place: Path) -> None:
 
 @settings(max_examples=8)  # each step starts or stops a real server
 @given(steps=st.lists(st.integers(0, 2), min_size=1, max_size=7))
-def test_the_server_runs_exactly_while_somebody_uses_it(shared_place: Path, steps: list[int]) -> None:
+def test_the_server_runs_exactly_while_a_process_uses_it(shared_place: Path, steps: list[int]) -> None:
     """However users come and go, the server runs exactly while at least one of them is there."""
     users = [embedded(shared_place) for _ in range(3)]
     here: set[int] = set()
@@ -296,7 +296,7 @@ def others_may(path: Path) -> bool:
     return not path.is_symlink() and stat.S_IMODE(path.lstat().st_mode) & 0o077 != 0
 
 
-def test_nobody_else_can_read_anything(place: Path) -> None:
+def test_other_users_cannot_read_anything(place: Path) -> None:
     """While the server runs and after, no file, directory or socket of it is open to group or others."""
     with embedded(place):
         assert [path for path in (place, *place.rglob("*")) if others_may(path)] == []
@@ -322,7 +322,7 @@ def test_any_path_will_do(tmp_path: Path, name: str) -> None:
     assert sockets == home / "postgres" or not sockets.exists()
 
 
-def test_a_socket_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socket_directory_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that others may enter, waiting where our socket would be, is refused."""
     home = tmp_path / ("x" * 120)
     with tempfile.TemporaryDirectory() as short:
@@ -366,7 +366,7 @@ def _end_in_mid_statement(url: str, end: Callable[[int], object]) -> None:
 
 
 def test_the_environment_neither_disturbs_nor_leaks(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings meant for other PostgreSQL programs change nothing, and the server is told none of our secrets."""
+    """Settings meant for other PostgreSQL programs change nothing, and the server gets none of our secrets."""
     for name in ("PGHOST", "PGDATA", "PGPORT", "PGOPTIONS", "PGUSER", "PGDATABASE", "PGTZ", "PGCTLTIMEOUT", "LC_ALL"):
         monkeypatch.setenv(name, "0")
     monkeypatch.setenv("DASHSCOPE_API_KEY", "sk-not-for-the-server")
@@ -380,7 +380,7 @@ def test_the_environment_neither_disturbs_nor_leaks(place: Path, monkeypatch: py
             assert b"sk-not-for" not in Path(f"/proc/{postmaster(place)}/environ").read_bytes()
 
 
-def test_a_cluster_of_another_version_is_left_alone(place: Path) -> None:
+def test_a_cluster_of_another_version_is_not_changed(place: Path) -> None:
     """Another major version's cluster is named with both versions, and not touched."""
     (place / "postgres").mkdir(parents=True)
     (place / "postgres" / "PG_VERSION").write_text("16\n")
@@ -390,8 +390,8 @@ def test_a_cluster_of_another_version_is_left_alone(place: Path) -> None:
     assert [path.name for path in (place / "postgres").iterdir()] == ["PG_VERSION"]
 
 
-def test_a_directory_that_is_no_cluster_is_left_alone(place: Path) -> None:
-    """Somebody's files where the cluster would be are not overwritten."""
+def test_a_directory_that_is_no_cluster_is_not_changed(place: Path) -> None:
+    """Files where the cluster would be are not overwritten."""
     (place / "postgres").mkdir(parents=True)
     (place / "postgres" / "thesis.txt").write_text("years of work")
     with pytest.raises(PostgresError, match="not empty"):
@@ -486,7 +486,7 @@ def test_without_namespaces_a_cluster_of_root_is_not_replaced(place: Path, syste
 
 
 @as_root
-def test_root_without_any_way_is_told_the_fix(place: Path, system_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_without_any_way_gets_the_fix(place: Path, system_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No namespaces and no system user: the error says to use an ordinary user or a server of one's own."""
     monkeypatch.setattr("pwd.getpwnam", {}.__getitem__)
     with pytest.raises(PostgresError, match="refuses to run as this user") as caught:

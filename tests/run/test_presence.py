@@ -67,7 +67,7 @@ def test_a_failure_inside_signs_off_as_well(world: World) -> None:
 
 
 def test_who_was_taken_for_dead_comes_back(world: World) -> None:
-    """A row that somebody removed is there again with the next sign of life."""
+    """A row that was removed is there again with the next heartbeat."""
 
     async def scene() -> None:
         async with Presence(world.database, "worker", every=0.01) as presence:

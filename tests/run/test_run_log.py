@@ -163,11 +163,11 @@ def test_settling_again_after_a_lost_acknowledgement_changes_nothing(
     assert sum(books(world)) == outcome.tokens_used
 
 
-def test_a_result_that_comes_after_its_call_was_given_up_is_kept(world: World, logs: AIRunLogService) -> None:
+def test_a_result_that_comes_after_its_call_was_closed_is_stored(world: World, logs: AIRunLogService) -> None:
     """A call closed as lost stays closed; the late result gets a row of its own, once, and the tokens count once."""
     request = call(member_id=7, job_id=3, step="app3")
     log_id = world.run(opened(logs, request, process=uuid.uuid4()))
-    assert [lost.id for lost in world.run(logs.close_lost(lost_after=0))] == [log_id]
+    assert [lost["id"] for lost in world.run(logs.close_lost(lost_after=0))] == [log_id]
     assert books(world) == (0, request.estimate, 0), "what it has cost is unknown: the estimate counts"
     late = {world.run(settled(logs, log_id, request)) for _ in range(3)}
     assert late.isdisjoint({log_id})
@@ -185,7 +185,7 @@ def test_a_result_that_comes_after_its_call_was_given_up_is_kept(world: World, l
 
 
 def test_a_row_that_a_crash_of_the_server_lost_is_written_anew(world: World, logs: AIRunLogService) -> None:
-    """A call whose row is not there is recorded all the same, and another call that got its id is left alone."""
+    """A call whose row is not there is recorded all the same, and another call that got its id is not changed."""
     lost, other = call(), call()
     log_id = world.run(opened(logs, other))
     anew = {world.run(settled(logs, log_id, lost)) for _ in range(2)}
@@ -276,8 +276,8 @@ def test_only_calls_of_dead_processes_are_closed(world: World, logs: AIRunLogSer
         world.run(opened(logs, call(), at=ago[1])),
     ]
     lost = world.run(logs.close_lost(lost_after=0.01))
-    assert sorted(one.id for one in lost) == close
-    assert {(one.process_id, one.trigger_job_id, one.step) for one in lost if one.id == close[0]} == {
+    assert sorted(one["id"] for one in lost) == close
+    assert {(one["process_id"], one["trigger_job_id"], one["step"]) for one in lost if one["id"] == close[0]} == {
         (dead.process_id, 4, "app3")
     }
     for log_id in close:
@@ -291,8 +291,8 @@ def test_only_calls_of_dead_processes_are_closed(world: World, logs: AIRunLogSer
     assert world.run(logs.close_lost(lost_after=0.01)) == []
 
 
-def test_nobody_is_taken_for_dead_while_the_server_was_away(world: World, logs: AIRunLogService) -> None:
-    """Right after a start of the server, when nobody could have given a sign of life, nothing is closed."""
+def test_no_process_is_taken_for_dead_while_the_server_was_away(world: World, logs: AIRunLogService) -> None:
+    """Right after a start of the server, when no process could have given a sign of life, nothing is closed."""
     patience = 1_000_000
     world.run(opened(logs, call(), process=uuid.uuid4(), at=datetime.now(UTC) - timedelta(seconds=2 * patience)))
     assert world.one("SELECT now() - pg_postmaster_start_time()") < timedelta(seconds=patience)
@@ -324,7 +324,7 @@ def test_a_row_that_is_just_being_settled_is_not_waited_for(world: World, logs: 
             async with world.database.transaction() as claiming:
                 closed = await logs.close_open_of_job(claiming, 9)
             await logs.settle(settling, ids[0], requests[0], SUCCESS, None)
-        return [one.id - ids[0] for one in lost], closed
+        return [one["id"] - ids[0] for one in lost], closed
 
     assert world.run(scene()) == ([1], 0)
     assert [status for status, _ in statuses(world)] == ["success", "failed"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.run.catalog.catalog import Catalog, CatalogError
+from agenttrace.run.catalog.catalog import AppCatalog, CatalogError
 from agenttrace.run.jobs.schedules import GRACE, Schedule, Scheduler
 from agenttrace.run.simulator import Simulator
 from run.crew import Crew, open_crew
@@ -24,7 +24,7 @@ DUE = datetime(2026, 5, 14, 18, 30, tzinfo=UTC)
 
 
 def schedule(**changes: Any) -> Schedule:  # noqa: ANN401 - any field of a schedule
-    return Catalog.load(None, {"schedules": {"nightly": NIGHTLY | changes}}).schedules["nightly"]
+    return AppCatalog.load(None, {"schedules": {"nightly": NIGHTLY | changes}}).schedules["nightly"]
 
 
 class Clock:
@@ -45,7 +45,7 @@ async def jobs(crew: Crew) -> list[tuple[Any, ...]]:
     return await crew.database.all("SELECT site_id, status, schedule FROM biz.ai_trigger_jobs ORDER BY id")
 
 
-def test_a_time_comes_exactly_once_whoever_looks(database_url: str) -> None:
+def test_a_time_comes_exactly_once_in_several_processes(database_url: str) -> None:
     """Three processes that look at the same moment, again and again, write one job a store; the next day one more."""
 
     async def run() -> None:

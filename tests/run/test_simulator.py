@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agenttrace.run.simulator import API_KEY, BUILTIN_APP_IDS, SimulatedCall, Simulator, environment, faults
 from agenttrace.run.simulator.builtin_apps import default_answer
 from agenttrace.run.simulator.calls import CallLog, CloudSessions
-from agenttrace.run.simulator.dashscope import AppReply, Mode, frames_of, outputs_of
+from agenttrace.run.simulator.dashscope_endpoint import AppReply, Mode, frames_of, outputs_of
 
 from .simulator_user import CHAT, INCREMENTAL, User, parsed, with_user
 

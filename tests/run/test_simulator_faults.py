@@ -190,7 +190,7 @@ def _joined(seen: Seen, stream: bool) -> tuple[str, dict[str, Any]]:
 
 
 @given(data=st.data())
-def test_orders_are_kept_in_order(data: st.DataObject) -> None:
+def test_faults_come_in_the_order_of_their_orders(data: st.DataObject) -> None:
     """Each app gets its own faults first, then those for any app, one a call and in order, then none."""
     apps: list[str | None] = ["a", "b", None]
     made = data.draw(st.lists(st.tuples(st.sampled_from(apps), st.sampled_from([500, 502, 503])), max_size=8))

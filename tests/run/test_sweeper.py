@@ -59,7 +59,7 @@ def test_one_sweep_deals_with_everything(world: World) -> None:
     """Lost calls, results that ran out, too many rows, idle windows, dead processes, old logs: all in one sweep."""
     lost = leave_a_mess(world)
     report = world.run(sweeper(world).sweep())
-    assert [one.id for one in report.lost] == [lost]
+    assert [one["id"] for one in report.lost] == [lost]
     numbers = (report.expired, report.trimmed, report.idle_windows, report.gone_processes, report.old_logs)
     assert numbers == (1, 2, 1, 1, 1)
     assert report.done
@@ -70,7 +70,7 @@ def test_one_sweep_deals_with_everything(world: World) -> None:
 
 
 def test_a_lost_call_ends_in_the_trace_too(world: World, tmp_path: Path) -> None:
-    """Whose process died before it could tell: its call is told as the run log has it, begun and failed."""
+    """The call of a process that died is written to the trace as the run log has it, begun and failed."""
     trace = TraceLog(tmp_path)
     lost = world.run(opened(AIRunLogService(world.database), call(), process=uuid.uuid4()))
     world.do("UPDATE biz.ai_run_logs SET session_id = 'conv_1_2'")
@@ -98,7 +98,7 @@ def test_the_slower_chores_wait_for_their_time(world: World) -> None:
     assert (report.trimmed, report.idle_windows, report.gone_processes, report.old_logs) == (2, 1, 1, 1)
 
 
-def test_run_logs_are_kept_for_ever_by_default(world: World) -> None:
+def test_run_logs_are_never_deleted_by_default(world: World) -> None:
     """With ``log_days`` 0 no run log is deleted, however old."""
     leave_a_mess(world)
     assert world.run(sweeper(world, log_days=0).sweep()).old_logs == 0

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
-from agenttrace.run.results.trace_log import JobFacts, TraceLog
+from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.upstream.calls import CallOutcome, CallRequest, RateRule
 from agenttrace.store.questions import SpanView, UsageQuery
 from agenttrace.store.sqlite.sessions import find_sessions
@@ -51,10 +51,12 @@ GOOD = CallOutcome(
     request_id="r-1",
 )
 BAD = CallOutcome(status="timeout", latency_ms=5, error_message="no answer in time", tokens_used=30, attempts=4)
-JOB = JobFacts(
-    session_id="job_7_1794732810", site_id=1, event_type="consumption", chain="app3→app8", prompt="consumption {}"
-)
+JOB = "job_7_1794732810"
 Recorded = Callable[[], Recorder]
+
+
+def begin_job(trace: TraceLog) -> None:
+    trace.job_begin(JOB, site_id=1, event_type="consumption", chain="app3→app8", prompt="consumption {}")
 
 
 @pytest.fixture
@@ -105,14 +107,14 @@ def lines_in(logs: Path) -> list[dict[str, Any]]:
 def test_steps_side_by_side_become_spans_of_one_turn(trace: TraceLog, recorded: Recorded) -> None:
     """Steps that overlap keep their own times, ends, tokens and model, in the one turn of the job."""
     other = replace(CALL, step="app4", app_type="app4_analysis")
-    trace.job_begin(JOB)
+    begin_job(trace)
     trace.begin(CALL, 11)
     trace.begin(other, 12)
     trace.end(CALL, 11, GOOD, "stop")
     trace.end(other, 12, BAD)
-    trace.job_end(JOB.session_id, "completed", "app4: timeout")
+    trace.job_end(JOB, "completed", "app4: timeout")
     recorder = recorded()
-    spans = spans_of(recorder, JOB.session_id)
+    spans = spans_of(recorder, JOB)
     assert [span.kind for span in spans] == ["turn", "step", "step"]
     turn, first, second = spans
     assert (turn.status, first.status, second.status) == ("ok", "ok", "error")
@@ -140,7 +142,7 @@ def test_saying_everything_again_changes_nothing(trace: TraceLog, recorded: Reco
     """After a crash all lines may be written a second time: spans and tokens stay as they are."""
     for _ in range(2):
         if request_.job_id is not None:
-            trace.job_begin(JOB)
+            begin_job(trace)
         trace.begin(request_, 11)
         trace.end(request_, 11, replace(GOOD, tokens_used=80))
     recorder = recorded()
@@ -152,12 +154,12 @@ def test_saying_everything_again_changes_nothing(trace: TraceLog, recorded: Reco
 
 def test_a_step_that_is_called_again_after_a_crash_is_another_span(trace: TraceLog, recorded: Recorded) -> None:
     """The call that was lost stays an error, the one that replaced it is fine."""
-    trace.job_begin(JOB)
+    begin_job(trace)
     trace.begin(CALL, 11)
     trace.end(CALL, 11, replace(BAD, status="failed", error_message="lost: the worker died in mid-call"))
     trace.begin(CALL, 13)
     trace.end(CALL, 13, GOOD)
-    assert [span.status for span in steps_of(recorded(), JOB.session_id)] == ["error", "ok"]
+    assert [span.status for span in steps_of(recorded(), JOB)] == ["error", "ok"]
 
 
 def test_every_call_of_a_chat_is_a_turn(trace: TraceLog, recorded: Recorded) -> None:
@@ -178,16 +180,16 @@ def test_every_call_of_a_chat_is_a_turn(trace: TraceLog, recorded: Recorded) -> 
     assert (found.project, found.turns) == ("site 1", 3)
 
 
-def test_a_refused_step_is_an_error_of_its_own(trace: TraceLog, recorded: Recorded) -> None:
+def test_a_refused_step_is_an_error(trace: TraceLog, recorded: Recorded) -> None:
     """Two refusals of the same step are two spans, each with its reason."""
-    trace.job_begin(JOB)
+    begin_job(trace)
     trace.refused(CALL, "circuit_open", "open")
     trace.refused(replace(CALL, key=type(CALL.key)(int=5)), "budget_exceeded", "spent")
-    trace.job_end(JOB.session_id, "failed", "nothing worked")
+    trace.job_end(JOB, "failed", "nothing worked")
     recorder = recorded()
-    steps = steps_of(recorder, JOB.session_id)
+    steps = steps_of(recorder, JOB)
     assert [step.attributes["error"] for step in steps] == ["circuit_open: open", "budget_exceeded: spent"]
-    (found,) = find_sessions(recorder.connection, JOB.session_id)
+    (found,) = find_sessions(recorder.connection, JOB)
     assert found.title == "consumption: app3→app8"
 
 
@@ -229,7 +231,7 @@ def test_a_file_that_was_deleted_is_begun_anew(logs: Path, trace: TraceLog) -> N
     assert {line["id"] for line in lines_in(logs)} == {"2"}
 
 
-def test_a_log_that_cannot_be_written_is_told_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_cannot_be_written_is_reported_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing is raised; when there is room again, the next lines are whole."""
     place = tmp_path / "logs"
     place.write_text("in the way")

@@ -18,16 +18,19 @@ from agenttrace.run.errors import (
     DashScopeJsonParseError,
     DashScopeTimeoutError,
 )
-from agenttrace.run.upstream.dashscope import encode_request, read_frame, read_reply
+from agenttrace.run.upstream.dashscope import DashScope
 from agenttrace.run.upstream.sse import DeltaReader, FrameSplitter
 from agenttrace.run.upstream.wire import (
     MAX_BYTES,
     Frame,
-    Reply,
+    ProviderReply,
+    Request,
     estimate_tokens,
     parse_json_object,
     parse_retry_after,
 )
+
+WIRE = DashScope("the key")
 
 # Texts with everything that some library takes for a line end, and letters that are several bytes long.
 letters = st.sampled_from('ab欢迎😀\u2028\u2029\u0085\x0b\x0c\x1c\r\n" :')
@@ -64,7 +67,7 @@ def test_frames_do_not_depend_on_the_reads(said: list[str], places: list[int], e
     """However the bytes of a stream are cut into reads, the same frames come out, with their texts whole."""
     data = b"".join(spelled(text, number, end, space) for number, text in enumerate(said))
     frames = split(cut(data, places))
-    assert [read_frame(frame).text for frame in frames] == said
+    assert [WIRE.read_frame(frame).text for frame in frames] == said
     assert {(frame.event, frame.status) for frame in frames} <= {("result", 200)}
 
 
@@ -78,7 +81,7 @@ def test_any_bytes_split_the_same_way(data: bytes, places: list[int]) -> None:
 def test_last_frame_without_its_empty_line(said: list[str]) -> None:
     """A server that ends the stream right after the last data line has still sent that frame."""
     data = b"".join(spelled(text, number, b"\n", b"") for number, text in enumerate(said))
-    assert [read_frame(frame).text for frame in split([data.rstrip(b"\n")])] == said
+    assert [WIRE.read_frame(frame).text for frame in split([data.rstrip(b"\n")])] == said
 
 
 @given(st.lists(st.integers(0, 400), max_size=10))
@@ -110,18 +113,18 @@ def test_many_small_frames_are_no_large_one() -> None:
 def test_error_frames(frame: Frame, status: int) -> None:
     """An error frame is an error with the status of its comment line, or else of its code."""
     with pytest.raises(DashScopeApiError) as raised:
-        read_frame(frame)
+        WIRE.read_frame(frame)
     assert raised.value.status_code == status
 
 
 # -- deltas ------------------------------------------------------------------------------------------------------
 
 
-def reply(text: str = "", *, node: str = "", finish: str = "") -> Reply:
-    return Reply(text=text, node_text=node, finish_reason=finish, session_id=None, request_id="", usage=None)
+def reply(text: str = "", *, node: str = "", finish: str = "") -> ProviderReply:
+    return ProviderReply(text=text, node_text=node, finish_reason=finish, session_id=None, request_id="", usage=None)
 
 
-def read(replies: list[Reply], *, cumulative: bool | None = None) -> str:
+def read(replies: list[ProviderReply], *, cumulative: bool | None = None) -> str:
     reader = DeltaReader(cumulative=cumulative)
     deltas = [reader.feed(one) for one in replies]
     assert "".join(deltas) == reader.text
@@ -202,7 +205,7 @@ def test_workflow_with_a_progress_message() -> None:
     assert read([reply(node="请稍候。"), reply("结果是 7。", finish="stop")]) == "请稍候。结果是 7。"
 
 
-def test_text_before_a_workflow_message_is_kept() -> None:
+def test_text_before_a_workflow_message_is_not_lost() -> None:
     """Frames that are held back for comparison are not lost when the stream turns out to be a workflow's."""
     assert read([reply("a"), reply("ab"), reply(node="c"), reply(finish="stop")]) == "aabc"
 
@@ -227,7 +230,7 @@ model_usages = st.lists(
 @given(model_usages)
 def test_usage_is_summed(models: list[dict[str, Any]]) -> None:
     """The usage of an answer is the sum over all models that the application called."""
-    usage = read_reply(body({"text": "x"}, usage={"models": models})).usage
+    usage = WIRE.read_reply(body({"text": "x"}, usage={"models": models})).usage
     assert usage is not None
     assert usage.input_tokens == sum(model["input_tokens"] for model in models)
     assert usage.output_tokens == sum(model["output_tokens"] for model in models)
@@ -241,7 +244,7 @@ def test_usage_is_summed(models: list[dict[str, Any]]) -> None:
 )
 def test_usage_that_says_nothing(usage: object) -> None:
     """An answer with an empty or odd usage is still an answer; its usage is unknown, not zero."""
-    read_ = read_reply(body({"text": "x"}, usage=usage))
+    read_ = WIRE.read_reply(body({"text": "x"}, usage=usage))
     assert read_.text == "x"
     assert read_.usage is None
 
@@ -257,8 +260,8 @@ def test_usage_that_says_nothing(usage: object) -> None:
 )
 def test_fields_that_do_not_matter_may_be_anything(output: object) -> None:
     """Fields that we do not use never spoil an answer that was paid for, and never get into its text."""
-    assert read_reply(body(output)).text == "x"
-    assert read_reply(body(output)).node_text == ""
+    assert WIRE.read_reply(body(output)).text == "x"
+    assert WIRE.read_reply(body(output)).node_text == ""
 
 
 @pytest.mark.parametrize(
@@ -278,10 +281,10 @@ def test_fields_that_do_not_matter_may_be_anything(output: object) -> None:
 def test_error_inside_http_200(code: str, status: int, kind: type[DashScopeApiError], output: object) -> None:
     """HTTP 200 without an output is an error whose status follows from its code; an empty code says nothing."""
     if not code and output is not None:
-        assert read_reply(body(output, code=code)).text == ""
+        assert WIRE.read_reply(body(output, code=code)).text == ""
         return
     with pytest.raises(DashScopeApiError) as raised:
-        read_reply(body(output, code=code, message="why", request_id="r"))
+        WIRE.read_reply(body(output, code=code, message="why", request_id="r"))
     assert type(raised.value) is kind
     assert (raised.value.status_code, raised.value.code, raised.value.request_id) == (status, code, "r")
     assert str(raised.value) == "why"
@@ -294,7 +297,7 @@ def test_error_inside_http_200(code: str, status: int, kind: type[DashScopeApiEr
 def test_unreadable_bodies(content: bytes, status: int, kind: type[DashScopeApiError]) -> None:
     """A body that cannot be read is an API error with its HTTP status, whatever it holds."""
     with pytest.raises(kind) as raised:
-        read_reply(content, status=status)
+        WIRE.read_reply(content, status=status)
     assert raised.value.status_code == status
 
 
@@ -302,15 +305,15 @@ def test_unreadable_bodies(content: bytes, status: int, kind: type[DashScopeApiE
 def test_refused_key(status: int) -> None:
     """A refused key is that, whatever HTTP status the server chooses for it."""
     with pytest.raises(DashScopeAuthError) as raised:
-        read_reply(body(code="InvalidApiKey", message="no"), status=status)
+        WIRE.read_reply(body(code="InvalidApiKey", message="no"), status=status)
     assert raised.value.status_code == status
 
 
 def test_running_is_not_finished() -> None:
     """The string "null" means that the answer is on its way."""
-    assert read_reply(body({"text": "x", "finish_reason": "null"})).finish_reason == ""
-    assert read_reply(body({"text": "x", "finish_reason": None})).finish_reason == ""
-    assert read_reply(body({"text": "x", "finish_reason": "stop"})).finish_reason == "stop"
+    assert WIRE.read_reply(body({"text": "x", "finish_reason": "null"})).finish_reason == ""
+    assert WIRE.read_reply(body({"text": "x", "finish_reason": None})).finish_reason == ""
+    assert WIRE.read_reply(body({"text": "x", "finish_reason": "stop"})).finish_reason == "stop"
 
 
 # -- requests, objects, estimates ----------------------------------------------------------------------------------
@@ -319,7 +322,8 @@ def test_running_is_not_finished() -> None:
 @given(texts, st.none() | texts, st.none() | st.dictionaries(texts, texts, max_size=3))
 def test_request_holds_what_was_given(prompt: str, session_id: str | None, biz_params: dict[str, str] | None) -> None:
     """A request is valid JSON with exactly what was given, in UTF-8; what is empty is left out."""
-    sent = json.loads(encode_request(prompt, session_id=session_id, biz_params=biz_params).decode())
+    request = Request(prompt=prompt, session_id=session_id, biz_params=biz_params)
+    sent = json.loads(WIRE.encode(request, stream=False))
     given_input = {"prompt": prompt, "session_id": session_id, "biz_params": biz_params}
     assert sent == {
         "input": {name: value for name, value in given_input.items() if value or name == "prompt"},
@@ -330,7 +334,7 @@ def test_request_holds_what_was_given(prompt: str, session_id: str | None, biz_p
 def test_half_a_surrogate_pair_is_refused() -> None:
     """A prompt that no JSON can carry is the request's own fault."""
     with pytest.raises(DashScopeApiError) as raised:
-        encode_request("\ud800")
+        WIRE.encode(Request(prompt="\ud800"), stream=False)
     assert raised.value.status_code == 400
 
 

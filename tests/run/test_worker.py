@@ -192,7 +192,7 @@ def test_a_worker_that_is_alive_keeps_its_job(database_url: str) -> None:
     with_crew(database_url, check)
 
 
-def test_entries_that_nobody_has_go_back(database_url: str) -> None:
+def test_entries_without_a_live_worker_go_back(database_url: str) -> None:
     """An entry whose worker vanished, and one that was fetched but whose answer was lost, are run all the same."""
 
     async def check(crew: Crew) -> None:

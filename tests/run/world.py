@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from psycopg import AsyncConnection
+
 from agenttrace.compat import run_log as compat
 from agenttrace.run.postgres.pool import Database
+from agenttrace.run.postgres.sql_call import SqlCall, values_of
 from agenttrace.run.results.run_log import AIRunLogService
 from agenttrace.run.upstream.calls import CallOutcome, CallRequest, RateRule
 
@@ -65,6 +68,13 @@ def open_world(url: str, size: int = 16) -> Iterator[World]:
             yield World(database, runner)
         finally:
             runner.run(database.close())
+
+
+async def written(connection: AsyncConnection[Any], call: SqlCall) -> int:
+    """Make a call that production joins to a larger statement, alone; the number that it returns."""
+    row = await (await connection.execute(call.statement, values_of(call))).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def call(**changes: Any) -> CallRequest:  # noqa: ANN401 - any field of a request

@@ -80,7 +80,7 @@ async def seed(stack: Stack) -> None:
         if number % 3 == 0:
             await stack.engine.dispatcher.execute(job_id)
         elif number % 3 == 1:
-            await stack.engine.dispatcher.cancel(job_id)
+            await stack.engine.dispatcher.jobs.cancel(job_id)
     stack.sim.script("sim-app6-note", faults.status(400))
     stack.sim.script("sim-app8-consolidate", faults.status(400))
     await finished(stack, "note_created", site_id=2, member_id=UNLUCKY)

@@ -146,7 +146,7 @@ def test_lists_say_the_same_as_details_but_hold_no_texts(server: Running, jobs: 
     assert listed == [{name: run[name] for name in run if name not in RUN_BODIES} for run in runs]
     assert any(run["request_prompt"] and run["response_text"] for run in runs)
     assert any(job["payload"] for job in jobs)
-    unburdened = server.run(server.stack.engine.dispatcher.jobs(payloads=False, limit=500))
+    unburdened = server.run(server.stack.engine.dispatcher.jobs.list(payloads=False, limit=500))
     assert [(job.id, job.payload) for job in unburdened] == [(job["id"], None) for job in jobs]
 
 

@@ -11,7 +11,7 @@ import pytest
 from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.record.texts.contents import span_contents
-from agenttrace.run.results.trace_log import AGENT, JobFacts, TraceLog
+from agenttrace.run.results.trace_log import AGENT, TraceLog
 from agenttrace.serve.api.sessions.session_detail import job_of
 from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.views.spans import span_fields
@@ -77,9 +77,8 @@ def test_job(tmp_path: Path) -> None:
     """The trace of a job names the job; a session of another agent with such an id does not."""
     store = Store(tmp_path)
     log = TraceLog(store.logs)
-    facts = {"site_id": 1, "event_type": "order", "chain": "thanks", "prompt": "order 17"}
-    log.job_begin(JobFacts(session_id="job_42_1794733000", **facts))  # type: ignore[arg-type]
-    log.job_begin(JobFacts(session_id="job_x_1794733000", **facts))  # type: ignore[arg-type]
+    for session_id in ("job_42_1794733000", "job_x_1794733000"):
+        log.job_begin(session_id, site_id=1, event_type="order", chain="thanks", prompt="order 17")
     log.close()
     store.record()
     with store.served() as client:

@@ -56,6 +56,12 @@ export function useLanguage(): Language {
   return useSyncExternalStore(language.subscribe, language.read);
 }
 
+/** The title of an application in the language that is shown, or else in that of its catalog. */
+export function useTitle(): (app: { title: string; titles: Record<string, string> }) => string {
+  const shown = useLanguage();
+  return ({ title, titles }) => titles[shown] ?? title;
+}
+
 /** The texts in the language that is shown. */
 export function useText<T>(texts: Words<T>): T {
   return texts[useLanguage()];

@@ -15,7 +15,7 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.run import app_fields, event_fields, schedule_fields
 
 if TYPE_CHECKING:
-    from agenttrace.run.catalog.catalog import App, Catalog, Lane
+    from agenttrace.run.catalog.catalog import App, AppCatalog, Lane
     from agenttrace.run.upstream.calls import RateRule
 
 EPILOG = """
@@ -62,7 +62,7 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
         output.say("All variables are set.", "green")
 
 
-def _show_apps(catalog: Catalog) -> None:
+def _show_apps(catalog: AppCatalog) -> None:
     # Wide enough for the name of a variable, where one has to be set.
     widest = max((len(name) for app in catalog.apps.values() for name in app.missing[-1:]), default=0)
     columns = (
@@ -85,7 +85,7 @@ def _row(app: App) -> list[Any]:
         one_line(app.title),
         app.provider,
         _called(app),
-        rate_text(app.rate),
+        ", ".join(rate_text(rule) for rule in (app.rate, app.rate_limit) if rule),
         keep_text(app),
         ", ".join(app.inputs) or "–",
     ]
@@ -102,7 +102,7 @@ def rate_text(rate: RateRule) -> str:
     """``10 a minute per user``."""
     spans = {_MINUTE: "a minute", _HOUR: "an hour"}
     span = spans.get(round(rate.seconds)) or f"in {figures.duration(round(rate.seconds * times.MICROS))}"
-    return f"{rate.limit} {span} per {rate.scope}"
+    return f"{rate.limit} {span} {'in all' if rate.scope == 'app' else f'per {rate.scope}'}"
 
 
 def keep_text(app: App) -> str:
@@ -116,7 +116,7 @@ def keep_text(app: App) -> str:
     return f"{length} per {app.target.replace(':', ' and ')}"
 
 
-def _show_events(catalog: Catalog) -> None:
+def _show_events(catalog: AppCatalog) -> None:
     rows: list[list[Any]] = [
         [output.styled(name, "cyan"), _chain_text(lanes, catalog)] for name, lanes in catalog.events.items()
     ]
@@ -124,12 +124,12 @@ def _show_events(catalog: Catalog) -> None:
     output.note(f"Time dimensions: {', '.join(catalog.dimensions)}")
 
 
-def _schedules(catalog: Catalog) -> list[dict[str, Any]]:
+def _schedules(catalog: AppCatalog) -> list[dict[str, Any]]:
     zone, now = opening.settings().run.timezone, datetime.now(UTC)
     return [schedule_fields(schedule, zone, now) for schedule in catalog.schedules.values()]
 
 
-def _show_schedules(catalog: Catalog) -> None:
+def _show_schedules(catalog: AppCatalog) -> None:
     columns = (
         Column("schedule"),
         Column("event", least=10),
@@ -153,11 +153,11 @@ def _show_schedules(catalog: Catalog) -> None:
     output.note(f"Times are those of {opening.settings().run.timezone}; next is in UTC.")
 
 
-def _chain_text(lanes: Sequence[Lane], catalog: Catalog) -> str:
+def _chain_text(lanes: Sequence[Lane], catalog: AppCatalog) -> str:
     return "  +  ".join(_lane_text(lane, catalog) for lane in lanes)
 
 
-def _lane_text(lane: Lane, catalog: Catalog) -> str:
+def _lane_text(lane: Lane, catalog: AppCatalog) -> str:
     text = " → ".join(lane.apps)
     if lane.each_dimension:
         text += f" for each of {figures.counted(len(catalog.dimensions), 'time dimension')}"

@@ -14,7 +14,7 @@ from agenttrace.views.times import micros_of
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.run.catalog.catalog import Catalog
+    from agenttrace.run.catalog.catalog import AppCatalog
     from agenttrace.run.engine import Engine
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ async def _asked(settings: Settings, action: Callable[[Engine], Awaitable[T]]) -
         return await action(engine)
 
 
-def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
+def described_catalog(settings: Settings) -> tuple[AppCatalog, Sequence[str], str]:
     """The catalog, the variables that are missing for it, and what to say about them; without a database."""
     require_run_half()
     from agenttrace.run.catalog.catalog import CatalogError

@@ -20,7 +20,7 @@ from agenttrace.views.run import job_fields, row_fields
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
     from agenttrace.run.jobs.dispatch import Accepted
-    from agenttrace.run.jobs.jobs import Job, JobView, StepView
+    from agenttrace.run.jobs.jobs import JobView, StepView, TriggerJob
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -58,8 +58,8 @@ def list_jobs(
     """List jobs, newest first."""
     moment = None if since is None else parse_since(since, opening.settings().usage.timezone)
 
-    async def action(engine: Engine) -> list[Job]:
-        return await engine.dispatcher.jobs(
+    async def action(engine: Engine) -> list[TriggerJob]:
+        return await engine.dispatcher.jobs.list(
             status=status,
             event_type=event,
             site_id=site,
@@ -68,7 +68,7 @@ def list_jobs(
             limit=limit or _ALL,
         )
 
-    found: list[Job] = asking.look(action, list)
+    found: list[TriggerJob] = asking.look(action, list)
     if as_json:
         output.print_json([job_fields(job) for job in found])
     elif not found:
@@ -83,7 +83,7 @@ def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
     """Show one job with its steps."""
 
     async def action(engine: Engine) -> JobView:
-        view = await engine.dispatcher.job(job_id)
+        view = await engine.dispatcher.jobs.view(job_id)
         if view is None:
             raise _no_job(job_id)
         return view
@@ -100,9 +100,9 @@ def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
 def cancel_job(job_id: JobArgument, as_json: AsJson = False) -> None:
     """Cancel a job: a pending job ends at once, a running job starts no further step."""
 
-    async def action(engine: Engine) -> Job:
-        done = await engine.dispatcher.cancel(job_id)
-        view = await engine.dispatcher.job(job_id)
+    async def action(engine: Engine) -> TriggerJob:
+        done = await engine.dispatcher.jobs.cancel(job_id)
+        view = await engine.dispatcher.jobs.view(job_id)
         if view is None:
             raise _no_job(job_id)
         if not done:
@@ -162,7 +162,7 @@ _COLUMNS = (
 )
 
 
-def _row(job: Job) -> list[Any]:
+def _row(job: TriggerJob) -> list[Any]:
     return [
         output.styled(str(job.id), "cyan"),
         asking.clock(job.created_at),
@@ -176,7 +176,7 @@ def _row(job: Job) -> list[Any]:
     ]
 
 
-def _took(job: Job) -> str:
+def _took(job: TriggerJob) -> str:
     if job.started_at is None or job.finished_at is None:
         return "–"
     return figures.duration(round((job.finished_at - job.started_at).total_seconds() * times.MICROS))

@@ -31,9 +31,9 @@ class RateLimiter(rate_limit.RateLimiter):
 
     async def hit(self, scope: str, key: str, limit: int, window_seconds: float) -> RateVerdict:
         """Count a call if it fits."""
-        row = await self._database.one(
+        row = await self.database.one(
             "SELECT allowed, retry_after FROM biz.ai_rate_hit(%s, %s, %s, %s, %s)",
-            (scope, key, limit, f"{window_seconds} seconds", self._now()),
+            (scope, key, limit, f"{window_seconds} seconds", self.now()),
         )
         assert row is not None
         return RateVerdict(allowed=row[0], retry_after=row[1])

@@ -34,7 +34,7 @@ def is_installed() -> bool:
 
 
 def has_database(settings: Settings) -> bool:
-    """Whether there is a database: one that the settings name, or one of our own that was created before."""
+    """Whether there is a database: one that the settings name, or an embedded one that was created before."""
     return settings.database.url is not None or is_made(settings.home)
 
 

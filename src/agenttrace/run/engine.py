@@ -1,4 +1,4 @@
-"""Everything that a process of the run half needs, put together once: database, guards, services, and who we are.
+"""Everything that a process of the run half needs, put together once: database, guards, services and heartbeat.
 
 The only place that reads the settings; what it makes takes plain values.
 """
@@ -14,18 +14,17 @@ from dataclasses import dataclass, field
 
 from agenttrace.config import Settings, ensure_home
 from agenttrace.run.background import ended
-from agenttrace.run.catalog.catalog import Catalog, load_catalog, missing_variables
+from agenttrace.run.catalog.catalog import AppCatalog, load_catalog, missing_variables
 from agenttrace.run.catalog.config import usable_token
 from agenttrace.run.chat.conversation import ConversationService
 from agenttrace.run.chat.turn import ChatService
 from agenttrace.run.guards.admission import Admissions
-from agenttrace.run.guards.breaker import CircuitBreaker
+from agenttrace.run.guards.breaker import BreakerRule, CircuitBreaker
 from agenttrace.run.guards.budget import BudgetTracker
 from agenttrace.run.guards.guarded import GuardedClient
 from agenttrace.run.guards.rate_limit import RateLimiter
-from agenttrace.run.guards.rules import BreakerRule, breaker_rules
 from agenttrace.run.jobs.dispatch import AIDispatcher, use_dispatcher
-from agenttrace.run.jobs.queue import Queue
+from agenttrace.run.jobs.queue import JobQueue
 from agenttrace.run.jobs.schedules import Scheduler
 from agenttrace.run.jobs.sweeper import Sweeper
 from agenttrace.run.postgres import EmbeddedPostgres, PostgresError
@@ -40,7 +39,7 @@ from agenttrace.run.upstream.providers import providers_of
 
 logger = logging.getLogger(__name__)
 
-#: A probe of a breaker that was not heard of for this long after its deadline is given up.
+#: A probe of a breaker without a result this long after its deadline is given up.
 _PROBE_GRACE = 10.0
 _SWEEP_SECONDS = 5.0
 #: More than one process can usefully have open; each stream holds one.
@@ -56,9 +55,9 @@ class Engine:
     environ: Mapping[str, str] = field(repr=False)
     #: The variables that are not set of all that the catalog and the internal interface need.
     missing: tuple[str, ...]
-    #: What programs show that trigger events; empty while it is not set.
+    #: The token of programs that trigger events; empty while it is not set.
     internal_token: str = field(repr=False)
-    catalog: Catalog
+    catalog: AppCatalog
     database: Database
     presence: Presence
     breaker: CircuitBreaker
@@ -67,8 +66,7 @@ class Engine:
     run_logs: AIRunLogService
     cache: AICacheService
     clues: RetentionClues
-    conversations: ConversationService
-    queue: Queue
+    queue: JobQueue
     dispatcher: AIDispatcher
     sweeper: Sweeper
     #: None while no application has all its variables: nothing can be called then, everything else works.
@@ -118,15 +116,12 @@ async def _assembled(
 ) -> Engine:
     run = settings.run
     catalog = load_catalog(settings, environ)
-    # Several signs within the time after which somebody is taken for dead.
+    # Several heartbeats within the time after which a process is taken for dead.
     presence = Presence(database, role, every=min(BEAT_SECONDS, run.lost_after_seconds / 4))
-    rules = breaker_rules(
-        catalog.apps.values(),
-        BreakerRule(failure_threshold=run.failure_threshold, recovery_seconds=run.recovery_seconds),
-    )
+    rule = BreakerRule(failure_threshold=run.failure_threshold, recovery_seconds=run.recovery_seconds)
     breaker = CircuitBreaker(
         database,
-        rules=rules,
+        rules={app.app_id: app.breaker.over(rule) for app in catalog.apps.values() if app.breaker and app.app_id},
         failure_threshold=run.failure_threshold,
         recovery_timeout=run.recovery_seconds,
         probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
@@ -154,12 +149,10 @@ async def _assembled(
             process_id=presence.process_id,
             daily_limit=run.daily_tokens,
             monthly_limit=run.monthly_tokens,
-            recovery_timeout=run.recovery_seconds,
-            probe_lease=run.stream_deadline_seconds + _PROBE_GRACE,
-            rules=rules,
+            breaker=breaker,
         )
         calls = GuardedClient(client, admissions, breaker, run_logs, trace)
-    queue = await stack.enter_async_context(Queue(database))
+    queue = await stack.enter_async_context(JobQueue(database))
     return Engine(
         settings=settings,
         environ=environ,
@@ -174,7 +167,6 @@ async def _assembled(
         run_logs=run_logs,
         cache=cache,
         clues=clues,
-        conversations=conversations,
         queue=queue,
         dispatcher=AIDispatcher(
             database,
@@ -203,7 +195,7 @@ async def _assembled(
 
 
 def _chat(
-    database: Database, calls: GuardedClient, conversations: ConversationService, catalog: Catalog
+    database: Database, calls: GuardedClient, conversations: ConversationService, catalog: AppCatalog
 ) -> ChatService | None:
     app = catalog.chat
     return None if app is None or app.missing else ChatService(database, calls, conversations, catalog, app)
@@ -219,14 +211,14 @@ async def _sweeping(engine: Engine, embedded: EmbeddedPostgres | None) -> None:
             await scheduler.fire_due()
             await engine.sweeper.sweep()
         except Exception as error:
-            # The database may be away for a while; what was left lying is still there afterwards.
+            # The database may be away for a while; the next sweep finds the same rows.
             logger.warning("sweeping failed: %s", type(error).__name__)
             if embedded is not None:
                 await _started_again(embedded)
 
 
 async def _started_again(embedded: EmbeddedPostgres) -> None:
-    """Nobody but us starts a server of our own that has died; one that runs is only looked at."""
+    """Start the embedded server again if it has died; one that runs is only checked."""
     try:
         await asyncio.to_thread(embedded.start)
     except PostgresError as error:

@@ -69,26 +69,23 @@ class AppNotConfiguredError(DashScopeError):
     """Variables of the application are not set, so it cannot be called."""
 
 
-class CircuitOpenError(DashScopeError):
-    """The application failed too often; it is left alone for a while."""
+class _RefusedForNowError(DashScopeError):
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        #: Seconds until a call may be let through.
+        self.retry_after = retry_after
+
+
+class CircuitOpenError(_RefusedForNowError):
+    """The application failed too often; it is not called for a while."""
 
     status = "circuit_open"
 
-    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
-        super().__init__(message)
-        #: Seconds until the next probe is let through.
-        self.retry_after = retry_after
 
-
-class RateLimitExceededError(DashScopeError):
+class RateLimitExceededError(_RefusedForNowError):
     """Too many calls in the window."""
 
     status = "rate_limited"
-
-    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
-        super().__init__(message)
-        #: Seconds until a call fits into the window again.
-        self.retry_after = retry_after
 
 
 class BudgetExceededError(DashScopeError):

@@ -1,6 +1,6 @@
-"""That a process is there: a row of ``biz.ai_processes`` with a sign of life every few seconds.
+"""The heartbeat of a process: a row of ``biz.ai_processes`` that is renewed every few seconds.
 
-Calls name their process, so whoever sees the signs stop can close what it left open.
+Calls name their process, so the calls of a process without a heartbeat can be closed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 BEAT_SECONDS = 5.0
 
-#: The row is written anew if somebody took this process for dead and removed it.
+#: The row is written anew if another process took this one for dead and removed it.
 _BEAT = """
 INSERT INTO biz.ai_processes (id, role, host, pid) VALUES (%s, %s, %s, %s)
 ON CONFLICT (id) DO UPDATE SET seen_at = now()
@@ -51,7 +51,7 @@ class Presence:
             )
 
     async def beat(self) -> None:
-        """Give one sign of life."""
+        """Renew the row once."""
         await self.database.execute(_BEAT, [self.process_id, self.role, socket.gethostname()[:200], os.getpid()])
 
     async def _beat_on(self) -> None:
@@ -60,7 +60,7 @@ class Presence:
             try:
                 await self.beat()
             except AWAY as error:
-                logger.warning("no sign of life: the database is away (%s)", type(error).__name__)
+                logger.warning("no heartbeat: the database is away (%s)", type(error).__name__)
 
 
 async def forget_gone(database: Database, seconds: float) -> int:

@@ -1,4 +1,4 @@
-"""The states of what the run half keeps, each set defined once: tables, API and console take them from here."""
+"""The states of jobs, calls, results, breakers and messages, each set defined once for tables, API and console."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TriggerType(StrEnum):
 
 
 class ConversationEntry(StrEnum):
-    """Where in the user's program a conversation was begun."""
+    """Where in the user's program a conversation began."""
 
     GENERAL = "general"
     TASK = "task"

@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from agenttrace.run.catalog.catalog import UnknownEventError
 from agenttrace.run.engine import Engine
 from agenttrace.run.jobs.dispatch import Accepted, AIDispatcher
-from agenttrace.run.jobs.jobs import Job, TriggerEvent
+from agenttrace.run.jobs.jobs import TriggerEvent, TriggerJob
 from agenttrace.run.states import JobStatus
 from agenttrace.serve.access.audit import INTERNAL, audited
 from agenttrace.serve.access.gate import address_of
@@ -229,7 +229,7 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
     async def jobs(filters: Annotated[JobFilters, Query()]) -> Response:
         wanted = filters.model_dump()
         limit, before = wanted.pop("limit"), wanted.pop("before")
-        found = await dispatcher.jobs(**wanted, before_id=before, limit=limit + 1)
+        found = await dispatcher.jobs.list(**wanted, before_id=before, limit=limit + 1)
         following = found[limit - 1].id if len(found) > limit else None
         return _json({"jobs": [_only(JobAnswer, asdict(job)) for job in found[:limit]], "next_before": following})
 
@@ -240,7 +240,7 @@ def triggers_router(engine: Engine, metrics: Metrics) -> APIRouter:
         **_internal(401, 404, 422, 503),
     )
     async def job(job_id: int) -> Response:
-        view = await dispatcher.job(job_id) if _is_possible(job_id) else None
+        view = await dispatcher.jobs.view(job_id) if _is_possible(job_id) else None
         if view is None:
             raise no_job(job_id)
         return _json(_only(JobAnswer, asdict(view.job)) | {"steps": [asdict(step) for step in view.steps]})
@@ -330,9 +330,9 @@ async def started(engine: Engine, body: TriggerRequest, metrics: Metrics, *, is_
     return accepted
 
 
-async def cancelled(dispatcher: AIDispatcher, job_id: int) -> Job:
+async def cancelled(dispatcher: AIDispatcher, job_id: int) -> TriggerJob:
     """Cancel a job; 404 where there is none, 409 where it is over."""
-    is_cancelled = _is_possible(job_id) and await dispatcher.cancel(job_id)
+    is_cancelled = _is_possible(job_id) and await dispatcher.jobs.cancel(job_id)
     job = await _existing(dispatcher, job_id)
     if not is_cancelled:
         raise ProblemError(409, f"Job {job_id} is over: {job.status}.")
@@ -351,8 +351,8 @@ async def repeated(dispatcher: AIDispatcher, job_id: int, metrics: Metrics) -> A
     return accepted
 
 
-async def _existing(dispatcher: AIDispatcher, job_id: int) -> Job:
-    job = await dispatcher.store.get(job_id) if _is_possible(job_id) else None
+async def _existing(dispatcher: AIDispatcher, job_id: int) -> TriggerJob:
+    job = await dispatcher.jobs.get(job_id) if _is_possible(job_id) else None
     if job is None:
         raise no_job(job_id)
     return job

@@ -13,11 +13,11 @@ from agenttrace.views.trouble import TroubleError
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.run.catalog.catalog import App, Catalog, Lane
+    from agenttrace.run.catalog.catalog import App, AppCatalog, Lane
     from agenttrace.run.engine import Engine
     from agenttrace.run.guards.breaker import BreakerView
     from agenttrace.run.guards.budget import BudgetStatus
-    from agenttrace.run.jobs.jobs import Job
+    from agenttrace.run.jobs.jobs import TriggerJob
     from agenttrace.run.jobs.schedules import Schedule
 
 
@@ -39,7 +39,7 @@ def session_key_of(session_id: str) -> str:
     return f"{session_number(AGENT, session_id):016x}"
 
 
-def job_fields(job: Job) -> dict[str, Any]:
+def job_fields(job: TriggerJob) -> dict[str, Any]:
     """A job for JSON, with the session under which its trace is recorded."""
     return {**row_fields(asdict(job)), "session_id": job.session_id}
 
@@ -111,7 +111,7 @@ async def breakers_of(engine: Engine) -> list[Breaker]:
     return breakers_in(engine.catalog, await engine.breaker.states())
 
 
-def breakers_in(catalog: Catalog, states: Iterable[BreakerView]) -> list[Breaker]:
+def breakers_in(catalog: AppCatalog, states: Iterable[BreakerView]) -> list[Breaker]:
     """The same from what the database says of them."""
     views = {view.app_id: view for view in states}
     apps = {app.app_id: app for app in catalog.apps.values() if app.app_id}
@@ -158,7 +158,7 @@ def breaker_fields(breaker: Breaker) -> dict[str, Any]:
 # -- the catalog --------------------------------------------------------------------------------------------------
 
 
-def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
+def described_catalog(settings: Settings) -> tuple[AppCatalog, Sequence[str], str]:
     """The catalog without an engine, the variables that are missing for it, and what to say about them."""
     from agenttrace.run.catalog.catalog import load_catalog, missing_variables
     from agenttrace.run.catalog.config import MissingVariablesError, check_variables
@@ -179,6 +179,7 @@ def app_fields(app: App) -> dict[str, Any]:
         "app": app.key,
         "app_type": app.app_type,
         "title": app.title,
+        "titles": app.titles,
         "provider": app.provider,
         "model": app.endpoint.model if app.endpoint else None,
         "base_url": app.endpoint.base_url if app.endpoint else None,
@@ -186,6 +187,7 @@ def app_fields(app: App) -> dict[str, Any]:
         "variable": app.id_variable,
         "missing": app.missing,
         "rate": {"scope": app.rate.scope, "limit": app.rate.limit, "seconds": app.rate.seconds},
+        "rate_limit": app.rate_limit and {"limit": app.rate_limit.limit, "seconds": app.rate_limit.seconds},
         "cache": None
         if cache is None
         else {
@@ -220,7 +222,7 @@ def schedule_fields(schedule: Schedule, zone: str, now: datetime) -> dict[str, A
     }
 
 
-def event_fields(name: str, lanes: Sequence[Lane], catalog: Catalog) -> dict[str, Any]:
+def event_fields(name: str, lanes: Sequence[Lane], catalog: AppCatalog) -> dict[str, Any]:
     """An event and the steps it starts, for JSON."""
     conditions = [lane.condition for lane in lanes if lane.condition]
     return {

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
 from agenttrace.run.simulator import SimulatedCall
-from agenttrace.run.simulator.dashscope import SYSTEM_TOKENS
+from agenttrace.run.simulator.dashscope_endpoint import SYSTEM_TOKENS
 from agenttrace.run.simulator.replies import tokens
 from agenttrace.run.upstream.client import NOT_CONNECTED
 from agenttrace.store.sqlite.sessions import list_sessions

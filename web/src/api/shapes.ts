@@ -412,6 +412,9 @@ export interface BreakerRow {
   app: string;
   app_type: string;
   title: string;
+  titles: Record<string, string>;
+  provider: string;
+  model: string | null;
   app_id: string | null;
   state: CircuitState;
   failure_count: number;
@@ -527,6 +530,7 @@ export interface ChainStep {
   name: string;
   app: string;
   title: string;
+  titles: Record<string, string>;
   after: string[];
   status: StepStatus;
   calls: StepCall[];
@@ -579,11 +583,16 @@ export interface AppInfo {
   app: string;
   app_type: string;
   title: string;
+  titles: Record<string, string>;
+  provider: string;
+  model: string | null;
   app_id: string | null;
   stream: boolean;
   rate_scope: string;
   rate_limit: number;
   rate_seconds: number;
+  app_limit: number | null;
+  app_limit_seconds: number | null;
 }
 
 /** An event of the catalog and the steps it starts. */

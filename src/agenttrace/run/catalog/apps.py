@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
-from agenttrace.run.guards.rules import BreakerTable
+from agenttrace.run.guards.breaker import BreakerTable
 from agenttrace.run.results.cache import CacheRule
 from agenttrace.run.upstream.calls import RateRule
 from agenttrace.run.upstream.providers import Endpoint, ProviderName
@@ -17,7 +17,7 @@ _CHAIN_LIMIT = 100
 
 
 class Sizes(TypedDict):
-    """The part of a call's request that says how large it may become."""
+    """The sizes of a call in tokens."""
 
     prompt_tokens: int
     estimate: int
@@ -26,16 +26,17 @@ class Sizes(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class App:
-    """An application: how it is called, and what becomes of its results."""
+    """An application: how it is called, and how its results are cached."""
 
     #: Its name in chains, such as ``app3``.
     key: str
     app_type: str
+    #: In the language of the catalog.
     title: str
-    #: What the breaker and the provider know it by: DashScope's id, empty while its variable is not set.
+    #: Its id for the breaker and the provider: DashScope's id, empty while its variable is not set.
     app_id: str
     rate: RateRule
-    #: None: results are not kept.
+    #: None: results are not cached.
     cache: CacheRule | None
     #: Whose result it is in the cache: ``dimension``, ``member``, ``member:coach`` or ``site``.
     target: str
@@ -52,8 +53,12 @@ class App:
     #: Whether its results are written to ``member_retention_clue``.
     clues: bool
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    #: None: its breaker opens and closes as the settings say for all.
+    #: None: its breaker has the rule of the settings.
     breaker: BreakerTable | None = None
+    #: At most so many calls of it, by all users and stores together; None: only ``rate`` counts.
+    rate_limit: RateRule | None = None
+    #: Its title by language, where the catalog has several.
+    titles: Mapping[str, str] = field(default_factory=dict)
     #: The variable that holds DashScope's id; None where the catalog itself has it.
     id_variable: str | None = None
     #: The model that is called; None: an application of DashScope.
@@ -68,6 +73,11 @@ class App:
         return "dashscope" if self.endpoint is None else "openai"
 
     @property
+    def account(self) -> tuple[str, ...]:
+        """Identifies the key that it is called with: applications with an equal account share one key."""
+        return ("dashscope",) if self.endpoint is None else (self.endpoint.base_url, self.endpoint.api_key_env or "")
+
+    @property
     def has_sessions(self) -> bool:
         """Whether the provider remembers what was said before."""
         return self.endpoint is None
@@ -79,7 +89,7 @@ class App:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class PlannedStep:
     """One call in a chain."""
 
     #: ``app3`` or ``app2:today``.
@@ -94,10 +104,10 @@ class Step:
 class Chain:
     """Lanes that run side by side; the steps of a lane run one after another."""
 
-    lanes: tuple[tuple[Step, ...], ...]
+    lanes: tuple[tuple[PlannedStep, ...], ...]
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PlannedStep, ...]:
         """All steps, lane by lane."""
         return tuple(step for lane in self.lanes for step in lane)
 

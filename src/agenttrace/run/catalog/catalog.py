@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agenttrace.run.catalog.apps import App, Chain, Lane, Step
+from agenttrace.run.catalog.apps import App, Chain, Lane, PlannedStep
 from agenttrace.run.catalog.config import TOKEN
 from agenttrace.run.catalog.tables import (
     MAX_TOKENS,
@@ -30,7 +30,7 @@ from agenttrace.run.upstream.calls import RateRule
 if TYPE_CHECKING:
     from agenttrace.config import Settings
 
-__all__ = ["App", "Catalog", "CatalogError", "Chain", "Lane", "Step", "UnknownEventError", "load_catalog"]
+__all__ = ["App", "AppCatalog", "CatalogError", "Chain", "Lane", "PlannedStep", "UnknownEventError", "load_catalog"]
 
 DIMENSIONS = (
     "today",
@@ -55,7 +55,7 @@ class UnknownEventError(Exception):
         self.event_type = event_type
 
 
-class Catalog:
+class AppCatalog:
     """All applications and events."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Catalog:
             raise UnknownEventError(event_type, sorted(self.events))
         return Chain(lanes=tuple(self._lanes(lane for lane in lanes if lane.applies(payload or {}))))
 
-    def _lanes(self, lanes: Iterator[Lane]) -> Iterator[tuple[Step, ...]]:
+    def _lanes(self, lanes: Iterator[Lane]) -> Iterator[tuple[PlannedStep, ...]]:
         for lane in lanes:
             for dimension in self.dimensions if lane.each_dimension else (None,):
                 yield _steps(lane, dimension)
@@ -118,8 +118,8 @@ class Catalog:
         user_limit: int = 10,
         store_limit: int = 100,
         max_tokens: int = MAX_TOKENS,
-    ) -> Catalog:
-        """The catalog that ships, with what ``table`` has added or in its place; or, if it says so, the table alone."""
+    ) -> AppCatalog:
+        """The catalog that ships with the additions of ``table``, or the table alone (``base = "none"``)."""
         given = {name: (table or {}).get(name) or {} for name in ("catalog", "apps", "events", "schedules")}
         whole = read_table("catalog", given["catalog"], WholeTable)
         defaults = tomllib.loads(_DEFAULTS.read_text(encoding="utf-8")) if whole.base == "builtin" else {}
@@ -130,9 +130,10 @@ class Catalog:
             "user": RateRule(scope="user", limit=user_limit, seconds=60),
             "store": RateRule(scope="store", limit=store_limit, seconds=3600),
         }
+        language = whole.language or "en"
         return cls(
             {
-                key: app_of(key, read_table(f"apps.{key}", value, AppTable), rates, environ or {}, max_tokens)
+                key: app_of(key, read_table(f"apps.{key}", value, AppTable), rates, environ or {}, max_tokens, language)
                 for key, value in apps.items()
             },
             {key: lanes_of(key, read_table(f"events.{key}", value, EventTable)) for key, value in events.items()},
@@ -147,11 +148,11 @@ class Catalog:
         )
 
 
-def load_catalog(settings: Settings, environ: Mapping[str, str]) -> Catalog:
+def load_catalog(settings: Settings, environ: Mapping[str, str]) -> AppCatalog:
     """The catalog that the settings describe; raises CatalogError."""
     run = settings.run
     names = ("catalog", "apps", "events", "schedules")
-    return Catalog.load(
+    return AppCatalog.load(
         environ,
         {name: getattr(settings, name) for name in names},
         dimensions=run.dimensions,
@@ -161,7 +162,7 @@ def load_catalog(settings: Settings, environ: Mapping[str, str]) -> Catalog:
     )
 
 
-def missing_variables(catalog: Catalog, environ: Mapping[str, str]) -> tuple[str, ...]:
+def missing_variables(catalog: AppCatalog, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The variables that are not set: those of the applications, and the internal token."""
     return catalog.missing + (() if environ.get(TOKEN, "").strip() else (TOKEN,))
 
@@ -179,15 +180,15 @@ def _with_ids(apps: Mapping[str, Any], shipped: Mapping[str, Any]) -> dict[str, 
     return {key: completed(app) for key, app in apps.items()}
 
 
-def _steps(lane: Lane, dimension: str | None) -> tuple[Step, ...]:
+def _steps(lane: Lane, dimension: str | None) -> tuple[PlannedStep, ...]:
     names = [f"{app}:{dimension}" if dimension else app for app in lane.apps]
     return tuple(
-        Step(name=name, app=app, after=tuple(names[max(place - 1, 0) : place]), dimension=dimension)
+        PlannedStep(name=name, app=app, after=tuple(names[max(place - 1, 0) : place]), dimension=dimension)
         for place, (name, app) in enumerate(zip(names, lane.apps, strict=True))
     )
 
 
-def _check(catalog: Catalog) -> None:
+def _check(catalog: AppCatalog) -> None:
     """Whatever would only be noticed when an event arrives is refused now."""
     if catalog._chat is not None and catalog._chat not in catalog.apps:
         raise CatalogError(f"[catalog]: chat names {catalog._chat!r}, which is no application")
@@ -205,7 +206,7 @@ def _check(catalog: Catalog) -> None:
             raise CatalogError(f"[schedules.{schedule.name}]: the name is longer than {_STEP_LIMIT} characters")
 
 
-def _check_app(app: App, catalog: Catalog) -> None:
+def _check_app(app: App, catalog: AppCatalog) -> None:
     for name in (app.app_type, app.cache.cache_type if app.cache else ""):
         if len(name) > _NAME_LIMIT:
             raise CatalogError(f"[apps.{app.key}]: {name!r} is longer than {_NAME_LIMIT} characters")
@@ -218,7 +219,7 @@ def _check_app(app: App, catalog: Catalog) -> None:
         raise CatalogError(f"[apps.{app.key}]: clues are those of a member, so its target has to be member")
 
 
-def _check_event(name: str, lanes: tuple[Lane, ...], catalog: Catalog) -> None:
+def _check_event(name: str, lanes: tuple[Lane, ...], catalog: AppCatalog) -> None:
     if len(name) > _NAME_LIMIT:
         raise CatalogError(f"[events.{name}]: the name is longer than {_NAME_LIMIT} characters")
     steps = [step for lane in catalog._lanes(iter(lanes)) for step in lane]

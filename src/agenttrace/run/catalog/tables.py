@@ -11,14 +11,14 @@ import msgspec
 
 from agenttrace.run.catalog.apps import App, Lane
 from agenttrace.run.catalog.texts import TextsError, UserTexts
-from agenttrace.run.guards.rules import BreakerTable
+from agenttrace.run.guards.breaker import BreakerTable
 from agenttrace.run.jobs.schedules import WEEKDAYS, Schedule, Weekday
 from agenttrace.run.results.cache import CacheRule
 from agenttrace.run.upstream.calls import RateRule
 from agenttrace.run.upstream.openai import ResponseFormat
 from agenttrace.run.upstream.providers import DASHSCOPE_KEY, Endpoint, ProviderName
 
-#: More than the Qwen models answer unless told otherwise; DashScope takes no limit for an application with the call.
+#: More than the Qwen models answer by default; DashScope takes no limit for an application with the call.
 MAX_TOKENS = 20_000
 #: What every current Qwen model takes in.
 CONTEXT_TOKENS = 30_000
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CatalogError(Exception):
-    """The catalog says something that cannot be; the message says where."""
+    """The catalog is not valid; the message says where."""
 
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -44,11 +44,20 @@ class _Cache(msgspec.Struct, forbid_unknown_fields=True):
         return CacheRule(cache_type=self.type, days=days, end_of_day=self.keep == "day")
 
 
+class _RateLimit(msgspec.Struct, forbid_unknown_fields=True):
+    calls: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=31 * 86_400)] = 60
+
+    def rule(self) -> RateRule:
+        return RateRule(scope="app", limit=self.calls, seconds=self.seconds)
+
+
 class AppTable(msgspec.Struct, forbid_unknown_fields=True):
     """``[apps.NAME]``."""
 
     type: str
-    title: str = ""
+    #: One for all users, or one a language: ``{ en = "…", zh = "…" }``.
+    title: str | Annotated[dict[str, _Name], msgspec.Meta(min_length=1)] = ""
     provider: ProviderName = "dashscope"
     #: DashScope's id, or the variable that holds it.
     app_id: str | None = None
@@ -61,12 +70,15 @@ class AppTable(msgspec.Struct, forbid_unknown_fields=True):
     #: A table, or JSON as a text.
     schema: dict[str, Any] | str | None = None
     response_format: ResponseFormat | None = None
+    #: Whose calls are counted by the limits of ``[run]``.
     rate: Literal["user", "store"] = "store"
+    #: For all calls of this application.
+    rate_limit: _RateLimit | None = None
     cache: _Cache | None = None
     inputs: tuple[str, ...] = ()
     prompt: str = ""
     tokens: _Tokens = 2000
-    #: None: what ``run.max_call_tokens`` says.
+    #: None: ``run.max_call_tokens``.
     max_tokens: _Tokens | None = None
     context_tokens: Annotated[int, msgspec.Meta(ge=4_000, le=10_000_000)] = CONTEXT_TOKENS
     stream: bool = False
@@ -86,7 +98,7 @@ class WholeTable(msgspec.Struct, forbid_unknown_fields=True):
 
     #: ``builtin``: what this file has is added to the catalog that ships.
     base: Literal["builtin", "none"] = "builtin"
-    #: What users read who ask for no language that there is.
+    #: For users whose languages the catalog does not have.
     language: str | None = None
     texts: dict[str, dict[str, str]] = {}
     #: The system that events come from which name none.
@@ -145,9 +157,15 @@ def read_table(place: str, value: object, kind: type[T]) -> T:
 
 
 def app_of(
-    key: str, given: AppTable, rates: Mapping[str, RateRule], environ: Mapping[str, str], max_tokens: int = MAX_TOKENS
+    key: str,
+    given: AppTable,
+    rates: Mapping[str, RateRule],
+    environ: Mapping[str, str],
+    max_tokens: int = MAX_TOKENS,
+    language: str = "en",
 ) -> App:
     """An application, with what it lacks in this environment."""
+    titles = given.title if isinstance(given.title, dict) else {}
     endpoint = _endpoint(key, given) if given.provider == "openai" else None
     if endpoint is None:
         _check_dashscope(key, given)
@@ -155,7 +173,8 @@ def app_of(
     return App(
         key=key,
         app_type=given.type,
-        title=given.title or key,
+        title=titles.get(language) or next(iter(titles.values()), None) or str(given.title or key),
+        titles=titles,
         app_id=_app_id(key, given, environ),
         rate=rates[given.rate],
         cache=given.cache.rule() if given.cache else None,
@@ -169,6 +188,7 @@ def app_of(
         clues=given.clues,
         parameters=_plain(given.parameters),
         breaker=given.breaker,
+        rate_limit=given.rate_limit.rule() if given.rate_limit else None,
         id_variable=given.app_id_env if given.app_id is None else None,
         endpoint=endpoint,
         variables=variables,
@@ -241,7 +261,7 @@ def lanes_of(key: str, given: EventTable) -> tuple[Lane, ...]:
 
 
 def _lane(text: str) -> Lane:
-    """``app4→app5 if coach_id``; ``->`` serves where no arrow is at hand."""
+    """``app4→app5 if coach_id``; ``->`` may be written for ``→``."""
     chain, _, condition = text.partition(" if ")
     apps = [name.strip() for name in chain.replace("->", "→").split("→")]
     return Lane(

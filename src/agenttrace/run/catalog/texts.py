@@ -1,4 +1,4 @@
-"""The texts that users of applications read, in their language: ``texts.toml`` and what a catalog says instead."""
+"""The texts that users of applications read, in their language: ``texts.toml`` and those of a catalog."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def default_texts() -> Mapping[str, Texts]:
 
 
 class UserTexts:
-    """All texts of a catalog; ``language`` is the one for users who ask for none that is there."""
+    """All texts of a catalog; ``language`` is for users whose languages it does not have."""
 
     def __init__(self, language: str = "en", own: Mapping[str, Texts] = MappingProxyType({})) -> None:
         known = default_texts()

@@ -1,28 +1,27 @@
-"""Conversations: which one a message belongs to, what was said in it, and which of the cloud's sessions knows it.
+"""Conversations: which one a message belongs to, its messages, and the session that it has in the cloud.
 
-The cloud keeps the context of a conversation for one hour and 50 rounds, under an id of its own. Ours is for ever. So
-the cloud's session is used while it is certain to be there, and the history kept here is sent once it is not. The
-answer to that opens a new session of the cloud, which goes on from there. Nobody says that such a session holds the
-history it was opened with; where the tokens of the next answer show that it does not, the history is sent each time.
+The cloud stores the context of a conversation for one hour and 50 rounds, under its own id; we store it for ever. The
+session of the cloud is used while it is certain to exist; after that the stored history is sent, and the answer opens a
+new session. The vendor does not document that such a session contains the history it was opened with; where the tokens
+of the next answer show that it does not, the history is sent each time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 from psycopg import AsyncClientCursor
 from psycopg.types.numeric import Int4, Int8
 
-from agenttrace.run.chat.history import Message, Round, StoredMessage, as_messages, rounds_of
+from agenttrace.run.chat.history import Round, StoredMessage, rounds_of
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import ConversationEntry
-from agenttrace.run.upstream.wire import Answer
+from agenttrace.run.upstream.wire import AppAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +52,8 @@ _SUMMARISE = """
 UPDATE biz.ai_conversations SET summary = %s, summary_until = %s WHERE id = %s AND summary_until < %s
 """
 
-# The lock first, in a statement of its own: a message of somebody else that is just being written is then seen.
-_WITHDRAW = """
+# The lock comes first, in its own statement: then a message that another turn is writing is seen.
+_WITHDRAW = b"""
 SELECT FROM biz.ai_conversations WHERE id = %(id)s FOR UPDATE;
 DELETE FROM biz.ai_messages WHERE id = %(question)s;
 DELETE FROM biz.ai_conversations WHERE %(new)s AND id = %(id)s
@@ -63,7 +62,7 @@ DELETE FROM biz.ai_conversations WHERE %(new)s AND id = %(id)s
 
 
 class ConversationNotFoundError(Exception):
-    """There is no such conversation, or it is somebody else's; which of the two is not told."""
+    """There is no such conversation, or another user has it; the error does not say which."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,11 +88,6 @@ class Conversation:
     rounds: tuple[Round, ...] = ()
     summary: str | None = None
 
-    @property
-    def history(self) -> tuple[Message, ...]:
-        """All of it, as messages."""
-        return as_messages(self.summary, self.rounds)
-
 
 def reuse_window(entry: str) -> timedelta | None:
     """How old a conversation may be that a message from this entry continues; None: it always begins a new one."""
@@ -105,9 +99,9 @@ def reuse_window(entry: str) -> timedelta | None:
     }[ConversationEntry(entry)]
 
 
-def cloud_session_after(sent: str | None, answer: Answer) -> str | None:
+def cloud_session_after(sent: str | None, answer: AppAnswer) -> str | None:
     """The session that knows all of the conversation after this answer; None: only the local history does."""
-    # What the cloud keeps of an answer that was cut off, nobody says.
+    # It is not documented what the cloud stores of an answer that was cut off.
     if not answer.finish_reason or (sent is not None and answer.session_id != sent):
         return None
     return answer.session_id
@@ -130,7 +124,7 @@ class ConversationService:
         conversation_id: int | None = None,
         message: str | None = None,
     ) -> Conversation:
-        """The conversation that a message belongs to, found or made; the message is kept with it. One round trip."""
+        """The conversation that a message belongs to, found or created; the message is stored in it. One round trip."""
         said = None if message is None else storable_text(message)
         values = (
             user_id,
@@ -169,21 +163,21 @@ class ConversationService:
         rounds = rounds_of(StoredMessage(*row[1:]) for row in rows if row[4] is not None)
         return replace(conversation, rounds=rounds, summary=rows[0][0] if rows else None)
 
-    async def keep_summary(self, conversation: Conversation, summary: str, until: int) -> None:
-        """Keep a summary of all messages up to one."""
+    async def store_summary(self, conversation: Conversation, summary: str, until: int) -> None:
+        """Store a summary of all messages up to one."""
         values = [storable_text(summary), Int8(until), Int8(conversation.id), Int8(until)]
         await self.database.execute(_SUMMARISE, values)
 
-    def keeping(
+    def storing(
         self,
         conversation: Conversation,
-        answer: Answer,
+        answer: AppAnswer,
         *,
         sent: str | None,
         sent_tokens: int = 0,
-        told: Callable[[int | None], None],
+        on_stored: Callable[[int | None], None],
     ) -> SqlCall:
-        """The same as a part of the statement that settles the call; ``told`` hears the id of the message."""
+        """Storing the answer, for the statement that settles the call; ``on_stored`` gets the id of the message."""
         is_answer = bool(answer.text or answer.finish_reason)
         arguments = (
             Int8(conversation.id),
@@ -195,29 +189,23 @@ class ConversationService:
             sent is None,
             Int4(sent_tokens),
         )
-        return SqlCall(function="ai_conversation_answer", arguments=arguments, takes_row=True, told=told)
+        return SqlCall(function="ai_conversation_answer", arguments=arguments, takes_row=True, on_result=on_stored)
 
     def _session_after(
-        self, conversation: Conversation, answer: Answer, sent: str | None, sent_tokens: int
+        self, conversation: Conversation, answer: AppAnswer, sent: str | None, sent_tokens: int
     ) -> str | None:
         if sent is None:
             holds = self._sessions_hold_history or not sent_tokens
             return cloud_session_after(sent, answer) if holds else None
         opened_with, usage = conversation.cloud_tokens, answer.usage
         if opened_with >= _JUDGED_TOKENS and not usage.estimated and usage.input_tokens < opened_with / 2:
-            logger.warning("the cloud does not keep the history that a session was opened with; it is sent each time")
+            logger.warning("the cloud does not store the history that a session was opened with; it is sent each time")
             self._sessions_hold_history = False
             return None
         return cloud_session_after(sent, answer)
 
     async def withdraw(self, conversation: Conversation) -> None:
-        """Take back a message that was refused, and the conversation where it was made for it."""
+        """Delete a message that was refused, and its conversation if that was created for it."""
         values = {"id": conversation.id, "question": conversation.message_id, "new": conversation.is_new}
-        await self._last_row(_WITHDRAW, values)
-
-    async def _last_row(self, statements: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
         async with self.database.pool.connection() as connection, AsyncClientCursor(connection) as cursor:
-            await cursor.execute(statements.encode(), values)
-            while cursor.nextset():
-                pass
-            return await cursor.fetchone() if cursor.description else None
+            await cursor.execute(_WITHDRAW, values)

@@ -1,7 +1,7 @@
 """What was said in a conversation, cut to what a model takes: the last rounds whole, the older ones as a summary.
 
 The summary is an extract, made without a model: what the user said, shortened, and how the answers began. It is made
-once for each round and kept with the conversation.
+once for each round and stored with the conversation.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agenttrace.run.catalog.texts import Texts, default_texts
+from agenttrace.run.states import MessageRole
 from agenttrace.run.upstream.wire import estimate_tokens
 
 #: The most that a summary takes.
@@ -20,14 +21,14 @@ SUMMARY_TOKENS = 2_000
 SHARE = 0.75
 #: What a message takes beside its text.
 _FRAME_TOKENS = 4
-_ASKED_CHARS, _TOLD_CHARS = 160, 60
+_QUESTION_CHARS, _ANSWER_CHARS = 160, 60
 _GAP = "- …"
 
 Message = dict[str, str]
 
 
 class StoredMessage(NamedTuple):
-    """A message as it is kept."""
+    """A stored message."""
 
     role: str
     content: str
@@ -40,15 +41,15 @@ class StoredMessage(NamedTuple):
 class Round:
     """A question and its answer."""
 
-    asked: str
-    told: str
+    question: str
+    answer: str
     first_id: int
     last_id: int
 
     @property
     def tokens(self) -> int:
         """About what it takes in a request."""
-        return estimate_tokens(self.asked) + estimate_tokens(self.told) + 2 * _FRAME_TOKENS
+        return estimate_tokens(self.question) + estimate_tokens(self.answer) + 2 * _FRAME_TOKENS
 
 
 def rounds_of(messages: Iterable[StoredMessage]) -> tuple[Round, ...]:
@@ -56,9 +57,9 @@ def rounds_of(messages: Iterable[StoredMessage]) -> tuple[Round, ...]:
     # Two turns at the same time mix their messages; the number of the call sorts them again.
     ordered = sorted(messages, key=lambda message: (message.run_log_id or 0, message.id))
     return tuple(
-        Round(asked=asked.content, told=told.content, first_id=asked.id, last_id=told.id)
-        for asked, told in pairwise(ordered)
-        if (asked.role, told.role) == ("user", "assistant")
+        Round(question=question.content, answer=answer.content, first_id=question.id, last_id=answer.id)
+        for question, answer in pairwise(ordered)
+        if (question.role, answer.role) == (MessageRole.USER, MessageRole.ASSISTANT)
     )
 
 
@@ -77,7 +78,7 @@ def split(rounds: Sequence[Round], tokens: int) -> tuple[Sequence[Round], Sequen
 def _shortened(last: Round, tokens: int) -> list[Round]:
     # A token is at least one and a half characters; half of them for the question, half for the answer.
     chars = (tokens - 3 * _FRAME_TOKENS) * 3 // 4
-    return [replace(last, asked=last.asked[:chars], told=last.told[:chars])] if chars > 0 else []
+    return [replace(last, question=last.question[:chars], answer=last.answer[:chars])] if chars > 0 else []
 
 
 def summarise(summary: str | None, rounds: Sequence[Round], tokens: int = SUMMARY_TOKENS) -> str:
@@ -88,8 +89,8 @@ def summarise(summary: str | None, rounds: Sequence[Round], tokens: int = SUMMAR
     end = _taken(lines[begin:][::-1], half)
     if begin + end >= len(lines):
         return "\n".join(lines)
-    kept = [line for line in lines[:begin] if line != _GAP]
-    return "\n".join([*kept, _GAP, *lines[len(lines) - end :]])
+    first = [line for line in lines[:begin] if line != _GAP]
+    return "\n".join([*first, _GAP, *lines[len(lines) - end :]])
 
 
 def _taken(lines: Sequence[str], tokens: int) -> int:
@@ -101,8 +102,8 @@ def _taken(lines: Sequence[str], tokens: int) -> int:
     return len(lines)
 
 
-def _line(spoken: Round) -> str:
-    return f"- {_cut(spoken.asked, _ASKED_CHARS)} → {_cut(spoken.told, _TOLD_CHARS)}"
+def _line(each: Round) -> str:
+    return f"- {_cut(each.question, _QUESTION_CHARS)} → {_cut(each.answer, _ANSWER_CHARS)}"
 
 
 def _cut(text: str, chars: int) -> str:
@@ -111,14 +112,14 @@ def _cut(text: str, chars: int) -> str:
 
 
 def as_messages(summary: str | None, rounds: Iterable[Round], texts: Texts | None = None) -> tuple[Message, ...]:
-    """What is sent: the summary as a round of its own, then the rounds; ``texts`` say what the summary is."""
+    """What is sent: the summary as a first round, then the rounds; ``texts`` introduce the summary."""
     said = texts or default_texts()["en"]
     found = [(f"{said['summary']}\n{summary}", said["summary_reply"])] if summary else []
-    found += [(spoken.asked, spoken.told) for spoken in rounds]
+    found += [(each.question, each.answer) for each in rounds]
     return tuple(
         {"role": role, "content": text}
-        for asked, told in found
-        for role, text in (("user", asked), ("assistant", told))
+        for question, answer in found
+        for role, text in ((MessageRole.USER, question), (MessageRole.ASSISTANT, answer))
     )
 
 

@@ -1,7 +1,7 @@
-"""A turn of a chat: the message is kept and admitted, the answer passed on as it arrives, and everything written.
+"""A turn of a chat: the message is stored and admitted, the answer is streamed, and everything is written.
 
-The upstream is read by a task of its own. Whoever listens to the turn may be slow, and then the upstream waits; or go
-away, and then it is stopped, and what had arrived by then is kept and paid for.
+The upstream is read by its own task. If the listener of the turn is slow, the upstream waits. If the listener hangs up,
+the upstream is stopped; the part of the answer that had arrived is stored, and its tokens are counted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from agenttrace.run.catalog.catalog import App, Catalog
+from agenttrace.run.catalog.catalog import App, AppCatalog
 from agenttrace.run.catalog.texts import Texts
 from agenttrace.run.chat.conversation import Conversation, ConversationService
 from agenttrace.run.chat.history import SHARE, SUMMARY_TOKENS, Message, as_messages, split, summarise, tokens_of
@@ -28,23 +28,23 @@ from agenttrace.run.errors import (
 from agenttrace.run.guards.guarded import HUNG_UP, GuardedClient, GuardedStream
 from agenttrace.run.postgres.pool import AWAY, Database
 from agenttrace.run.postgres.sql_call import SqlCall
-from agenttrace.run.states import RunStatus
+from agenttrace.run.states import RunStatus, TriggerType
 from agenttrace.run.upstream.calls import CallRequest, RateRule
-from agenttrace.run.upstream.wire import Answer, estimate_tokens
+from agenttrace.run.upstream.wire import AppAnswer, estimate_tokens
 
 logger = logging.getLogger(__name__)
 
 #: Pieces of an answer that wait for a slow listener before the upstream has to wait, too.
 OUTBOX_SIZE = 64
 #: What arrives within this time is passed on together, after a first piece that never waits: twenty times a second is
-#: more than anybody reads, and each write to the listener costs as much as making the piece.
+#: faster than people read, and each write to the listener costs as much as making the piece.
 PACE = 0.05
 #: Seconds that a message waits for its turn at a budget that is nearly spent.
 CHAT_PATIENCE = 30.0
 STOPPING = "the server is stopping"
 SESSION_LOST = "the cloud has lost the session; asked again with the history"
 #: The code and the text that the user gets for an error; the first that fits.
-_TOLD: tuple[tuple[type[Exception], str, str], ...] = (
+_ERROR_TEXTS: tuple[tuple[type[Exception], str, str], ...] = (
     (DashScopeAuthError, "auth", "auth"),
     (DashScopeTimeoutError, "timeout", "timeout"),
     (CircuitOpenError, "circuit_open", "circuit_open"),
@@ -56,7 +56,7 @@ _TOLD: tuple[tuple[type[Exception], str, str], ...] = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatEvent:
-    """What the listener is told: any number of messages, then exactly one ``done`` or ``error``."""
+    """An event for the listener: any number of messages, then exactly one ``done`` or ``error``."""
 
     kind: Literal["message", "done", "error"]
     data: dict[str, Any]
@@ -68,10 +68,10 @@ class ChatEvent:
 
 
 def error_event(error: Exception, texts: Texts) -> ChatEvent:
-    """How an error is put to the user: in the user's language, and never in its own words."""
+    """The event of an error: a text in the user's language, never that of the error itself."""
     if isinstance(error, BudgetExceededError) and error.is_busy:
         return _error("budget_busy", texts["budget_busy"])
-    for kind, code, text in _TOLD:
+    for kind, code, text in _ERROR_TEXTS:
         if isinstance(error, kind):
             return _error(code, texts[text])
     return _error("internal", texts["failed"])
@@ -128,9 +128,9 @@ class _Outbox:
 
 
 class ChatTurn:
-    """One question and its answer on the way: an async iterator of events, to be heard by one listener.
+    """One question and its answer on the way: an async iterator of events, for one listener.
 
-    It runs whether somebody listens or not, until its answer is complete, ``hang_up`` or ``stop``.
+    It runs with or without a listener, until its answer is complete, ``hang_up`` or ``stop``.
     """
 
     def __init__(self, service: ChatService, ask: _Ask, stream: GuardedStream) -> None:
@@ -160,11 +160,11 @@ class ChatTurn:
         return events
 
     def hang_up(self) -> None:
-        """Nobody listens any more: the upstream is stopped, and what there is is written."""
+        """The listener is gone: the upstream is stopped, and what has arrived is written."""
         self._stop(HUNG_UP)
 
     def stop(self) -> None:
-        """The server ends: the listener gets an error event, and what there is is written."""
+        """The server stops: the listener gets an error event, and what has arrived is written."""
         self._stop(STOPPING)
 
     def _stop(self, reason: str) -> None:
@@ -177,7 +177,7 @@ class ChatTurn:
         try:
             last = await self._answered()
         except asyncio.CancelledError:
-            # Told below: the answer may have been complete, and only not yet written, when the end came.
+            # The last event is made below: the answer may have been complete, only not written, when the end came.
             pass
         except Exception as error:
             last = error_event(error, self._ask.texts)
@@ -213,7 +213,7 @@ class ChatTurn:
         return sent is not None and answers_in is not None and answers_in != sent
 
     async def _recover(self) -> None:
-        """Ask again with the history that is kept here; nobody has heard anything yet."""
+        """Ask again with the stored history; nothing was streamed yet."""
         self._ask.is_void = True
         await self._stream.aclose(SESSION_LOST)
         self._stream = await self._service.reopen(self._ask)
@@ -244,11 +244,11 @@ class _Ask:
     conversation: Conversation
     rate: RateRule
     cloud_session: str | None
-    #: What the user is told, in the user's language.
+    #: The texts for the user, in the user's language.
     texts: Texts
     #: What is sent of the conversation where there is no session.
     history: Sequence[Message] = ()
-    #: What arrives now is nothing to keep.
+    #: The answer that arrives now is not stored.
     is_void: bool = False
     #: The message that the answer became.
     answer_id: int | None = None
@@ -272,14 +272,14 @@ class _Ask:
 
 
 class ChatService:
-    """Starts turns, and knows those that are not over."""
+    """Starts turns, and counts those that are not over."""
 
     def __init__(
         self,
         database: Database,
         calls: GuardedClient,
         conversations: ConversationService,
-        catalog: Catalog,
+        catalog: AppCatalog,
         app: App,
     ) -> None:
         self.database = database
@@ -305,7 +305,7 @@ class ChatService:
         *,
         texts: Texts | None = None,
     ) -> ChatTurn:
-        """Keep the message, and have its call admitted; whatever refuses it is raised here, before any answer.
+        """Store the message and admit its call; a refusal is raised here, before any answer.
 
         ``texts`` are in the user's language; without them, in the catalog's.
         """
@@ -364,7 +364,7 @@ class ChatService:
             older, recent = split(rounds, room - SUMMARY_TOKENS)
             summary = summarise(summary, older)
             until = min([max(spoken.last_id for spoken in older), *(spoken.first_id - 1 for spoken in recent)])
-            await self._conversations.keep_summary(conversation, summary, until)
+            await self._conversations.store_summary(conversation, summary, until)
         return as_messages(summary, recent, self.texts.default)
 
     async def _open(self, ask: _Ask) -> GuardedStream:
@@ -372,10 +372,11 @@ class ChatService:
         request = CallRequest(
             app_id=app.app_id,
             app_type=app.app_type,
-            trigger_type="user",
+            trigger_type=TriggerType.USER,
             site_id=ask.site_id,
             prompt=ask.message,
             rate=ask.rate,
+            app_rate=app.rate_limit,
             **app.tokens_of(ask.sent_text()),
             patience=CHAT_PATIENCE,
             member_id=ask.member_id,
@@ -385,19 +386,21 @@ class ChatService:
         )
         sent, sent_tokens = ask.cloud_session, tokens_of(ask.history)
 
-        def told(answer_id: int | None) -> None:
+        def stored(answer_id: int | None) -> None:
             ask.answer_id = answer_id
 
-        def keep(answer: Answer, _: object) -> list[SqlCall]:
+        def writes(answer: AppAnswer, _: object) -> list[SqlCall]:
             if ask.is_void:
                 return []
-            return [self._conversations.keeping(conversation, answer, sent=sent, sent_tokens=sent_tokens, told=told)]
+            return [
+                self._conversations.storing(conversation, answer, sent=sent, sent_tokens=sent_tokens, on_stored=stored)
+            ]
 
         return await self._calls.open_stream(
             request,
             biz_params=ask.biz_params,
             messages=ask.history or None,
-            cloud_session=sent,
+            session_id=sent,
             parameters=app.parameters,
-            writes=keep,
+            writes=writes,
         )

@@ -1,3 +1,3 @@
-"""What stands between a caller and an application: breaker, rate limits, token budget, and the one admission."""
+"""The guards of every call: breaker, rate limits, token budget, and the admission that checks all three."""
 
 from __future__ import annotations

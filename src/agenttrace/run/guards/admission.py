@@ -1,33 +1,28 @@
 """The one admission of a call: breaker, rate limit and budget in one round trip, before anything is sent.
 
-``biz.ai_admit`` (migration 0004) does it in one transaction and leaves a row in the run log, whatever the answer is:
-a running call with its reservation, or the refusal. It knows the call by its key, so that it may be asked again when
-the connection broke and nobody knows what it said. Only a call that has to wait for its turn leaves no row.
+``biz.ai_admit`` (``postgres/sql/admission.sql``) does it in one transaction and writes a row of the run log: a running
+call with its reservation, or the refusal. It finds the call by its key, so it may be asked again when the connection
+broke before the answer came. Only a call that has to wait for its turn leaves no row.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
 from psycopg.errors import UniqueViolation
 from psycopg.types.numeric import Int4, Int8
 
 from agenttrace.run.errors import BudgetExceededError, CircuitOpenError, RateLimitExceededError
-from agenttrace.run.guards.rules import BreakerRule
-from agenttrace.run.postgres.pool import Database
+from agenttrace.run.guards.breaker import CircuitBreaker
+from agenttrace.run.postgres.pool import Clock, Database
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import PROMPT_LIMIT, CallRequest
 
-Clock = Callable[[], datetime]
-
-_ADMIT = f"SELECT verdict, log_id, retry_after, message, reserved FROM biz.ai_admit({', '.join(['%s'] * 28)})"
+_ADMIT = f"SELECT verdict, log_id, retry_after, message, reserved FROM biz.ai_admit({', '.join(['%s'] * 30)})"
 _ADMIT_AGAIN = "SELECT biz.ai_admit_again(%s, %s, %s, %s, %s)"
 _LARGEST = 2**31 - 1
 #: An answer that took longer is asked for again: a process that was frozen would act on one of the past.
@@ -35,11 +30,11 @@ STALE_SECONDS = 1.0
 
 
 class StepSupersededError(Exception):
-    """Another worker has taken the job over, or it has ended: this one has nothing to do there any more."""
+    """Another worker has taken the job over, or it has ended: this worker must not go on with it."""
 
 
 class JobCancelledError(Exception):
-    """Somebody asked for the job to be cancelled: no further step is begun."""
+    """A user cancelled the job: no further step is begun."""
 
 
 class TurnWaitError(Exception):
@@ -47,7 +42,7 @@ class TurnWaitError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Admission:
+class CallAdmission:
     """A call that may be made, and the row of the run log that has to be settled after it."""
 
     log_id: int
@@ -66,21 +61,17 @@ class Admissions:
         process_id: uuid.UUID,
         daily_limit: int = 100_000,
         monthly_limit: int = 2_000_000,
-        recovery_timeout: float = 60.0,
-        probe_lease: float = 130.0,
-        rules: Mapping[str, BreakerRule] = MappingProxyType({}),
+        breaker: CircuitBreaker | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.database = database
         #: Whose calls they are; when this process is not seen any more, they are closed as lost.
         self.process_id = process_id
-        self._rule, self._rules = BreakerRule(recovery_seconds=recovery_timeout), rules
-        self._lease = f"{probe_lease} seconds"
+        #: Its rules are those that the admission judges by, and its clock is the one of the admission.
+        self._breaker = breaker or CircuitBreaker(database, clock=clock)
         self._budget = (Int8(daily_limit), Int8(monthly_limit))
-        #: None: the database's own clock, the one that all processes share.
-        self._clock = clock
 
-    async def admit(self, request: CallRequest, *, waits: bool = False, asked: bool = False) -> Admission:
+    async def admit(self, request: CallRequest, *, waits: bool = False, asked: bool = False) -> CallAdmission:
         """Let the call through, or raise why not; a refusal is a row of the run log already.
 
         ``waits``: a call whose turn has not come raises TurnWaitError instead of being refused; it is to be asked for
@@ -93,7 +84,7 @@ class Admissions:
             answer = await self.database.patiently(lambda: self._ask(params))
         verdict, log_id, retry_after, message, reserved = answer
         if verdict == "admitted":
-            return Admission(log_id=log_id, request=request, reserved=reserved)
+            return CallAdmission(log_id=log_id, request=request, reserved=reserved)
         if verdict == "waiting":
             raise TurnWaitError(message)
         if verdict in (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.TIMEOUT):
@@ -103,9 +94,7 @@ class Admissions:
 
     async def admit_again(self, key: uuid.UUID, billed: int) -> None:
         """Let a call be tried again after an attempt that was billed; raises BudgetExceededError if it does not fit."""
-        row = await self.database.one(
-            _ADMIT_AGAIN, (key, _tokens(billed), *self._budget, self._clock() if self._clock else None)
-        )
+        row = await self.database.one(_ADMIT_AGAIN, (key, _tokens(billed), *self._budget, self._breaker.now()))
         if row is not None and row[0] is not None:
             raise _budget_refusal(row[0])
 
@@ -144,10 +133,12 @@ class Admissions:
             request.rate_key,
             Int4(request.rate.limit),
             f"{request.rate.seconds} seconds",
-            self._rules.get(request.app_id, self._rule).recovery,
-            self._lease,
+            self._breaker.rule_of(request.app_id).recovery,
+            self._breaker.lease,
             *self._budget,
-            self._clock() if self._clock else None,
+            self._breaker.now(),
+            None if request.app_rate is None else Int4(request.app_rate.limit),
+            None if request.app_rate is None else f"{request.app_rate.seconds} seconds",
         )
 
 

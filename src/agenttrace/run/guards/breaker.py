@@ -1,7 +1,7 @@
-"""The circuit breaker: an application that failed too often is left alone for a while, then tried by one call only.
+"""The circuit breaker: an application that failed too often is not called for a while, then probed by one call.
 
 Its state is one row for each application id in ``biz.ai_breakers``, so all processes see the same one. The SQL
-functions that change it are in migration 0003; the admission of a call uses the same ones.
+functions that change it are in ``postgres/sql/breakers.sql``; the admission of a call uses the same ones.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
+from typing import Annotated
+
+import msgspec
 
 from agenttrace.run.errors import CircuitOpenError, DashScopeError
-from agenttrace.run.guards.rules import BreakerRule
-from agenttrace.run.postgres.pool import Database, patient
+from agenttrace.run.postgres.pool import Clock, Database, DatabaseService, patient
 from agenttrace.run.states import CircuitState
-from agenttrace.run.upstream.attempts import CallClosedError, Gate
+from agenttrace.run.upstream.attempts import AttemptGate, CallClosedError
 
 __all__ = ["BreakerView", "CircuitBreaker", "CircuitState"]
 
-Clock = Callable[[], datetime]
 #: Admits another attempt of a call (its key) after one that took so many tokens, or raises why not.
 Budget = Callable[[uuid.UUID, int], Awaitable[None]]
 
@@ -52,6 +53,33 @@ WHERE app_id = %s
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BreakerRule:
+    """Consecutive failures that open the breaker, and the seconds until a probe is let through."""
+
+    failure_threshold: int = 5
+    recovery_seconds: float = 60.0
+
+    @property
+    def recovery(self) -> str:
+        """How long it stays open, as PostgreSQL reads an interval."""
+        return f"{self.recovery_seconds} seconds"
+
+
+class BreakerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[apps.NAME.breaker]``: what is not given is as for all."""
+
+    failure_threshold: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    recovery_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] | None = None
+
+    def over(self, rule: BreakerRule) -> BreakerRule:
+        """The rule of the application."""
+        return BreakerRule(
+            failure_threshold=self.failure_threshold or rule.failure_threshold,
+            recovery_seconds=self.recovery_seconds or rule.recovery_seconds,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BreakerView:
     """A breaker as it is shown."""
 
@@ -67,7 +95,7 @@ class BreakerView:
     held: bool
 
 
-class CircuitBreaker:
+class CircuitBreaker(DatabaseService):
     """One breaker for each application id, shared by all processes."""
 
     def __init__(
@@ -80,14 +108,12 @@ class CircuitBreaker:
         rules: Mapping[str, BreakerRule] = MappingProxyType({}),
         clock: Clock | None = None,
     ) -> None:
-        self.database = database
+        super().__init__(database, clock)
         self._rule = BreakerRule(failure_threshold=failure_threshold, recovery_seconds=recovery_timeout)
-        #: Of applications that have one of their own, by id.
+        #: Rules of single applications, by id.
         self._rules = rules
-        #: A probe that says nothing for so long is dead, and the next one may go.
-        self._lease = f"{probe_lease} seconds"
-        #: None: the database's own clock, the one that all processes share.
-        self._clock = clock
+        #: A probe without a result for so long is dead, and the next one may go.
+        self.lease = f"{probe_lease} seconds"
 
     async def check(self, app_id: str, key: uuid.UUID | None = None) -> CircuitState:
         """May the application be called? OPEN: no. HALF_OPEN: yes, and the caller is the one probe.
@@ -102,7 +128,7 @@ class CircuitBreaker:
         """The same, and the seconds until it is worth asking again."""
         row = await self.database.one(
             "SELECT state, retry_after FROM biz.ai_breaker_check(%s, %s, %s, %s, %s)",
-            (app_id, key, self._rule_of(app_id).recovery, self._lease, self.now()),
+            (app_id, key, self.rule_of(app_id).recovery, self.lease, self.now()),
         )
         assert row is not None
         return CircuitState(row[0]), row[1]
@@ -120,12 +146,12 @@ class CircuitBreaker:
         """The application has failed: the last of so many in a row opens the circuit, a failed probe does so again."""
         await self.database.one(
             "SELECT biz.ai_breaker_failure(%s, %s, %s, %s)",
-            (app_id, key, self._rule_of(app_id).failure_threshold, self.now()),
+            (app_id, key, self.rule_of(app_id).failure_threshold, self.now()),
         )
 
     @patient
     async def release(self, app_id: str, key: uuid.UUID | None = None) -> None:
-        """The probe ended and says nothing about the application: the next caller may try."""
+        """The probe ended without a result: the next caller may probe."""
         await self.database.one("SELECT biz.ai_breaker_release(%s, %s)", (app_id, key))
 
     async def hold_open(self, app_id: str) -> None:
@@ -137,7 +163,7 @@ class CircuitBreaker:
         await self.database.execute(_CLOSE, (self.now(), app_id))
 
     async def states(self) -> list[BreakerView]:
-        """All breakers that ever heard of a failure, or were opened by hand."""
+        """All breakers that have counted a failure, or were opened by hand."""
         times = [rule.recovery for rule in self._rules.values()]
         rows = await self.database.all(_STATES, (self._rule.recovery, self.now(), list(self._rules), times))
         return [
@@ -153,20 +179,17 @@ class CircuitBreaker:
             for app_id, state, failures, last_failure_at, changed_at, retry_after, held in rows
         ]
 
-    def gate(self, key: uuid.UUID, budget: Budget | None = None) -> Gate:
-        """What the client asks and tells around each attempt of a call; ``budget`` admits another one after a bill."""
+    def gate(self, key: uuid.UUID, budget: Budget | None = None) -> AttemptGate:
+        """The gate of one call; ``budget`` admits another attempt after a billed one."""
         return _BreakerGate(self, key, budget)
 
-    def _rule_of(self, app_id: str) -> BreakerRule:
+    def rule_of(self, app_id: str) -> BreakerRule:
+        """When the breaker of an application opens, and for how long."""
         return self._rules.get(app_id, self._rule)
-
-    def now(self) -> datetime | None:
-        """The time for what changes it; None: the database's own."""
-        return self._clock() if self._clock else None
 
 
 class _BreakerGate:
-    """The breaker as one call sees it; the call's key says whether it is the probe."""
+    """The breaker for one call; the key of the call shows whether it is the probe."""
 
     def __init__(self, breaker: CircuitBreaker, key: uuid.UUID, budget: Budget | None) -> None:
         self._breaker = breaker
@@ -175,7 +198,7 @@ class _BreakerGate:
 
     async def before_retry(self, app_id: str, billed: int = 0) -> None:
         if await self._breaker.database.one(_CLOSED, [self._key]) is not None:
-            raise CallClosedError("it was taken for lost meanwhile, and somebody else may have made it")
+            raise CallClosedError("it was closed as lost meanwhile, and another process may have made it again")
         if billed and self._budget is not None:
             await self._budget(self._key, billed)
         state, retry_after = await self._breaker.ask(app_id, self._key)
@@ -185,7 +208,7 @@ class _BreakerGate:
             )
 
     def succeeded(self, app_id: str) -> None:
-        """Nothing: the statement that settles the call tells the breaker, and saves a round trip."""
+        """Nothing: the statement that settles the call notifies the breaker, which saves a round trip."""
 
     async def failed(self, app_id: str, error: DashScopeError) -> None:
         await self._breaker.record_failure(app_id, self._key)

@@ -1,19 +1,15 @@
 """The token budget of the day and the month: how much of it is gone, and how much open calls hold.
 
-``biz.ai_budget_days`` holds the sums of ``ai_run_logs`` by day of the business time zone, kept by a trigger in the
+``biz.ai_budget_days`` has the sums of ``ai_run_logs`` by day of the business time zone. A trigger maintains them in the
 transaction that changes the log. The admission of a call is judged by the same sums, so the number that refuses is
 the number shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
-from agenttrace.run.postgres.pool import Database
-
-Clock = Callable[[], datetime]
+from agenttrace.run.postgres.pool import Clock, Database, DatabaseService
 
 _SUMS = """
 SELECT coalesce(sum(used) FILTER (WHERE day = today), 0)::bigint, coalesce(sum(used), 0)::bigint,
@@ -48,7 +44,7 @@ class BudgetStatus:
     monthly_ceiling: int = 0
 
 
-class BudgetTracker:
+class BudgetTracker(DatabaseService):
     """The sums of the day and of the month against their limits."""
 
     def __init__(
@@ -58,15 +54,13 @@ class BudgetTracker:
         monthly_limit: int = 2_000_000,
         clock: Clock | None = None,
     ) -> None:
+        super().__init__(database, clock)
         self.daily_limit = daily_limit
         self.monthly_limit = monthly_limit
-        self._database = database
-        #: None: the database's own clock, the one that all processes share.
-        self._clock = clock
 
     async def check_budget(self) -> BudgetStatus:
         """Whether a call could be admitted now: only while used, failed and reserved together are below the limits."""
-        row = await self._database.one(_SUMS, (self._clock() if self._clock else None,))
+        row = await self.database.one(_SUMS, (self.now(),))
         assert row is not None
         used, used_in_month, reserved, reserved_in_month, failed, failed_in_month, *ceilings = row
         reason = None

@@ -1,8 +1,8 @@
-"""Calls behind the guards: admitted, made with retries, and settled, whatever happens to them or to their caller.
+"""Calls behind the guards: admitted, made with retries, and always settled, also when the caller is cancelled.
 
 An admitted call has a row in the run log, with tokens reserved. That row is settled exactly once: with the answer, with
 the error, or, when the caller is cancelled or hangs up, with what is known until then. Nothing stops the settling: it
-runs in a task of its own, and goes on trying while the database is away.
+runs in its own task, with retries while the database is away.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self, Unpack
 
 from agenttrace.run.errors import DashScopeError
-from agenttrace.run.guards.admission import Admission, Admissions, TurnWaitError
+from agenttrace.run.guards.admission import Admissions, CallAdmission, TurnWaitError
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.results.run_log import AIRunLogService
 from agenttrace.run.results.settlement import Data, EffectError, Settlement, Writes, undisturbed
@@ -22,13 +21,13 @@ from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import CallRequest
 from agenttrace.run.upstream.client import AppStream, UpstreamClient
-from agenttrace.run.upstream.wire import Answer
+from agenttrace.run.upstream.wire import AppAnswer, RequestOptions
 
 __all__ = ["CANCELLED", "HUNG_UP", "EffectError", "GuardedClient", "GuardedStream"]
 
 logger = logging.getLogger(__name__)
 
-#: Why a stream was cut, unless its caller says something else.
+#: Why a stream was cut, unless its caller gives another reason.
 HUNG_UP = "client hung up"
 CANCELLED = "cancelled"
 
@@ -51,15 +50,9 @@ class GuardedClient:
         self._trace = trace
 
     async def call(
-        self,
-        request: CallRequest,
-        *,
-        biz_params: Mapping[str, Any] | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        writes: Writes | None = None,
-    ) -> tuple[Answer, Data, int]:
-        """One answer that is a JSON object; ``writes`` says what is written in the statement that settles it.
+        self, request: CallRequest, *, writes: Writes | None = None, **options: Unpack[RequestOptions]
+    ) -> tuple[AppAnswer, Data, int]:
+        """One answer that is a JSON object; ``writes`` gives what is written in the statement that settles it.
 
         Raises what refuses the call, or how it failed; ``EffectError`` when only the writing failed; ``StepDoneError``
         when another worker had finished the step meanwhile.
@@ -70,10 +63,8 @@ class GuardedClient:
             answer, data = await self._client.complete(
                 request.app_id,
                 request.prompt,
-                biz_params=biz_params,
-                messages=messages,
-                parameters=parameters,
                 gate=self._breaker.gate(request.key, self._admissions.admit_again),
+                **options,
             )
         except DashScopeError as error:
             await settlement.write(settlement.failed(error))
@@ -85,16 +76,9 @@ class GuardedClient:
         return answer, data or {}, log_id
 
     async def open_stream(
-        self,
-        request: CallRequest,
-        *,
-        biz_params: Mapping[str, Any] | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        cloud_session: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        writes: Writes | None = None,
+        self, request: CallRequest, *, writes: Writes | None = None, **options: Unpack[RequestOptions]
     ) -> GuardedStream:
-        """An answer as it arrives; whatever refuses the call is raised here, before there is anything to pass on.
+        """An answer as it arrives; a refusal of the call is raised here, before anything is streamed.
 
         ``writes`` is as for ``call``, and also asked when the stream failed or was cut off.
         """
@@ -103,11 +87,8 @@ class GuardedClient:
         stream = self._client.stream(
             request.app_id,
             request.prompt,
-            session_id=cloud_session,
-            biz_params=biz_params,
-            messages=messages,
-            parameters=parameters,
             gate=self._breaker.gate(request.key, self._admissions.admit_again),
+            **options,
         )
         return GuardedStream(settlement, stream, writes)
 
@@ -127,11 +108,11 @@ class GuardedClient:
             raise cancelled
         return settlement
 
-    async def _turn(self, request: CallRequest) -> tuple[Admission, BaseException | None]:
+    async def _turn(self, request: CallRequest) -> tuple[CallAdmission, BaseException | None]:
         """The admission, asked for again and again while it is not the call's turn; and what cancelled the caller."""
         loop = asyncio.get_running_loop()
         until, asked = loop.time() + request.patience, False
-        # Those who wait for less time ask more often: a user goes before a chain.
+        # A call with less patience asks more often: a user goes before a chain.
         pauses = (min(request.patience / 600, 0.05), min(request.patience / 60, 1.0))
         pause = pauses[0]
         while True:
@@ -166,7 +147,7 @@ class GuardedStream:
         return self._stream.text
 
     @property
-    def answer(self) -> Answer | None:
+    def answer(self) -> AppAnswer | None:
         """The answer, once it is complete."""
         return self._stream.answer
 
@@ -196,7 +177,7 @@ class GuardedStream:
         await self._end(reason)
 
     async def _end_anyhow(self, reason: str = HUNG_UP, error: DashScopeError | None = None) -> None:
-        # Whoever waits for the stream wants to know why it ended, not what could not be written about it.
+        # The caller of the stream gets the reason of its end, not the error of writing it.
         try:
             await self._end(reason, error)
         except EffectError as failure:
@@ -224,7 +205,7 @@ class GuardedStream:
 
 
 def _reason(error: BaseException, otherwise: str) -> str:
-    """Why somebody was cancelled, if they said so; anything else is a fault of ours, of which only the kind is told."""
+    """The reason of a cancellation, if it has one; of any other error, which is a defect of ours, only the type."""
     if isinstance(error, asyncio.CancelledError):
         return str(error.args[0]) if error.args else otherwise
     return f"internal error: {type(error).__name__}"

@@ -1,18 +1,14 @@
 """The rate limits: sliding windows in ``biz.ai_rate_windows``, exact for all processes together.
 
-A window keeps the instants of the calls it allowed, and never more of them than its limit. A call leaves the window
+A window stores the instants of the calls it allowed, and never more of them than its limit. A call leaves the window
 exactly ``window_seconds`` after it came: then the next one fits. Calls are counted by the admission (``biz.ai_admit``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
-from agenttrace.run.postgres.pool import Database
-
-Clock = Callable[[], datetime]
+from agenttrace.run.postgres.pool import DatabaseService
 
 _VIEW = """
 SELECT scope, key, extract(epoch FROM span)::double precision, calls
@@ -37,22 +33,14 @@ class RateView:
     calls: int
 
 
-class RateLimiter:
+class RateLimiter(DatabaseService):
     """The sliding windows by scope and key, as they are shown and forgotten."""
-
-    def __init__(self, database: Database, clock: Clock | None = None) -> None:
-        self._database = database
-        #: None: the database's own clock, the one that all processes share.
-        self._clock = clock
 
     async def windows(self, scope: str | None = None, limit: int = 100) -> list[RateView]:
         """The windows with calls in them, the fullest first."""
-        rows = await self._database.all(_VIEW, (self._now(), scope, scope, limit))
+        rows = await self.database.all(_VIEW, (self.now(), scope, scope, limit))
         return [RateView(scope=scope, key=key, seconds=seconds, calls=calls) for scope, key, seconds, calls in rows]
 
     async def forget_idle(self, older_than: float = 0.0) -> int:
         """Drop the windows that have been empty for that many seconds; how many there were."""
-        return await self._database.execute(_FORGET, (self._now(), older_than))
-
-    def _now(self) -> datetime | None:
-        return self._clock() if self._clock else None
+        return await self.database.execute(_FORGET, (self.now(), older_than))

@@ -1,8 +1,9 @@
 """One run of a chain: its lanes side by side, each step asked with what the steps before it, or the cache, know.
 
-A step that fails or is refused does not stop its lane; the steps after it get the last result that is still valid, or
-are told what is missing. Only what concerns the whole job ends it early: a refused key, a cancellation, another worker
-that has taken over, our own stop. Calls that are running then still finish, since they are paid for.
+A step that fails or is refused does not stop its lane: the next steps get the last result that is still valid, or the
+names of the missing ones. After a refused key (401) no further step is called with that key; applications with another
+key are not affected. Three things end the whole run: a cancellation, another worker that has taken over, the stop of
+this worker. Running calls finish then, since they are paid for.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agenttrace.run.catalog.catalog import App, Catalog, Chain, Step
+from agenttrace.run.catalog.catalog import App, AppCatalog, Chain, PlannedStep
 from agenttrace.run.errors import BudgetExceededError, DashScopeAuthError, DashScopeError
 from agenttrace.run.guards.guarded import EffectError, GuardedClient
-from agenttrace.run.jobs.jobs import Job
+from agenttrace.run.jobs.jobs import TriggerJob
 from agenttrace.run.jobs.queue import JobUnfinishedError
 from agenttrace.run.postgres.pool import AWAY
 from agenttrace.run.postgres.sql_call import SqlCall
@@ -36,7 +37,7 @@ CHAIN_PATIENCE = 600.0
 class Tools:
     """What every chain of a process works with."""
 
-    catalog: Catalog
+    catalog: AppCatalog
     calls: GuardedClient
     cache: AICacheService
     clues: RetentionClues
@@ -44,7 +45,7 @@ class Tools:
 
 
 @dataclass(kw_only=True)
-class Report:
+class ChainReport:
     """How the steps of a run ended."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -53,13 +54,13 @@ class Report:
     #: What went wrong beside a result, by the step's name.
     remarks: dict[str, str] = field(default_factory=dict)
     over_budget: bool = False
-    #: Set when the key is refused: nothing will work until the configuration is put right.
-    unauthorised: bool = False
+    #: A key was refused, and no application with another key has brought a result.
+    key_refused: bool = False
 
     @property
     def status(self) -> JobStatus:
         """The status that the job ends with."""
-        if self.unauthorised:
+        if self.key_refused:
             return JobStatus.FAILED
         if self.results or not self.failures:
             return JobStatus.COMPLETED
@@ -68,8 +69,8 @@ class Report:
     @property
     def message(self) -> str | None:
         """What did not succeed, step by step; None if everything did."""
-        told = {**self.failures, **self.remarks}
-        return "; ".join(f"{name}: {text}" for name, text in told.items()) or None
+        messages = {**self.failures, **self.remarks}
+        return "; ".join(f"{name}: {text}" for name, text in messages.items()) or None
 
 
 class ChainRun:
@@ -77,7 +78,7 @@ class ChainRun:
 
     def __init__(
         self,
-        job: Job,
+        job: TriggerJob,
         chain: Chain,
         tools: Tools,
         *,
@@ -87,10 +88,12 @@ class ChainRun:
     ) -> None:
         self.job = job
         self.chain = chain
-        self.report = Report(results=dict(finished))
+        self.report = ChainReport(results=dict(finished))
         self._tools = tools
         self._slots = asyncio.Semaphore(concurrency)
         self._stopping = stopping
+        #: Which keys were refused, by the ``account`` of their applications.
+        self._refused: set[tuple[str, ...]] = set()
         #: What ends the run before all its steps were tried.
         self._end: Exception | None = None
 
@@ -99,10 +102,15 @@ class ChainRun:
         async with asyncio.TaskGroup() as group:
             for lane in self.chain.lanes:
                 group.create_task(self._lane(lane))
-        if self._end is not None and not self.report.unauthorised:
+        if self._end is not None:
             raise self._end
+        successes = (self._app(step) for step in self.chain.steps if step.name in self.report.results)
+        self.report.key_refused = bool(self._refused) and self._refused.issuperset(app.account for app in successes)
 
-    async def _lane(self, lane: tuple[Step, ...]) -> None:
+    def _app(self, step: PlannedStep) -> App:
+        return self._tools.catalog.apps[step.app]
+
+    async def _lane(self, lane: tuple[PlannedStep, ...]) -> None:
         for step in lane:
             if step.name in self.report.results:
                 continue
@@ -117,9 +125,12 @@ class ChainRun:
                     self._end = self._end or error
                     return
 
-    async def _run_step(self, step: Step) -> None:
-        """Ask one application; what it answers, or why it does not, is in the report then."""
-        app = self._tools.catalog.apps[step.app]
+    async def _run_step(self, step: PlannedStep) -> None:
+        """Call one application, and write its result or its error into the report."""
+        app = self._app(step)
+        if app.account in self._refused:
+            self.report.failures[step.name] = "skipped: its key was refused in an earlier step"
+            return
         target = target_of(app, step, self.job)
         request, biz_params = await self._request(app, step)
         generating = await self._begin(app, target)
@@ -127,7 +138,7 @@ class ChainRun:
             _, data, _ = await self._tools.calls.call(
                 request,
                 biz_params=biz_params,
-                parameters=app.parameters or None,
+                parameters=app.parameters,
                 writes=lambda _, data: self._writes(app, target, generating, data or {}),
             )
         except EffectError as error:
@@ -149,19 +160,19 @@ class ChainRun:
         else:
             self._succeeded(step, data)
 
-    def _succeeded(self, step: Step, data: dict[str, Any] | None) -> None:
+    def _succeeded(self, step: PlannedStep, data: dict[str, Any] | None) -> None:
         self.report.results[step.name] = data or {}
 
-    def _failed(self, step: Step, error: DashScopeError) -> None:
+    def _failed(self, step: PlannedStep, error: DashScopeError) -> None:
         self.report.failures[step.name] = f"{error.status}: {error}"
         self.report.over_budget |= isinstance(error, BudgetExceededError)
-        if isinstance(error, DashScopeAuthError):
-            self.report.unauthorised = True
-            raise error
+        # 403 says that the key has no right to this model; it may have the right to another.
+        if isinstance(error, DashScopeAuthError) and error.status_code != 403:
+            self._refused.add(self._app(step).account)
 
-    # ── what is asked ──
+    # ── the request ──
 
-    async def _request(self, app: App, step: Step) -> tuple[CallRequest, dict[str, Any]]:
+    async def _request(self, app: App, step: PlannedStep) -> tuple[CallRequest, dict[str, Any]]:
         job = self.job
         prompt = compose(app, step, job, *await self._inputs(app, step))
         request = CallRequest(
@@ -171,6 +182,7 @@ class ChainRun:
             site_id=job.site_id,
             prompt=prompt,
             rate=app.rate,
+            app_rate=app.rate_limit,
             **app.tokens_of(prompt),
             patience=CHAIN_PATIENCE,
             member_id=job.member_id,
@@ -187,7 +199,7 @@ class ChainRun:
         }
         return request, {name: value for name, value in ids.items() if value is not None}
 
-    async def _inputs(self, app: App, step: Step) -> tuple[dict[str, Any], list[str]]:
+    async def _inputs(self, app: App, step: PlannedStep) -> tuple[dict[str, Any], list[str]]:
         """The results that the application builds on, and which of them are from earlier runs."""
         found: dict[str, Any] = {}
         cached: list[str] = []
@@ -203,7 +215,7 @@ class ChainRun:
         names = (f"{key}:{dimension}", key) if dimension else (key,)
         return next((self.report.results[name] for name in names if name in self.report.results), None)
 
-    async def _cached(self, key: str, step: Step) -> dict[str, Any] | None:
+    async def _cached(self, key: str, step: PlannedStep) -> dict[str, Any] | None:
         app = self._tools.catalog.apps[key]
         if app.cache is None:
             return None
@@ -211,7 +223,7 @@ class ChainRun:
         row = await cache.database.patiently(lambda: cache.get(*where))
         return None if row is None else row["result_json"]
 
-    # ── what becomes of the answer ──
+    # ── storing the answer ──
 
     async def _begin(self, app: App, target: str) -> int | None:
         if app.cache is None:
@@ -221,7 +233,7 @@ class ChainRun:
 
     async def _abandon(self, generating: int | None) -> None:
         if generating is not None:
-            # If the database is away now, the lease runs out.
+            # If the database is away now, the lease expires.
             with contextlib.suppress(*AWAY):
                 await self._tools.cache.abandon(generating)
 
@@ -239,14 +251,14 @@ class ChainRun:
         return calls
 
 
-def target_of(app: App, step: Step, job: Job) -> str:
-    """Whose result it is: what the cache keeps it under."""
+def target_of(app: App, step: PlannedStep, job: TriggerJob) -> str:
+    """Whose result it is: its target in the cache."""
     if app.target == "dimension":
         return step.dimension or "-"
     if app.target == "site":
         return "-"
     if job.member_id is None:
-        # Whoever it was, the next one without a number is somebody else.
+        # Two events without a member are about different people.
         return f"job:{job.id}"
     member = str(job.member_id)
     if app.target == "member:coach" and job.coach_id is not None:
@@ -254,7 +266,7 @@ def target_of(app: App, step: Step, job: Job) -> str:
     return member
 
 
-def compose(app: App, step: Step, job: Job, inputs: Mapping[str, Any], cached: list[str]) -> str:
+def compose(app: App, step: PlannedStep, job: TriggerJob, inputs: Mapping[str, Any], cached: list[str]) -> str:
     """The prompt: the application's instruction, and all facts as one JSON object; the same for the same facts."""
     facts = {
         "event": job.event_type,

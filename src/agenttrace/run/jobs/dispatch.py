@@ -1,8 +1,8 @@
 """Events become jobs, and jobs become calls: the dispatcher accepts triggers and, in workers, runs their chains.
 
 Accepting writes the job's row and its entry in the queue in one transaction, so that no accepted trigger is lost and
-none is run that was not accepted. Running may be broken off at any instant and begun again by anyone: steps that have
-succeeded are not called again, and a worker that was taken for dead is turned away from its next step by its claim.
+none is run that was not accepted. A run may end at any instant and be continued by another worker: steps that have
+succeeded are not called again, and a worker that was taken for dead is refused its next step by its claim.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.guards.admission import JobCancelledError, StepSupersededError
 from agenttrace.run.guards.guarded import GuardedClient
-from agenttrace.run.jobs.chain import ChainRun, Report, Tools
-from agenttrace.run.jobs.jobs import Job, Jobs, JobView, TriggerEvent
-from agenttrace.run.jobs.queue import JobUnfinishedError, Queue
-from agenttrace.run.postgres.pool import AWAY, Database
+from agenttrace.run.jobs.chain import ChainReport, ChainRun, Tools
+from agenttrace.run.jobs.jobs import Jobs, TriggerEvent, TriggerJob
+from agenttrace.run.jobs.queue import JobQueue, JobUnfinishedError
+from agenttrace.run.postgres.pool import AWAY, Clock, Database, DatabaseService
 from agenttrace.run.results.cache import AICacheService
 from agenttrace.run.results.clues import RetentionClues
 from agenttrace.run.results.run_log import AIRunLogService
-from agenttrace.run.results.trace_log import JobFacts, TraceLog
+from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.states import JobStatus
 
 logger = logging.getLogger(__name__)
@@ -50,34 +49,34 @@ class NotConfiguredError(Exception):
 
 
 class _CommitUnknownError(Exception):
-    """The connection broke after everything was written: whether it was committed nobody knows."""
+    """The connection broke after everything was written: it is not known whether it was committed."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         self.error = error
 
 
-class AIDispatcher:
+class AIDispatcher(DatabaseService):
     """Accepts events and runs their chains."""
 
     def __init__(
         self,
         database: Database,
-        catalog: Catalog,
+        catalog: AppCatalog,
         calls: GuardedClient | None,
         *,
         cache: AICacheService,
         run_logs: AIRunLogService,
         clues: RetentionClues,
-        queue: Queue,
+        queue: JobQueue,
         trace: TraceLog | None = None,
         zone: str = "Asia/Shanghai",
         step_concurrency: int = 8,
-        clock: Callable[[], datetime] | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self.database = database
+        super().__init__(database, clock)
         self.catalog = catalog
-        self.store = Jobs(database, zone=zone)
+        self.jobs = Jobs(database, zone=zone)
         self._tools = None
         if calls is not None:
             self._tools = Tools(catalog=catalog, calls=calls, cache=cache, clues=clues, run_logs=run_logs)
@@ -86,8 +85,6 @@ class AIDispatcher:
         self._queue = queue
         self._trace = trace or TraceLog(None)
         self._step_concurrency = step_concurrency
-        #: None: the database's own clock, the one that all processes share.
-        self._clock = clock
 
     # ── triggers ──
 
@@ -97,14 +94,14 @@ class AIDispatcher:
         try:
             return await self.database.patiently(lambda: self._accept_once(event, chain), ACCEPT_PATIENCE)
         except _CommitUnknownError as unknown:
-            # Only the caller can decide to ask again: what is not forced would be found a duplicate of itself.
+            # Only the caller can decide to ask again: an event that is not forced would be a duplicate of itself.
             raise unknown.error from None
 
     async def _accept_once(self, event: TriggerEvent, chain: str) -> Accepted:
         written = False
         try:
             async with self.database.transaction() as connection:
-                accepted = await self._write(connection, event, chain, self._clock() if self._clock else None)
+                accepted = await self._write(connection, event, chain)
                 written = True
         except AWAY as error:
             if written:
@@ -115,26 +112,21 @@ class AIDispatcher:
     async def accept_in(self, connection: AsyncConnection[Any], event: TriggerEvent) -> Accepted:
         """The same as a part of the caller's transaction."""
         chain = self.catalog.chain(event.event_type, event.payload).text
-        return await self._write(connection, event, chain, self._clock() if self._clock else None)
+        return await self._write(connection, event, chain)
 
-    async def _write(
-        self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str, now: datetime | None
-    ) -> Accepted:
+    async def _write(self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str) -> Accepted:
+        now = self.now()
         event = replace(event, connector_type=event.connector_type or self.catalog.connector)
-        job_id = await self.store.insert(connection, event, chain, now)
+        job_id = await self.jobs.insert(connection, event, chain, now)
         if job_id is None:
-            number, first = await self.store.insert_duplicate(connection, event, chain, now)
+            number, first = await self.jobs.insert_duplicate(connection, event, chain, now)
             return Accepted(number, JobStatus.SKIPPED_DUPLICATE, first)
         await self._queue.defer(connection, job_id)
         return Accepted(job_id, JobStatus.PENDING)
 
-    async def cancel(self, job_id: int) -> bool:
-        """End a job before its next step; False if it is over, or never was."""
-        return await self.store.cancel(job_id)
-
     async def rerun(self, job_id: int) -> Accepted | None:
         """Run the event of a job again, today's duplicates or not; None if there is no such job."""
-        job = await self.store.get(job_id)
+        job = await self.jobs.get(job_id)
         if job is None:
             return None
         event = TriggerEvent(
@@ -148,14 +140,6 @@ class AIDispatcher:
         )
         return await self.handle_trigger(event)
 
-    async def job(self, job_id: int) -> JobView | None:
-        """A job with its steps."""
-        return await self.store.view(job_id)
-
-    async def jobs(self, **filters: Any) -> list[Job]:  # noqa: ANN401 - the filters of Jobs.list
-        """Jobs, the newest first; the filters are those of ``Jobs.list``."""
-        return await self.store.list(**filters)
-
     # ── running ──
 
     async def execute(self, job_id: int, *, stopping: Callable[[], bool] = bool) -> str:
@@ -165,27 +149,27 @@ class AIDispatcher:
         """
         job = await self.database.patiently(lambda: self._claim(job_id))
         if job is None:
-            ended = await self.database.patiently(lambda: self.store.get(job_id))
+            ended = await self.database.patiently(lambda: self.jobs.get(job_id))
             if ended is not None and ended.started_at is not None:
-                # Whoever ended it may have died before telling; told twice, it changes nothing.
+                # The worker that ended it may have died before it wrote this line; writing it twice changes nothing.
                 self._trace.job_end(ended.session_id, ended.status, ended.error_message)
             return "missing" if ended is None else ended.status
-        await self._tell_beginning(job)
+        await self._trace_beginning(job)
         try:
             return await self._end(job, *await self._outcome(job, stopping))
         except StepSupersededError:
-            logger.info("job %d has another worker by now", job_id)
+            logger.info("job %d has another worker now", job_id)
             return "superseded"
 
-    async def _claim(self, job_id: int) -> Job | None:
+    async def _claim(self, job_id: int) -> TriggerJob | None:
         async with self.database.transaction() as connection:
-            job = await self.store.claim(connection, job_id)
+            job = await self.jobs.claim(connection, job_id)
             if job is not None and job.claim > 1:
                 await self._run_logs.close_open_of_job(connection, job_id)
                 await self._cache.free_job(connection, job_id)
             return job
 
-    async def _outcome(self, job: Job, stopping: Callable[[], bool]) -> tuple[JobStatus, str | None]:
+    async def _outcome(self, job: TriggerJob, stopping: Callable[[], bool]) -> tuple[JobStatus, str | None]:
         try:
             report = await self._execute_chain(job, stopping)
         except JobCancelledError:
@@ -197,13 +181,13 @@ class AIDispatcher:
             return JobStatus.FAILED, f"{type(error).__name__}: {error}"
         return report.status, report.message
 
-    async def _end(self, job: Job, status: JobStatus, error: str | None) -> str:
-        if not await self.database.patiently(lambda: self.store.finish(job, status, error)):
+    async def _end(self, job: TriggerJob, status: JobStatus, error: str | None) -> str:
+        if not await self.database.patiently(lambda: self.jobs.finish(job, status, error)):
             raise StepSupersededError
         self._trace.job_end(job.session_id, status, error)
         return status
 
-    async def _execute_chain(self, job: Job, stopping: Callable[[], bool] = bool) -> Report:
+    async def _execute_chain(self, job: TriggerJob, stopping: Callable[[], bool] = bool) -> ChainReport:
         """Run the chain of a claimed job, without the steps that an earlier worker has finished."""
         if job.cancel_requested:
             raise JobCancelledError(f"job {job.id} was cancelled")
@@ -223,23 +207,21 @@ class AIDispatcher:
 
     # ── the trace ──
 
-    async def _tell_beginning(self, job: Job) -> None:
+    async def _trace_beginning(self, job: TriggerJob) -> None:
         facts = {"site_id": job.site_id, "member_id": job.member_id, "payload": job.payload}
-        told = json.dumps(facts, ensure_ascii=False, sort_keys=True)
+        about = json.dumps(facts, ensure_ascii=False, sort_keys=True)
         self._trace.job_begin(
-            JobFacts(
-                session_id=job.session_id,
-                site_id=job.site_id,
-                event_type=job.event_type,
-                chain=job.app_chain or "",
-                prompt=f"{job.event_type} {told}",
-            )
+            job.session_id,
+            site_id=job.site_id,
+            event_type=job.event_type,
+            chain=job.app_chain or "",
+            prompt=f"{job.event_type} {about}",
         )
         if job.claim > 1:
-            # What an earlier worker may have died before telling.
+            # Lines that an earlier worker may have died before writing.
             whose = {"site_id": job.site_id, "session_id": job.session_id, "trigger_job_id": job.id}
-            for row in await self.database.patiently(lambda: self.store.calls(job.id)):
-                self._trace.retell(row | whose)
+            for row in await self.database.patiently(lambda: self.jobs.calls(job.id)):
+                self._trace.write_again(row | whose)
 
 
 #: The dispatcher of this process, for :func:`fire_event`.

@@ -8,22 +8,23 @@ from datetime import date, datetime
 from typing import Any
 
 from psycopg import AsyncConnection
-from sqlalchemy import ARRAY, ColumnElement, Text, cast, func, null, or_, select
 
 from agenttrace.run.postgres.pool import Database
-from agenttrace.run.postgres.tables import rendered, run_logs, trigger_jobs
 from agenttrace.run.results.storable import storable_json, storable_text
+from agenttrace.run.states import JobStatus, TriggerType
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
     finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule"""
 
 _NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 
+#: A row that is skipped as a duplicate is over at once, and its ``error`` says why.
 _INSERT = """
 INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, member_id, payload, is_forced, app_chain,
-                                 rerun_of, schedule, created_at, event_date)
+                                 rerun_of, schedule, created_at, event_date, status, finished_at, error_message)
     SELECT %(site_id)s, %(event_type)s, %(connector_type)s, %(member_id)s, %(payload)s, %(is_forced)s, %(app_chain)s,
-           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date
+           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date, %(status)s::text,
+           CASE %(status)s::text WHEN 'skipped_duplicate' THEN t.now END, %(error)s
         FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
     ON CONFLICT (event_type, member_id, site_id, event_date) WHERE NOT is_forced AND status <> 'skipped_duplicate'
         DO NOTHING
@@ -35,15 +36,6 @@ SELECT id FROM biz.ai_trigger_jobs
     WHERE event_type = %(event_type)s AND site_id = %(site_id)s AND member_id IS NOT DISTINCT FROM %(member_id)s
         AND event_date = (coalesce(%(now)s, clock_timestamp()) AT TIME ZONE %(zone)s)::date
         AND NOT is_forced AND status <> 'skipped_duplicate'
-"""
-
-_INSERT_DUPLICATE = """
-INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, member_id, payload, is_forced, app_chain,
-                                 rerun_of, schedule, created_at, event_date, status, finished_at, error_message)
-    SELECT %(site_id)s, %(event_type)s, %(connector_type)s, %(member_id)s, %(payload)s, %(is_forced)s, %(app_chain)s,
-           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date, 'skipped_duplicate', t.now, %(error)s
-        FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
-    RETURNING id
 """
 
 _CLAIM = f"""
@@ -58,7 +50,7 @@ UPDATE biz.ai_trigger_jobs SET status = %(status)s, error_message = %(error)s, f
     WHERE id = %(id)s AND claim = %(claim)s AND status = 'running'
 """
 
-# A job that nobody has begun ends at once; a running one ends where its next step would begin.
+# A pending job ends at once; a running one ends before its next step.
 _CANCEL = """
 UPDATE biz.ai_trigger_jobs
     SET cancel_requested = true,
@@ -81,13 +73,16 @@ SELECT count(*) FILTER (WHERE status = 'running'), count(*) FILTER (WHERE status
     WHERE status IN ('pending', 'running') OR status = 'failed' AND finished_at >= midnight
 """
 
-#: What stands between the names in ``app_chain``.
-_BETWEEN_APPS = r"→|\+|×[0-9]+"
+#: Whether one of the names is in a job's chain or, as chains may change, in its calls.
+_HAS_APP = r"""EXISTS (
+    SELECT FROM unnest(%s::text[]) AS name WHERE name = ANY(regexp_split_to_array(app_chain, '→|\+|×[0-9]+'))
+        OR EXISTS (SELECT FROM biz.ai_run_logs AS l WHERE l.trigger_job_id = ai_trigger_jobs.id AND l.app_type = name))
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerEvent:
-    """Something has happened that applications shall look at."""
+    """An event that starts a chain of applications."""
 
     event_type: str
     site_id: int
@@ -99,12 +94,12 @@ class TriggerEvent:
     is_forced: bool = False
     #: The job that this one repeats.
     rerun_of: int | None = None
-    #: The schedule that it comes from; None: something has really happened.
+    #: The schedule that it comes from; None: another program reported it.
     schedule: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class TriggerJob:
     """One row."""
 
     id: int
@@ -128,11 +123,11 @@ class Job:
     schedule: str | None = None
 
     @property
-    def trigger_type(self) -> str:
-        """What its calls are, in the words of the run log."""
+    def trigger_type(self) -> TriggerType:
+        """What caused its calls, for the run log."""
         if self.schedule is not None:
-            return "scheduled"
-        return "forced" if self.is_forced else "event"
+            return TriggerType.SCHEDULED
+        return TriggerType.FORCED if self.is_forced else TriggerType.EVENT
 
     @property
     def session_id(self) -> str:
@@ -168,7 +163,7 @@ class StepView:
 class JobView:
     """A job with its steps."""
 
-    job: Job
+    job: TriggerJob
     steps: tuple[StepView, ...]
 
 
@@ -201,23 +196,23 @@ class Jobs:
         """The row of an event that is not run, and the job that is."""
         params = self._params(event, chain, now)
         first = await _number(connection, _DUPLICATE, params)
-        params["error"] = f"duplicate of job {first}"
-        number = await _number(connection, _INSERT_DUPLICATE, params)
+        params |= {"status": JobStatus.SKIPPED_DUPLICATE, "error": f"duplicate of job {first}"}
+        number = await _number(connection, _INSERT, params)
         assert number is not None
         return number, first
 
-    async def claim(self, connection: AsyncConnection[Any], job_id: int) -> Job | None:
-        """Take the job: whoever had it before is turned away from now on. None if it is over."""
+    async def claim(self, connection: AsyncConnection[Any], job_id: int) -> TriggerJob | None:
+        """Take the job; an earlier worker of it is refused from now on. None if it is over."""
         cursor = await connection.execute(_CLAIM.encode(), [job_id])
         row = await cursor.fetchone()
         return None if row is None else _job(row)
 
-    async def finish(self, job: Job, status: str, error: str | None) -> bool:
-        """End the job; False if somebody else has it by now."""
+    async def finish(self, job: TriggerJob, status: str, error: str | None) -> bool:
+        """End the job; False if another worker has it now."""
         params = {"id": job.id, "claim": job.claim, "status": status, "error": error and storable_text(error)}
         if await self.database.execute(_FINISH, params):
             return True
-        # Told twice, because the first answer was lost with its connection?
+        # Perhaps it was ended before, and only the answer was lost with the connection.
         ended = await self.get(job.id)
         return ended is not None and (ended.claim, ended.status) == (job.claim, status)
 
@@ -225,7 +220,7 @@ class Jobs:
         """Ask for the end of a job; False if it is over, or never was."""
         return bool(await self.database.execute(_CANCEL, [job_id]))
 
-    async def get(self, job_id: int) -> Job | None:
+    async def get(self, job_id: int) -> TriggerJob | None:
         """One job."""
         row = await self.database.one(f"SELECT {_COLUMNS} FROM biz.ai_trigger_jobs WHERE id = %s", [job_id])
         return None if row is None else _job(row)
@@ -259,31 +254,23 @@ class Jobs:
         before_id: int | None = None,
         limit: int = 50,
         payloads: bool = True,
-    ) -> list[Job]:
-        """Jobs, the newest first; ``before_id`` goes on from an earlier list.
+    ) -> list[TriggerJob]:
+        """Jobs, the newest first; ``before_id`` is the last id of the page before.
 
         ``app`` are names of one application: in its chain, or in the run log. Without ``payloads`` they are None.
         """
-        table = trigger_jobs.c
-        equal = {
-            table.status: status,
-            table.event_type: event_type,
-            table.site_id: site_id,
-            table.member_id: member_id,
+        where = {
+            "status = %s": status,
+            "event_type = %s": event_type,
+            "site_id = %s": site_id,
+            "member_id = %s": member_id,
+            "created_at >= %s": since,
+            "created_at < %s": until,
+            _HAS_APP: list(app) or None,
         }
-        left_out = () if payloads else ("payload",)
-        query = select(*(null().label(name) if name in left_out else table[name] for name in _NAMES))
-        query = query.where(*(column == value for column, value in equal.items() if value is not None))
-        if app:
-            query = query.where(_has_app(app))
-        if since is not None:
-            query = query.where(table.created_at >= since)
-        if until is not None:
-            query = query.where(table.created_at < until)
-        if before_id is not None:
-            query = query.where(table.id < before_id)
-        rows = await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
-        return [Job(**row) for row in rows]
+        columns = _COLUMNS if payloads else _COLUMNS.replace("payload", "NULL AS payload")
+        rows = await self.database.newest("ai_trigger_jobs", columns, where, limit=limit, before_id=before_id)
+        return [TriggerJob(**row) for row in rows]
 
     def _params(self, event: TriggerEvent, chain: str, now: datetime | None) -> dict[str, Any]:
         return {
@@ -296,16 +283,11 @@ class Jobs:
             "app_chain": chain,
             "rerun_of": event.rerun_of,
             "schedule": event.schedule,
+            "status": JobStatus.PENDING,
+            "error": None,
             "now": now,
             "zone": self._zone,
         }
-
-
-def _has_app(names: Sequence[str]) -> ColumnElement[bool]:
-    """Whether one of the names is in a job's chain, or, as chains may change, in its calls."""
-    chain = func.regexp_split_to_array(trigger_jobs.c.app_chain, _BETWEEN_APPS, type_=ARRAY(Text))
-    calls = select(run_logs.c.id).where(run_logs.c.trigger_job_id == trigger_jobs.c.id, run_logs.c.app_type.in_(names))
-    return or_(chain.op("&&")(cast(list(names), ARRAY(Text))), calls.exists())
 
 
 async def _number(connection: AsyncConnection[Any], sql: str, params: Mapping[str, Any]) -> int | None:
@@ -314,8 +296,8 @@ async def _number(connection: AsyncConnection[Any], sql: str, params: Mapping[st
     return None if row is None else int(row[0])
 
 
-def _job(row: tuple[Any, ...]) -> Job:
-    return Job(**dict(zip(_NAMES, row, strict=True)))
+def _job(row: tuple[Any, ...]) -> TriggerJob:
+    return TriggerJob(**dict(zip(_NAMES, row, strict=True)))
 
 
 def _step(row: Mapping[str, Any]) -> StepView:

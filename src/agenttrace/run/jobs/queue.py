@@ -1,6 +1,6 @@
 """The durable queue: Procrastinate on our own pool, holding one entry for each trigger job that is not over.
 
-An entry is only the number of a job; what it is about stands in ``ai_trigger_jobs``. Entries are deleted when they are
+An entry is only the number of a job; its event is in ``ai_trigger_jobs``. Entries are deleted when they are
 done, so the queue stays as small as the work that waits.
 """
 
@@ -38,12 +38,11 @@ _UNATTENDED = """
 SELECT j.id, j.worker_id FROM procrastinate_jobs AS j LEFT JOIN procrastinate_workers AS w ON w.id = j.worker_id
     WHERE j.status = 'doing' AND j.queue_name = %(queue)s
         AND (w.id IS NULL OR (w.id = %(own)s AND NOT j.id = ANY(%(running)s))
-             -- While the server was away nobody could give a sign of life.
+             -- While the server was away no worker could give a sign of life.
              OR greatest(w.last_heartbeat, pg_postmaster_start_time()) < now() - make_interval(secs => %(silence)s))
 """
 
-# Whatever is done to an entry is done only while it is in the same hands: one that was taken for left behind may have
-# another worker by now.
+# An entry is changed only while it has the same worker: one that was taken for abandoned may have another one now.
 _MINE = "id = %(id)s AND status = 'doing' AND worker_id IS NOT DISTINCT FROM %(worker)s"
 _GIVE_BACK = f"""
 WITH given AS (
@@ -59,15 +58,15 @@ class JobUnfinishedError(Exception):
     """The job goes back to the queue as it is, for another worker to go on with."""
 
 
-class Entry(NamedTuple):
-    """An entry that somebody has taken out of the queue."""
+class QueueEntry(NamedTuple):
+    """An entry that a worker has taken out of the queue."""
 
     id: int
     worker_id: int | None
 
 
-class Queue:
-    """The queue of one process. Workers set ``handler``; whoever only adds jobs needs none."""
+class JobQueue:
+    """The queue of one process. Workers set ``handler``; a process that only adds jobs needs none."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -78,7 +77,7 @@ class Queue:
         self.app.job_manager = _JobManager(connector, database)
         self._task = self.app.task(name=TASK, queue=QUEUE, pass_context=True, retry=_Again())(self._run)
 
-    async def __aenter__(self) -> Queue:
+    async def __aenter__(self) -> JobQueue:
         await self.app.open_async(self.database.pool)
         return self
 
@@ -93,16 +92,16 @@ class Queue:
         assert self.handler is not None, "only workers run jobs"
         await self.handler(context.job.id or 0, job_id)
 
-    async def unattended(self, silence: float, own: int | None, running: Iterable[int]) -> set[Entry]:
-        """Entries whose worker was not heard of for ``silence`` seconds.
+    async def unattended(self, silence: float, own: int | None, running: Iterable[int]) -> set[QueueEntry]:
+        """Entries whose worker gave no sign of life for ``silence`` seconds.
 
-        Also those that worker ``own`` has without knowing: the answer that gave them to it was lost on the way.
+        Also those of worker ``own`` that it does not know of: the answer that gave them to it was lost on the way.
         """
         params = {"queue": QUEUE, "silence": silence, "own": own, "running": list(running)}
-        return {Entry(*row) for row in await self.database.all(_UNATTENDED, params)}
+        return {QueueEntry(*row) for row in await self.database.all(_UNATTENDED, params)}
 
-    async def give_back(self, entry: Entry) -> bool:
-        """Let somebody else take it; False if somebody has."""
+    async def give_back(self, entry: QueueEntry) -> bool:
+        """Let another worker take it; False if one has taken it already."""
         params = {"id": entry.id, "worker": entry.worker_id, "wait": timedelta()}
         return await self.database.one(_GIVE_BACK, params) is not None
 
@@ -116,7 +115,7 @@ class _Again(BaseRetryStrategy):
 
 
 class _JobManager(JobManager):
-    """Procrastinate's manager, which ends an entry only for the worker that has it, and tells of one that went back."""
+    """Procrastinate's manager, which ends an entry only for the worker that has it, and notifies when one goes back."""
 
     def __init__(self, connector: _Connector, database: Database) -> None:
         super().__init__(connector)
@@ -160,12 +159,12 @@ class _Connector(PsycopgConnector):
         return await self._database.patiently(lambda: _unwrapped(call(query, **arguments)))
 
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
-        """Listen on a connection of its own, and on the next one when that is lost."""
+        """Listen on a separate connection, and on the next one when that is lost."""
         while True:
             try:
                 await self._listen(on_notification, channels)
             except AWAY as error:
-                logger.warning("nobody tells of new jobs (%s); listening again", type(error).__name__)
+                logger.warning("no notifications of new jobs (%s); listening again", type(error).__name__)
             await asyncio.sleep(1)
 
     async def _listen(self, on_notification: Notify, channels: Iterable[str]) -> None:
@@ -174,12 +173,12 @@ class _Connector(PsycopgConnector):
         async with await AsyncConnection.connect(url, autocommit=True, application_name="agenttrace") as connection:
             for channel in channels:
                 await connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
-            async for told in connection.notifies():
-                await on_notification(channel=told.channel, payload=told.payload)
+            async for notification in connection.notifies():
+                await on_notification(channel=notification.channel, payload=notification.payload)
 
 
 async def _unwrapped(call: Awaitable[T]) -> T:
-    """What the database said, not Procrastinate's wrapping: whether it is away is told by the error itself."""
+    """Raise the error of the database instead of Procrastinate's, so that callers see whether it is away."""
     try:
         return await call
     except exceptions.ConnectorException as error:

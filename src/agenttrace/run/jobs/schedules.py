@@ -1,4 +1,4 @@
-"""Schedules: events that come by the clock, each time of each schedule exactly once, whichever process notices it.
+"""Schedules: events that come by the clock, each time of each schedule exactly once, in whichever process.
 
 A row of ``ai_schedules`` remembers the last time that was acted upon. It is moved on in the transaction that writes the
 jobs, so that of several processes one does it, and none is lost. A schedule that is new begins with its next time.
@@ -10,19 +10,20 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from zoneinfo import ZoneInfo
-
-from psycopg import AsyncConnection
 
 from agenttrace.run.jobs.jobs import TriggerEvent
 from agenttrace.run.postgres.pool import Database
+
+if TYPE_CHECKING:
+    from agenttrace.run.jobs.dispatch import AIDispatcher
 
 logger = logging.getLogger(__name__)
 
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
-#: A time that nobody was running at is made up for until this long after it.
+#: A time at which no process was running is made up for within this time.
 GRACE = timedelta(hours=1)
 
 # A new schedule is only remembered; its times from now on count.
@@ -77,14 +78,6 @@ class Schedule:
             )
 
 
-class Accepting(Protocol):
-    """What the scheduler needs of the dispatcher."""
-
-    async def accept_in(self, connection: AsyncConnection[Any], event: TriggerEvent) -> object:
-        """Write the job of an event in the caller's transaction."""
-        ...
-
-
 class Scheduler:
     """Starts what is due."""
 
@@ -92,7 +85,7 @@ class Scheduler:
         self,
         database: Database,
         schedules: Iterable[Schedule],
-        dispatcher: Accepting,
+        dispatcher: AIDispatcher,
         *,
         zone: str = "Asia/Shanghai",
         clock: Callable[[], datetime] | None = None,
@@ -106,7 +99,7 @@ class Scheduler:
         self._remembered = False
 
     async def fire_due(self) -> int:
-        """Write the jobs of all times that have come since somebody last looked; how many times that were."""
+        """Write the jobs of all times that are due and not yet acted upon; how many times that were."""
         if not self._schedules:
             return 0
         now = await self._now()

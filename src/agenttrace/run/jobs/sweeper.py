@@ -1,4 +1,4 @@
-"""Looks after what dead processes and passing time leave behind; every server and worker does it every few seconds.
+"""Clean-up after dead processes and expired rows; every server and worker does it every few seconds.
 
 Only one sweeps at a time. Nothing depends on that, it only saves work: each part skips what others have locked.
 """
@@ -9,12 +9,11 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-from agenttrace.run.jobs.abandoned import LostCall
+from agenttrace.run.guards.rate_limit import RateLimiter
 from agenttrace.run.presence import forget_gone
 from agenttrace.run.results.cache import ROWS_LIMIT, AICacheService
-from agenttrace.run.results.run_log import AIRunLogService
+from agenttrace.run.results.run_log import AIRunLogService, Row
 from agenttrace.run.results.trace_log import TraceLog
 
 logger = logging.getLogger(__name__)
@@ -22,19 +21,11 @@ logger = logging.getLogger(__name__)
 #: Seconds without a call or a sign of life after which a rate window or a process is forgotten.
 IDLE_WINDOW_SECONDS = 3_600.0
 GONE_PROCESS_SECONDS = 86_400.0
-#: What the admission no longer looks at, and a few days more.
+#: Days that the admission no longer reads, and a few more.
 _FORGET_SIZES = "DELETE FROM biz.ai_app_sizes WHERE day < now()::date - 14"
-_LOCK = 0x61675377  # any number that is ours: who sweeps holds it
+_LOCK = 0x61675377  # the number of our lock: the sweeping process holds it
 #: The longest that others wait for a process that was frozen while it swept.
 _SWEEP_SECONDS = 60
-
-
-class RateWindows(Protocol):
-    """What the sweeper needs of the rate limiter."""
-
-    async def forget_idle(self, older_than: float) -> int:
-        """Remove windows without a call for so many seconds; how many."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +34,7 @@ class SweepReport:
 
     #: False: another process was sweeping, and nothing was done here.
     done: bool = True
-    lost: tuple[LostCall, ...] = ()
+    lost: tuple[Row, ...] = ()
     expired: int = 0
     trimmed: int = 0
     idle_windows: int = 0
@@ -60,7 +51,7 @@ class Sweeper:
         *,
         run_logs: AIRunLogService,
         cache: AICacheService,
-        limiter: RateWindows,
+        limiter: RateLimiter,
         lost_after: float = 30.0,
         cache_rows: int = ROWS_LIMIT,
         log_days: int = 0,
@@ -75,7 +66,7 @@ class Sweeper:
         self._trace = trace or TraceLog(None)
         self._lost_after = lost_after
         self._cache_rows = cache_rows
-        #: 0: run logs are kept for ever.
+        #: 0: run logs are never deleted.
         self._log_days = log_days
         self._chores_every = chores_every
         self._clock = clock
@@ -94,8 +85,8 @@ class Sweeper:
     async def _sweep(self) -> SweepReport:
         lost = tuple(await self._run_logs.close_lost(lost_after=self._lost_after))
         for call in lost:
-            logger.warning("run log %s (%s): its process has died; closed as failed", call.id, call.app_type)
-            self._trace.retell(call.row)
+            logger.warning("run log %s (%s): its process has died; closed as failed", call["id"], call["app_type"])
+            self._trace.write_again(call)
         expired = await self._cache.expire_due()
         if self._clock() < self._chores_due:
             return SweepReport(lost=lost, expired=expired)

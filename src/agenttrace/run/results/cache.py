@@ -1,13 +1,12 @@
-"""Cached results of the applications: at most one valid row a target, older ones kept as history up to a limit.
+"""Cached results of the applications: at most one valid row a target; older ones are history, up to a limit.
 
-``generating`` marks that somebody is at work on a target, so that others wait or pass by; it is a lease, and one that a
-crash left behind runs out. Whoever changes rows that others may be writing skips the locked ones, so that the
-transaction which stores a paid result never waits in a circle.
+``generating`` marks that a worker generates the result of a target; it is a lease, which expires after a crash.
+Statements that change rows which other transactions may be writing skip the locked ones, so that the transaction which
+stores a paid result is never part of a deadlock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -15,11 +14,9 @@ from zoneinfo import ZoneInfo
 
 from psycopg import AsyncConnection
 from psycopg.types.numeric import Int8
-from sqlalchemy import select
 
-from agenttrace.run.postgres.pool import Database
-from agenttrace.run.postgres.sql_call import SqlCall, values_of
-from agenttrace.run.postgres.tables import cache, rendered
+from agenttrace.run.postgres.pool import Clock, Database, DatabaseService
+from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.results.storable import storable_json
 
 ROWS_LIMIT = 20_000
@@ -31,7 +28,7 @@ Rows = list[Row]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CacheRule:
-    """Under which name an application's results are kept, and for how long; for ever if neither is set."""
+    """The name under which results of an application are cached, and for how long; for ever if neither is set."""
 
     cache_type: str
     days: int | None = None
@@ -55,9 +52,11 @@ def expires_at(rule: CacheRule, written_at: datetime, zone: str = "Asia/Shanghai
     return None
 
 
+_COLUMNS = "id, cache_type, site_id, target_id, triggered_by, created_at, expires_at, status"
+
 _BEGIN = "SELECT biz.ai_cache_begin(%s, %s, %s, %s, %s, %s)"
 
-# What a crash of the server brings back of this runs out.
+# A row that a crash of the server brings back expires.
 _ABANDON = """
 DELETE FROM biz.ai_cache WHERE id = %s AND status = 'generating'
 RETURNING set_config('synchronous_commit', 'off', true)
@@ -98,50 +97,26 @@ DELETE FROM biz.ai_cache WHERE id = ANY(ARRAY(
 """
 
 
-class AICacheService:
+class AICacheService(DatabaseService):
     """Writes and reads ``biz.ai_cache``."""
 
-    def __init__(
-        self, database: Database, *, zone: str = "Asia/Shanghai", clock: Callable[[], datetime] | None = None
-    ) -> None:
-        self.database = database
+    def __init__(self, database: Database, *, zone: str = "Asia/Shanghai", clock: Clock | None = None) -> None:
+        super().__init__(database, clock)
         self.zone = zone
-        #: None: the database's own, the same for every machine.
-        self._clock = clock
 
     def expiry(self, rule: CacheRule, written_at: datetime | None = None) -> datetime | None:
         """When a result of an application stops being valid, written now unless said otherwise."""
-        return expires_at(rule, written_at or self._now() or datetime.now(UTC), self.zone)
-
-    def _now(self) -> datetime | None:
-        return None if self._clock is None else self._clock()
+        return expires_at(rule, written_at or self.now() or datetime.now(UTC), self.zone)
 
     # ── writing ──
 
     async def begin_generating(
         self, cache_type: str, site_id: int, target_id: str, triggered_by: str | None = None, lease: float = 600.0
     ) -> int | None:
-        """Take the work on a target for ``lease`` seconds; None while somebody else has it."""
-        values = [cache_type, Int8(site_id), target_id, triggered_by, lease, self._now()]
+        """Take the lease of a target for so many seconds; None while another worker has it."""
+        values = [cache_type, Int8(site_id), target_id, triggered_by, lease, self.now()]
         row = await self.database.one(_BEGIN, values)
         return None if row is None or row[0] is None else int(row[0])
-
-    async def store(
-        self,
-        connection: AsyncConnection[Any],
-        cache_type: str,
-        site_id: int,
-        target_id: str,
-        result: dict[str, Any],
-        expires_at: datetime | None,
-        triggered_by: str | None = None,
-        generating_id: int | None = None,
-    ) -> int:
-        """Make a result the valid one of its target, in the caller's transaction; its id."""
-        call = self.storing(cache_type, site_id, target_id, result, expires_at, triggered_by, generating_id)
-        row = await (await connection.execute(call.statement, values_of(call))).fetchone()
-        assert row is not None
-        return int(row[0])
 
     def storing(
         self,
@@ -153,18 +128,18 @@ class AICacheService:
         triggered_by: str | None = None,
         generating_id: int | None = None,
     ) -> SqlCall:
-        """The same, for a statement that writes more."""
+        """The call that makes a result the valid one of its target, for the statement that settles its call."""
         work = None if generating_id is None else Int8(generating_id)
         target = (cache_type, Int8(site_id), target_id)
-        written = (storable_json(result), triggered_by, expires_at, work, self._now())
+        written = (storable_json(result), triggered_by, expires_at, work, self.now())
         return SqlCall(function="ai_cache_store", arguments=(*target, *written))
 
     async def abandon(self, generating_id: int) -> None:
-        """Give the work on a target back without a result."""
+        """Give the lease of a target back without a result."""
         await self.database.execute(_ABANDON, [Int8(generating_id)])
 
     async def free_job(self, connection: AsyncConnection[Any], job_id: int) -> int:
-        """Give back what an earlier worker of a job was at when it died, in the caller's transaction; how much."""
+        """Give back the leases of a dead earlier worker of a job, in the caller's transaction; how many."""
         return (await connection.execute(_FREE, [job_name(job_id)])).rowcount
 
     async def invalidate(
@@ -175,7 +150,7 @@ class AICacheService:
         site_id: int | None = None,
         target_id: str | None = None,
     ) -> int:
-        """Take valid results out of use by hand, by id or by what they are about; how many."""
+        """Invalidate results by hand, by id or by type, site and target; how many."""
         wanted = {"id": id, "cache_type": cache_type, "site_id": site_id, "target_id": target_id}
         wanted = {name: value for name, value in wanted.items() if value is not None}
         if not wanted:
@@ -202,19 +177,19 @@ class AICacheService:
             "type": cache_type,
             "site": Int8(site_id),
             "target": target_id,
-            "now": self._now(),
+            "now": self.now(),
             "before": Int8(before_id or 2**63 - 1),
             "limit": limit,
         }
         return await self.database.rows(_VALID, values)
 
     async def get(self, cache_type: str, site_id: int, target_id: str) -> Row | None:
-        """The valid result of a target that has not run out, with everything about it; there is never more than one."""
-        rows = await self.database.rows(_GET, [cache_type, site_id, target_id, self._now()])
+        """The valid result of a target that has not expired, with all columns; there is never more than one."""
+        rows = await self.database.rows(_GET, [cache_type, site_id, target_id, self.now()])
         return rows[0] if rows else None
 
     async def find(self, id: int) -> Row | None:  # noqa: A002 - the column's name
-        """One row in whatever state, with everything about it."""
+        """One row in any state, with all columns."""
         rows = await self.database.rows("SELECT * FROM biz.ai_cache WHERE id = %s", [id])
         return rows[0] if rows else None
 
@@ -230,25 +205,21 @@ class AICacheService:
         bodies: bool = False,
     ) -> Rows:
         """Rows in any state that match, newest first; the next page is ``before_id`` the last id of this one."""
-        table = cache.c
-        query = select(*(column for column in table if bodies or column.name != "result_json"))
-        equal = {
-            table.cache_type: cache_type,
-            table.site_id: site_id,
-            table.target_id: target_id,
-            table.status: status,
+        columns = _COLUMNS + (", result_json" if bodies else "")
+        where = {
+            "cache_type = %s": cache_type,
+            "site_id = %s": site_id,
+            "target_id = %s": target_id,
+            "status = %s": status,
         }
-        query = query.where(*(column == value for column, value in equal.items() if value is not None))
-        if before_id is not None:
-            query = query.where(table.id < before_id)
-        return await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
+        return await self.database.newest("ai_cache", columns, where, limit=limit, before_id=before_id)
 
     # ── tidying ──
 
     async def expire_due(self) -> int:
-        """Mark what has run out: results past their time, and work that was never finished; how many."""
+        """Mark expired rows: results past their time, and leases of work that was never finished; how many."""
         total = 0
-        while count := await self.database.execute(_EXPIRE, [self._now()]):
+        while count := await self.database.execute(_EXPIRE, [self.now()]):
             total += count
         return total
 

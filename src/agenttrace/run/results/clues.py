@@ -6,38 +6,20 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from psycopg import AsyncConnection
 from psycopg.types.numeric import Int8
 
-from agenttrace.run.postgres.pool import Database
-from agenttrace.run.postgres.sql_call import SqlCall, values_of
+from agenttrace.run.postgres.pool import DatabaseService
+from agenttrace.run.postgres.sql_call import SqlCall
 from agenttrace.run.results.storable import storable_json, storable_text
 
 
-class RetentionClues:
+class RetentionClues(DatabaseService):
     """Writes and reads ``biz.member_retention_clue``."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def write(
-        self,
-        connection: AsyncConnection[Any],
-        site_id: int,
-        member_id: int,
-        day: date,
-        summary: str,
-        clues: Sequence[Any],
-        job_id: int | None = None,
-    ) -> None:
-        """Make this the one row of the member and day, in the caller's transaction."""
-        call = self.writing(site_id, member_id, day, summary, clues, job_id)
-        await connection.execute(call.statement, values_of(call))
 
     def writing(
         self, site_id: int, member_id: int, day: date, summary: str, clues: Sequence[Any], job_id: int | None = None
     ) -> SqlCall:
-        """The same, for a statement that writes more."""
+        """The call that makes this the one row of the member and day, for the statement that settles a call."""
         job = None if job_id is None else Int8(job_id)
         arguments = (Int8(site_id), Int8(member_id), day, storable_text(summary), storable_json(clues), job)
         return SqlCall(function="ai_clue_write", arguments=arguments)

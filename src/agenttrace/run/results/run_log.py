@@ -2,37 +2,43 @@
 
 ``pending → running → success | failed | timeout``; a call that is refused gets its row in the state of the refusal. A
 row is settled once. A row whose process has died is closed as failed; should that process wake up again with a result,
-the result gets a row of its own, and the tokens count once.
+the result gets its own row, and the tokens count once.
 
-Settling is part of every call, so in the usual case it is one UPDATE, which tells the breaker as well.
+Settling is part of every call, so in the usual case it is one UPDATE, which also notifies the breaker.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.rows import dict_row
 from psycopg.types.numeric import Int4, Int8
-from sqlalchemy import select, text
 
-from agenttrace.run.jobs.abandoned import LOST, LostCall, close_lost, close_open_of_job, forget_old
-from agenttrace.run.postgres.pool import Database, patient
-from agenttrace.run.postgres.sql_call import SqlCall, joined, tell, values_of
-from agenttrace.run.postgres.tables import rendered, run_logs
+from agenttrace.run.postgres.pool import DatabaseService, patient
+from agenttrace.run.postgres.sql_call import SqlCall, joined, pass_results, values_of
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import PROMPT_LIMIT, CallOutcome, CallRequest
 from agenttrace.run.upstream.wire import parse_json_object
 
-_BODIES = ("request_prompt", "response_text")
+#: All but the texts of a call.
+_COLUMNS = """id, site_id, app_type, trigger_type, member_id, tokens_used, latency_ms, status, error_message,
+    session_id, created_at, finished_at, call_key, process_id, user_id, conversation_id, trigger_job_id, step,
+    tokens_reserved, tokens_estimated, input_tokens, output_tokens, model, request_id, attempts, tokens_prompt,
+    tokens_ceiling"""
 #: Word for word the condition of the index that holds just these rows.
-_OPEN = text("status IN ('pending', 'running')")
+_OPEN = "status IN ('pending', 'running')"
 _STEP_DONE = "idx_ai_run_logs_step_done"
 _NAME_LIMIT = 100
+#: How the reason of a row begins whose process died before it could settle it.
+LOST = "lost: "
+#: Seconds after which an open row that names no process is taken for lost.
+_UNOWNED_SECONDS = 3600.0
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -80,12 +86,46 @@ ON CONFLICT (call_key) DO NOTHING
 RETURNING id, CASE WHEN %(heals)s THEN biz.ai_breaker_heal(%(app_id)s, %(probe_key)s, %(now)s) END
 """
 
+#: The start of the server counts as a sign of life of all processes: while it was away they could give none.
+_FIND_LOST = b"""
+SELECT l.id, biz.ai_business_day(l.created_at) FROM biz.ai_run_logs AS l
+WHERE l.status IN ('pending', 'running')
+    AND l.created_at < now() - make_interval(secs => CASE WHEN l.process_id IS NULL THEN greatest(%(lost)s, %(unowned)s)
+                                                          ELSE %(lost)s END)
+    AND pg_postmaster_start_time() < now() - make_interval(secs => %(lost)s)
+    AND NOT EXISTS (SELECT FROM biz.ai_processes AS p
+                    WHERE p.id = l.process_id AND p.seen_at >= now() - make_interval(secs => %(lost)s))
+ORDER BY l.id LIMIT 1000 FOR UPDATE OF l SKIP LOCKED
+"""
 
-class AIRunLogService:
+_FIND_OPEN_OF_JOB = b"""
+SELECT id, biz.ai_business_day(created_at) FROM biz.ai_run_logs
+WHERE trigger_job_id = %(job)s AND status IN ('pending', 'running')
+ORDER BY id FOR UPDATE SKIP LOCKED
+"""
+
+#: What the provider has billed is unknown; what was reserved is the best guess, and keeps the budget safe.
+_CLOSE = b"""
+UPDATE biz.ai_run_logs
+SET status = 'failed', error_message = %s, tokens_used = tokens_reserved, tokens_estimated = true,
+    latency_ms = least(extract(epoch FROM clock_timestamp() - created_at) * 1000, 2147483647)::integer,
+    finished_at = clock_timestamp()
+WHERE id = ANY(%s)
+RETURNING *
+"""
+
+#: Never of the current month: the budget is their sum.
+_FIND_OLD = b"""
+SELECT l.id, biz.ai_business_day(l.created_at) FROM biz.ai_run_logs AS l, biz.ai_business_zone AS z
+WHERE l.created_at < least(now() - make_interval(days => %(days)s),
+                           date_trunc('month', now() AT TIME ZONE z.zone) AT TIME ZONE z.zone)
+    AND l.status NOT IN ('pending', 'running')
+ORDER BY l.created_at LIMIT 5000 FOR UPDATE OF l SKIP LOCKED
+"""
+
+
+class AIRunLogService(DatabaseService):
     """Writes and reads ``biz.ai_run_logs``."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     # ── settling ──
 
@@ -105,7 +145,7 @@ class AIRunLogService:
 
         Returns the row that holds it: another than ``log_id`` where that one was closed as lost, or was lost with a
         crash of the server. Raises ``StepDoneError`` (and the transaction is void) for a second success of a step.
-        ``heals``: the application has answered, which its breaker is told in the same statement, with ``now`` as the
+        ``heals``: the application has answered, and its breaker is notified in the same statement, with ``now`` as the
         time if it is not the database's. ``writes`` are made in that statement, too, by whichever settling is the one
         that counts.
         """
@@ -116,7 +156,7 @@ class AIRunLogService:
             cursor = await connection.execute(joined(_SETTLE, writes), values)
             row = await cursor.fetchone()
             if row is not None:
-                tell(row, writes)
+                pass_results(row, writes)
                 return log_id
             async with connection.transaction():
                 values["process_id"] = process_id
@@ -141,7 +181,7 @@ class AIRunLogService:
             found_id, status, message, created_at = found
             if (status, message) == (outcome.status, values["error_message"]):
                 # It was settled, only the acknowledgement was lost.
-                await _tell_again(connection, found_id, writes)
+                await _repeat(connection, found_id, writes)
                 return int(found_id)
             if status != RunStatus.FAILED or not message.startswith(LOST):
                 raise RunLogTransitionError(found_id, status, outcome.status)
@@ -150,26 +190,43 @@ class AIRunLogService:
         values = _requested_values(request) | values | {"call_key": key, "created_at": created_at}
         row = await (await connection.execute(joined(_SETTLE_ANEW, writes), values)).fetchone()
         if row is not None:
-            tell(row, writes)
+            pass_results(row, writes)
             return int(row[0])
         row = await (await connection.execute(sql, [key])).fetchone()
         assert row is not None
-        await _tell_again(connection, row[0], writes)
+        await _repeat(connection, row[0], writes)
         return int(row[0])
 
-    # ── calls that nobody is at any more ──
+    # ── lost and old calls ──
+    # No deadlock: rows that another transaction settles are skipped, and the others are written day by day, oldest
+    # first, because the trigger of the budget locks the sums of the days in the order in which their rows are written.
 
-    async def close_lost(self, *, lost_after: float) -> list[LostCall]:
-        """Close as failed what processes left open that have not been seen for that many seconds."""
-        return await close_lost(self.database, lost_after)
+    async def close_lost(self, *, lost_after: float) -> Rows:
+        """Close as failed the open calls of processes that were not seen for that many seconds; the closed rows."""
+        values = {"lost": lost_after, "unowned": _UNOWNED_SECONDS}
+        lost: Rows = []
+        while True:
+            async with self.database.transaction() as connection:
+                closed = await _close(connection, _FIND_LOST, values, "the process of this call has died")
+            lost += closed
+            if not closed:
+                return lost
 
     async def close_open_of_job(self, connection: AsyncConnection[Any], job_id: int) -> int:
-        """Close as failed what an earlier worker of a job left open; how many."""
-        return await close_open_of_job(connection, job_id)
+        """Close as failed the calls that an earlier worker of a job left open; how many."""
+        return len(await _close(connection, _FIND_OPEN_OF_JOB, {"job": job_id}, "the worker died in mid-call"))
 
     async def forget_old(self, days: int) -> int:
         """Delete ended calls of more than that many days ago, but none of this month; how many."""
-        return await forget_old(self.database, days)
+        total = 0
+        while True:
+            async with self.database.transaction() as connection:
+                old = await _locked(connection, _FIND_OLD, {"days": days})
+                for ids in old:
+                    await connection.execute(b"DELETE FROM biz.ai_run_logs WHERE id = ANY(%s)", [ids])
+            total += sum(map(len, old))
+            if not old:
+                return total
 
     # ── reading ──
 
@@ -204,38 +261,48 @@ class AIRunLogService:
 
         ``only_open``: calls that have not ended, each with what it has reserved.
         """
-        table = run_logs.c
-        query = select(*(column for column in table if bodies or column.name not in _BODIES))
-        equal = {
-            table.status: status,
-            table.app_type: app,
-            table.site_id: site,
-            table.member_id: member,
-            table.trigger_job_id: job,
-            table.conversation_id: conversation,
+        where = {
+            "status = %s": status,
+            "app_type = %s": app,
+            "site_id = %s": site,
+            "member_id = %s": member,
+            "trigger_job_id = %s": job,
+            "conversation_id = %s": conversation,
+            "created_at >= %s": since,
+            "created_at < %s": until,
+            f"{_OPEN} AND %s": only_open or None,
         }
-        query = query.where(*(column == value for column, value in equal.items() if value is not None))
-        if since is not None:
-            query = query.where(table.created_at >= since)
-        if until is not None:
-            query = query.where(table.created_at < until)
-        if before_id is not None:
-            query = query.where(table.id < before_id)
-        if only_open:
-            query = query.where(_OPEN)
-        return await self.database.rows(*rendered(query.order_by(table.id.desc()).limit(limit)))
+        columns = _COLUMNS + (", request_prompt, response_text" if bodies else "")
+        return await self.database.newest("ai_run_logs", columns, where, limit=limit, before_id=before_id)
 
 
 def cut_prompt(prompt: str | None) -> str | None:
-    """What the run log keeps of a prompt."""
+    """What the run log stores of a prompt."""
     return None if prompt is None else storable_text(prompt[:PROMPT_LIMIT])
 
 
-async def _tell_again(connection: AsyncConnection[Any], log_id: int, writes: Sequence[SqlCall]) -> None:
+async def _close(connection: AsyncConnection[Any], find: bytes, values: Mapping[str, object], reason: str) -> Rows:
+    closed: Rows = []
+    for ids in await _locked(connection, find, values):
+        async with connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(_CLOSE, [LOST + reason, ids])
+            closed += await cursor.fetchall()
+    return closed
+
+
+async def _locked(connection: AsyncConnection[Any], find: bytes, values: Mapping[str, object]) -> list[list[int]]:
+    """Lock rows that no other transaction has locked; their ids by day, oldest first."""
+    days: dict[date, list[int]] = {}
+    for log_id, day in await (await connection.execute(find, values)).fetchall():
+        days.setdefault(day, []).append(log_id)
+    return [days[day] for day in sorted(days)]
+
+
+async def _repeat(connection: AsyncConnection[Any], log_id: int, writes: Sequence[SqlCall]) -> None:
     for write in writes:
-        if write.told is not None:
+        if write.on_result is not None:
             cursor = await connection.execute(write.statement, values_of(write) | {"settled": Int8(log_id)})
-            tell(await cursor.fetchone() or (), [write])
+            pass_results(await cursor.fetchone() or (), [write])
 
 
 def _settled_values(outcome: CallOutcome) -> Row:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from agenttrace.run.errors import DashScopeApiError, DashScopeError
-from agenttrace.run.guards.admission import Admission, Admissions
+from agenttrace.run.guards.admission import Admissions, CallAdmission
 from agenttrace.run.guards.breaker import CircuitBreaker
 from agenttrace.run.postgres.pool import AWAY
 from agenttrace.run.postgres.sql_call import SqlCall
@@ -17,7 +17,7 @@ from agenttrace.run.results.run_log import AIRunLogService, StepDoneError
 from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import CallOutcome
-from agenttrace.run.upstream.wire import Answer
+from agenttrace.run.upstream.wire import AppAnswer
 
 #: Seconds for which settling is tried while the database is away.
 PATIENCE = 600.0
@@ -26,7 +26,7 @@ _MODEL_LIMIT = 100
 T = TypeVar("T")
 Data = dict[str, Any]
 #: What belongs to an answer, as calls of SQL functions in the statement that settles it: (answer, parsed answer).
-Writes = Callable[[Answer, Data | None], Sequence[SqlCall]]
+Writes = Callable[[AppAnswer, Data | None], Sequence[SqlCall]]
 
 _LATE = "SELECT id FROM biz.ai_run_logs WHERE id = %s AND call_key = %s"
 
@@ -34,7 +34,7 @@ _LATE = "SELECT id FROM biz.ai_run_logs WHERE id = %s AND call_key = %s"
 class EffectError(Exception):
     """The call is recorded, but what should have been written with it was not; why is the cause."""
 
-    def __init__(self, answer: Answer, data: Data | None, log_id: int) -> None:
+    def __init__(self, answer: AppAnswer, data: Data | None, log_id: int) -> None:
         super().__init__(f"what belongs to the answer of run log {log_id} was not written")
         self.answer, self.data, self.log_id = answer, data, log_id
 
@@ -48,7 +48,7 @@ class Settlement:
         breaker: CircuitBreaker,
         run_logs: AIRunLogService,
         trace: TraceLog,
-        admission: Admission,
+        admission: CallAdmission,
     ) -> None:
         self.log_id = admission.log_id
         self.request = admission.request
@@ -59,23 +59,23 @@ class Settlement:
         self._run_logs = run_logs
         self._trace = trace
         self._started = time.monotonic()
-        #: The breaker hears of it with the settling, whatever becomes of the answer.
+        #: Whether the breaker is notified of an answer with the settling.
         self._answered = False
         #: The row, and how the call ended there, once it is settled.
-        self._told: tuple[int, CallOutcome] | None = None
+        self._settled: tuple[int, CallOutcome] | None = None
 
-    def succeeded(self, answer: Answer) -> CallOutcome:
+    def succeeded(self, answer: AppAnswer) -> CallOutcome:
         """The call has brought an answer."""
         self._answered = True
         return self._outcome(RunStatus.SUCCESS, answer)
 
-    def failed(self, error: DashScopeError, answer: Answer | None = None) -> CallOutcome:
+    def failed(self, error: DashScopeError, answer: AppAnswer | None = None) -> CallOutcome:
         """The call has failed, a stream perhaps in the middle of the answer."""
         status = RunStatus.TIMEOUT if error.status == RunStatus.TIMEOUT else RunStatus.FAILED
-        told = answer if answer is not None and error.tokens_used else None
-        return self._outcome(status, told, message=_explain(error), error=error)
+        billed = answer if answer is not None and error.tokens_used else None
+        return self._outcome(status, billed, message=_explain(error), error=error)
 
-    def cut_off(self, reason: str, answer: Answer) -> CallOutcome:
+    def cut_off(self, reason: str, answer: AppAnswer) -> CallOutcome:
         """The caller wanted no more of a stream; what was billed for it is an estimate."""
         return self._outcome(RunStatus.FAILED, answer, message=reason)
 
@@ -96,20 +96,20 @@ class Settlement:
     async def write(
         self,
         outcome: CallOutcome,
-        answer: Answer | None = None,
+        answer: AppAnswer | None = None,
         data: Data | None = None,
         writes: Writes | None = None,
     ) -> int:
         """Settle the call, whatever happens to the caller meanwhile; the row that holds it."""
         task, cancelled = await undisturbed(self._write(outcome, answer, data, writes))
-        self._trace.end(self.request, *self._told or (self.log_id, outcome), answer.finish_reason if answer else "")
+        self._trace.end(self.request, *self._settled or (self.log_id, outcome), answer.finish_reason if answer else "")
         log_id = task.result()
         if cancelled is not None:
             raise cancelled
         return log_id
 
     async def _write(
-        self, outcome: CallOutcome, answer: Answer | None, data: Data | None, writes: Writes | None
+        self, outcome: CallOutcome, answer: AppAnswer | None, data: Data | None, writes: Writes | None
     ) -> int:
         if answer is None or writes is None:
             return await self._settle(outcome)
@@ -124,7 +124,7 @@ class Settlement:
     async def _settle(self, outcome: CallOutcome, writes: Sequence[SqlCall] = ()) -> int:
         try:
             log_id = await self._database.patiently(lambda: self._settle_row(outcome, writes), PATIENCE)
-            await self._tell_row(log_id, outcome)
+            await self._trace_row(log_id, outcome)
             return log_id
         except StepDoneError as done:
             # Its tokens are spent all the same.
@@ -144,18 +144,18 @@ class Settlement:
                 writes=writes,
             )
 
-    async def _tell_row(self, log_id: int, outcome: CallOutcome) -> None:
+    async def _trace_row(self, log_id: int, outcome: CallOutcome) -> None:
         """The trace shows a call as the row that holds it; where a crash lost that, under the number it had."""
-        self._told = self.log_id, outcome
+        self._settled = self.log_id, outcome
         if log_id == self.log_id:
             return
         found = await self._database.patiently(lambda: self._database.one(_LATE, [log_id, self.request.late_key]))
         if found is not None:
             self._trace.late(self.request, self.log_id, log_id)
-            self._told = log_id, outcome
+            self._settled = log_id, outcome
 
     def _outcome(
-        self, status: str, answer: Answer | None, *, message: str | None = None, error: DashScopeError | None = None
+        self, status: str, answer: AppAnswer | None, *, message: str | None = None, error: DashScopeError | None = None
     ) -> CallOutcome:
         tokens = error.tokens_used if error else answer.tokens_used if answer else 0
         attempts = error.attempts if error else answer.attempts if answer else 0

@@ -24,7 +24,7 @@ def storable_text(text: str) -> str:
 def storable_json(value: object) -> str:
     """The value as JSON for a ``jsonb`` column; what is no JSON at all, such as NaN, becomes null.
 
-    What is nested so deep that nobody could read it back is cut.
+    What is nested too deep to be read back is cut.
     """
     value = nesting.cut(value)
     try:

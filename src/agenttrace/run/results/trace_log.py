@@ -4,7 +4,7 @@ A conversation or a job is a session. Each call of a chat is a turn; a job is on
 lines have ids that follow from the run log, so writing them again after a crash changes nothing.
 
 What belongs together is written at once, to a descriptor opened for appending: any number of processes share the file
-of the day. A log that cannot be written is told and counted, and never stops a call.
+of the day. A log that cannot be written is reported and counted, and never stops a call.
 """
 
 from __future__ import annotations
@@ -37,18 +37,6 @@ _NUL = b"\\u0000"
 Line = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobFacts:
-    """What the log says about a job before its first step."""
-
-    session_id: str
-    site_id: int
-    event_type: str
-    chain: str
-    #: The event in one line.
-    prompt: str
-
-
 class TraceLog:
     """Appends to ``directory/runs-YYYY-MM-DD.jsonl`` (days in UTC); without a directory, to nothing."""
 
@@ -61,11 +49,11 @@ class TraceLog:
         #: How many times something could not be written.
         self.lost = 0
 
-    def job_begin(self, job: JobFacts) -> None:
-        """A worker has taken the job."""
-        session = _session(job.site_id) | {"title": f"{job.event_type}: {job.chain}"}
-        turn = {"type": "turn.begin", "id": "1", "turn": 1, "prompt": job.prompt, "origin": "task"}
-        self._append(job.session_id, session, turn)
+    def job_begin(self, session_id: str, *, site_id: int, event_type: str, chain: str, prompt: str) -> None:
+        """A worker has taken a job; ``prompt`` is its event in one line."""
+        session = _session(site_id) | {"title": f"{event_type}: {chain}"}
+        turn = {"type": "turn.begin", "id": "1", "turn": 1, "prompt": prompt, "origin": "task"}
+        self._append(session_id, session, turn)
 
     def job_end(self, session_id: str, status: str, error: str | None = None) -> None:
         """The job has ended with ``status``."""
@@ -95,15 +83,15 @@ class TraceLog:
         outcome = CallOutcome(status=status, latency_ms=0, error_message=f"{status}: {message}")
         self._append(request.session_id, *_begin(request, place), *_end(request, place, outcome, ""))
 
-    def retell(self, row: Mapping[str, Any]) -> None:
-        """A call as the run log has it, for whoever died before telling; lines that are there change nothing."""
+    def write_again(self, row: Mapping[str, Any]) -> None:
+        """A call as the run log has it, for a process that died before it wrote its lines; repeats change nothing."""
         if row["status"] in _ADMITTED and row["finished_at"] is not None:
             request = _request_of(row)
             self.begin(request, row["id"], at=row["created_at"].timestamp())
             self.end(request, row["id"], _outcome_of(row), at=row["finished_at"].timestamp())
 
     def late(self, request: CallRequest, lost_id: int, log_id: int) -> None:
-        """A call that was closed as lost goes on as another row; what was guessed of its tokens is void."""
+        """A call that was closed as lost has another row now; the estimate of its tokens is void."""
         lost = _Place.of(request, str(lost_id), lost_id)
         outcome = CallOutcome(status="failed", latency_ms=0, error_message="lost: taken for dead")
         void = lost.line("usage", usage={"input_tokens": 0}, response=_burnt_name(request, lost))
@@ -111,7 +99,7 @@ class TraceLog:
         self.begin(request, log_id)
 
     def close(self) -> None:
-        """Let go of the file; whatever is logged later opens it again."""
+        """Close the file; the next line opens it again."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -164,7 +152,7 @@ def _encoded(line: Line) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the lines of a call stand, and the id that they share."""
+    """The turn and step of the lines of a call, and the id that they share."""
 
     id: str
     turn: int | str
@@ -198,7 +186,7 @@ def _end(request: CallRequest, place: _Place, outcome: CallOutcome, finish_reaso
     end = place.line("step.end", status=status, error=error, finish_reason=finish_reason or None)
     lines.append(end | _usage(outcome))
     if request.job_id is None:
-        # A chat that may go on is not one that waits for whoever looks at the list of sessions.
+        # A chat that may go on is not shown as waiting in the list of sessions.
         lines.append({"type": "turn.end", "id": place.id, "turn": place.turn, "status": status, "error": error})
         lines.append({"type": "session.end", "id": place.id})
     return lines

@@ -6,7 +6,7 @@ from agenttrace.run.simulator import faults
 from agenttrace.run.simulator.builtin_apps import API_KEY, BUILTIN_APP_IDS, INTERNAL_TOKEN, environment
 from agenttrace.run.simulator.calls import SimulatedCall
 from agenttrace.run.simulator.faults import Fault
-from agenttrace.run.simulator.server import Simulator
+from agenttrace.run.simulator.simulator import Simulator
 
 __all__ = [
     "API_KEY",

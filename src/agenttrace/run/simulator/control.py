@@ -13,7 +13,7 @@ from agenttrace.run.simulator.calls import SimulatedCall
 from agenttrace.run.simulator.faults import Fault
 
 if TYPE_CHECKING:
-    from agenttrace.run.simulator.server import Simulator
+    from agenttrace.run.simulator.simulator import Simulator
 
 #: A fault as JSON: its name, or its name as ``fault`` beside its options, or null.
 FaultOrder = str | dict[str, Any] | None

@@ -1,4 +1,4 @@
-"""The attempts of one call to an application: when to try again, what it has cost, and what the gate is told."""
+"""The attempts of one call to an application: when to retry, what they cost, and how the gate is notified."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Protocol
 
 from agenttrace.run.errors import (
@@ -16,8 +15,8 @@ from agenttrace.run.errors import (
     DashScopeError,
     DashScopeJsonParseError,
 )
-from agenttrace.run.upstream.provider import Provider
-from agenttrace.run.upstream.wire import Answer, AppUsage, Reply, Request, estimate_tokens
+from agenttrace.run.upstream.providers import Provider
+from agenttrace.run.upstream.wire import AppAnswer, AppUsage, ProviderReply, Request, estimate_tokens
 
 #: Below this many characters a key or a prompt is no secret, only a word that messages may hold by chance.
 SHORTEST_SECRET = 8
@@ -29,10 +28,10 @@ class CallClosedError(Exception):
     """The run log has an end of this call already: its process was frozen for long, or cut off."""
 
 
-class Gate(Protocol):
-    """What is asked and told around each attempt; the first one was admitted before the client was called.
+class AttemptGate(Protocol):
+    """Is asked before and notified after each attempt; the first one was admitted before the client was called.
 
-    Each attempt is answered for exactly once, also when it is cancelled.
+    It is notified of each attempt exactly once, also when the attempt is cancelled.
     """
 
     async def before_retry(self, app_id: str, billed: int = 0) -> None:
@@ -42,7 +41,7 @@ class Gate(Protocol):
         """
 
     def succeeded(self, app_id: str) -> Coroutine[Any, Any, None] | None:
-        """The application has answered; None: nobody has to be told."""
+        """The application has answered; None: there is nothing to write."""
 
     async def failed(self, app_id: str, error: DashScopeError) -> None:
         """The application has failed."""
@@ -71,33 +70,33 @@ class RetryPolicy:
     clock: Callable[[], float]
 
 
-class Teller:
-    """Tells gates how attempts have ended, also on behalf of callers that are cancelled meanwhile."""
+class GateNotifier:
+    """Notifies gates of how attempts ended, also for callers that are cancelled meanwhile."""
 
     def __init__(self) -> None:
-        self._telling: set[asyncio.Task[None]] = set()
+        self._notifications: set[asyncio.Task[None]] = set()
 
-    async def tell(self, telling: Coroutine[Any, Any, None]) -> None:
-        """Wait until the gate has been told; a cancelled wait does not stop the telling."""
-        task = asyncio.create_task(telling)
-        self._telling.add(task)
-        task.add_done_callback(self._told)
+    async def notify(self, notification: Coroutine[Any, Any, None]) -> None:
+        """Wait until the gate is notified; cancelling the wait does not stop the notification."""
+        task = asyncio.create_task(notification)
+        self._notifications.add(task)
+        task.add_done_callback(self._done)
         await asyncio.wait((task,))
 
     async def drain(self) -> None:
-        """Wait until everything has been told."""
-        while self._telling:
-            await asyncio.wait(self._telling)
+        """Wait for all notifications."""
+        while self._notifications:
+            await asyncio.wait(self._notifications)
 
-    def _told(self, task: asyncio.Task[None]) -> None:
-        self._telling.discard(task)
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._notifications.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             # An answer that was paid for is worth more than the gate's book-keeping.
-            _logger.warning("a gate could not be told how a call ended", exc_info=error)
+            _logger.warning("a gate could not be notified of the end of a call", exc_info=error)
 
 
-class Call:
-    """The account of one call over all its attempts: their number, their time, their cost."""
+class UpstreamCall:
+    """One call over all its attempts: their number, their time, their cost."""
 
     def __init__(
         self,
@@ -106,8 +105,8 @@ class Call:
         *,
         provider: Provider,
         policy: RetryPolicy,
-        gate: Gate | None,
-        teller: Teller,
+        gate: AttemptGate | None,
+        notifier: GateNotifier,
     ) -> None:
         self.app_id = app_id
         self.request = request
@@ -117,16 +116,16 @@ class Call:
         self._burnt = 0
         self._policy = policy
         self._gate = gate
-        self._teller = teller
+        self._notifier = notifier
         self._started = policy.clock()
 
     def remaining(self) -> float:
         """The seconds that are left."""
         return self._policy.deadline - (self._policy.clock() - self._started)
 
-    def answer(self, reply: Reply, usage: AppUsage | None = None) -> Answer:
+    def answer(self, reply: ProviderReply, usage: AppUsage | None = None) -> AppAnswer:
         """The answer that the latest attempt has brought, with the account of the call."""
-        return Answer(
+        return AppAnswer(
             text=reply.text,
             usage=usage or reply.usage or self._estimate(reply.text),
             session_id=reply.session_id,
@@ -137,7 +136,7 @@ class Call:
         )
 
     def charge(self, error: DashScopeError) -> None:
-        """Give the error the account of the call so far, and take from it what must not be seen."""
+        """Add attempts and tokens of the call to the error, and remove its secrets."""
         error.attempts = self.attempts
         error.tokens_used += self._burnt
         # aiohttp's errors know the request's headers, and with them the key.
@@ -159,18 +158,18 @@ class Call:
             raise failure
         self._burnt = failure.tokens_used
 
-    async def tell(self, error: BaseException | None) -> None:
-        """Answer to the gate for an attempt that has ended this way."""
+    async def notify(self, error: BaseException | None) -> None:
+        """Notify the gate of how an attempt ended."""
         if self._gate is None:
             return
         if error is None:
-            telling = self._gate.succeeded(self.app_id)
-            if telling is not None:
-                await self._teller.tell(telling)
+            notification = self._gate.succeeded(self.app_id)
+            if notification is not None:
+                await self._notifier.notify(notification)
         elif isinstance(error, DashScopeError) and counts_as_failure(error):
-            await self._teller.tell(self._gate.failed(self.app_id, error))
+            await self._notifier.notify(self._gate.failed(self.app_id, error))
         else:
-            await self._teller.tell(self._gate.abandoned(self.app_id))
+            await self._notifier.notify(self._gate.abandoned(self.app_id))
 
     async def _admitted(self, failure: DashScopeError) -> bool:
         if self._gate is None:
@@ -180,7 +179,7 @@ class Call:
         except (CircuitOpenError, BudgetExceededError, CallClosedError) as refusal:
             failure.add_note(f"not tried again: {refusal}")
         except Exception:
-            # What the application said, and has billed, says more than that its gate is out of order.
+            # The error of the application is worth more to the caller than that of its gate.
             _logger.warning("a gate could not be asked", exc_info=True)
             failure.add_note("not tried again: the gate could not be asked")
         else:
@@ -192,18 +191,16 @@ class Call:
         return AppUsage(input_tokens=asked, output_tokens=estimate_tokens(text), models=(), estimated=True)
 
 
-class Attempt:
-    """Sees to it that an attempt's error is charged, and that the gate hears exactly once how it has ended."""
+class CallAttempt:
+    """Charges the error of an attempt, and notifies the gate exactly once."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: UpstreamCall) -> None:
         self._call = call
 
     async def __aenter__(self) -> None:
         pass
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, DashScopeError):
             self._call.charge(error)
-        await self._call.tell(error)
+        await self._call.notify(error)

@@ -1,11 +1,11 @@
-"""One call of an application in plain values: who asks whom for what, and how it ended."""
+"""One call of an application in plain values: the request and the outcome."""
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
 
-#: What the run log keeps of a prompt.
+#: What the run log stores of a prompt.
 PROMPT_LIMIT = 2000
 
 
@@ -13,7 +13,7 @@ PROMPT_LIMIT = 2000
 class RateRule:
     """At most ``limit`` calls in ``seconds`` for each key of a scope."""
 
-    #: ``user`` or ``store``.
+    #: ``user``, ``store`` or ``app``.
     scope: str
     limit: int
     seconds: float
@@ -31,6 +31,7 @@ class CallRequest:
     trigger_type: str
     site_id: int
     prompt: str
+    #: The limit of its user or store.
     rate: RateRule
     #: Tokens that the call is expected to use, all in all, until calls of the application have shown better.
     estimate: int
@@ -38,6 +39,8 @@ class CallRequest:
     prompt_tokens: int = 0
     #: The most that the call may take beside its prompt, as far as is known.
     ceiling: int = 0
+    #: The limit for all calls of the application; None: there is none.
+    app_rate: RateRule | None = None
     #: Seconds that it may wait for its turn while little is left of the budget.
     patience: float = 0.0
     member_id: int | None = None

@@ -1,43 +1,50 @@
 """The client: LLM applications called over one connection pool, with retries, a deadline and streams.
 
 It speaks the wire formats of providers itself, on aiohttp: DashScope's official SDK is synchronous or, in its
-asynchronous form, loses text (see ``dashscope``), and costs about eight times the CPU. Nothing is resent behind the
-caller's back, and whatever has been billed is accounted for, also by the errors.
+asynchronous form, loses text (see ``dashscope``), and costs about eight times the CPU. Nothing is resent without a
+retry that the caller can see, and all billed tokens are counted, also by the errors.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
 from agenttrace.run.errors import DashScopeApiError, DashScopeError, DashScopeJsonParseError, DashScopeTimeoutError
-from agenttrace.run.upstream.attempts import Attempt, Call, Gate, RetryPolicy, Teller, counts_as_failure
+from agenttrace.run.upstream.attempts import (
+    AttemptGate,
+    CallAttempt,
+    GateNotifier,
+    RetryPolicy,
+    UpstreamCall,
+    counts_as_failure,
+)
 from agenttrace.run.upstream.dashscope import DEFAULT_BASE_URL, DashScope
-from agenttrace.run.upstream.provider import Providers
+from agenttrace.run.upstream.providers import Providers
 from agenttrace.run.upstream.sse import FrameSplitter
 from agenttrace.run.upstream.wire import (
     MAX_BYTES,
-    Answer,
+    AppAnswer,
     AppUsage,
-    Reply,
+    ProviderReply,
     Request,
+    RequestOptions,
     estimate_tokens,
     parse_json_object,
     parse_retry_after,
 )
 
-__all__ = ["DEFAULT_BASE_URL", "AppStream", "DashScopeClient", "Gate", "UpstreamClient", "counts_as_failure"]
+__all__ = ["DEFAULT_BASE_URL", "AppStream", "AttemptGate", "DashScopeClient", "UpstreamClient", "counts_as_failure"]
 
 CONNECT_TIMEOUT = 5.0
-#: What an attempt ends with that has sent nothing: the application is not there, or this process stood still.
+#: The error of an attempt that sent nothing: the application cannot be reached, or this process was frozen.
 NOT_CONNECTED = "no connection in time"
 #: How long the end of a stream is waited for once its answer is complete, so that the connection can be used again.
 LINGER = 1.0
@@ -82,7 +89,7 @@ class UpstreamClient:
         self._connections = connections
         self._policy = RetryPolicy(retries=retries, interval=interval, deadline=deadline, sleep=sleep, clock=clock)
         self._stream_policy = replace(self._policy, deadline=stream_deadline)
-        self._teller = Teller()
+        self._notifier = GateNotifier()
         self._session: aiohttp.ClientSession | None = None
 
     async def complete(
@@ -90,25 +97,15 @@ class UpstreamClient:
         app_id: str,
         prompt: str,
         *,
-        session_id: str | None = None,
-        biz_params: Mapping[str, Any] | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        parameters: Mapping[str, Any] | None = None,
         parse: bool = True,
-        gate: Gate | None = None,
-    ) -> tuple[Answer, dict[str, Any] | None]:
+        gate: AttemptGate | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> tuple[AppAnswer, dict[str, Any] | None]:
         """One whole answer with everything known about it and, unless ``parse`` is false, the object that it is."""
-        request = Request(
-            prompt=prompt,
-            session_id=session_id,
-            biz_params=biz_params,
-            messages=messages,
-            parameters=parameters or {},
-        )
-        call = self._call(app_id, request, self._policy, gate)
+        call = self._call(app_id, Request(prompt=prompt, **options), self._policy, gate)
         while True:
             try:
-                async with Attempt(call):
+                async with CallAttempt(call):
                     answer = call.answer(await self._ask(call))
                     return answer, _parsed(answer) if parse else None
             except DashScopeError as error:
@@ -116,29 +113,14 @@ class UpstreamClient:
             await call.wait_after(failure)
 
     def stream(
-        self,
-        app_id: str,
-        prompt: str,
-        *,
-        session_id: str | None = None,
-        biz_params: Mapping[str, Any] | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        gate: Gate | None = None,
+        self, app_id: str, prompt: str, *, gate: AttemptGate | None = None, **options: Unpack[RequestOptions]
     ) -> AppStream:
         """An answer as it arrives; to be used with ``async with``, so that the connection is closed when it is left."""
-        request = Request(
-            prompt=prompt,
-            session_id=session_id,
-            biz_params=biz_params,
-            messages=messages,
-            parameters=parameters or {},
-        )
-        return AppStream(self, self._call(app_id, request, self._stream_policy, gate))
+        return AppStream(self, self._call(app_id, Request(prompt=prompt, **options), self._stream_policy, gate))
 
     async def aclose(self) -> None:
-        """Close the connections, after the gates have been told everything."""
-        await self._teller.drain()
+        """Close the connections, after all gates are notified."""
+        await self._notifier.drain()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -146,16 +128,14 @@ class UpstreamClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _call(self, app_id: str, request: Request, policy: RetryPolicy, gate: Gate | None) -> Call:
+    def _call(self, app_id: str, request: Request, policy: RetryPolicy, gate: AttemptGate | None) -> UpstreamCall:
         provider = self.provider_of(app_id)
-        return Call(app_id, request, provider=provider, policy=policy, gate=gate, teller=self._teller)
+        return UpstreamCall(app_id, request, provider=provider, policy=policy, gate=gate, notifier=self._notifier)
 
-    async def _ask(self, call: Call) -> Reply:
+    async def _ask(self, call: UpstreamCall) -> ProviderReply:
         try:
             async with await self._post(call, stream=False) as response:
                 body = await _read_body(response)
@@ -163,7 +143,7 @@ class UpstreamClient:
             raise _no_answer(error) from None
         return call.provider.read_reply(body, status=response.status, retry_after=_retry_after(response))
 
-    async def _post(self, call: Call, *, stream: bool) -> aiohttp.ClientResponse:
+    async def _post(self, call: UpstreamCall, *, stream: bool) -> aiohttp.ClientResponse:
         body = call.provider.encode(call.request, stream=stream)
         headers = call.provider.headers(stream=stream)
         timeout = aiohttp.ClientTimeout(
@@ -217,7 +197,7 @@ class DashScopeClient(UpstreamClient):
 class AppStream:
     """An answer on its way: an async context manager, and an async iterator of the pieces of its text."""
 
-    def __init__(self, client: UpstreamClient, call: Call) -> None:
+    def __init__(self, client: UpstreamClient, call: UpstreamCall) -> None:
         self._client = client
         self._call = call
         self._finish_reason = ""
@@ -226,22 +206,23 @@ class AppStream:
         self._billable = False
         self._deltas = self._run()
         #: The whole answer, once it is complete.
-        self.answer: Answer | None = None
+        self.answer: AppAnswer | None = None
 
     @property
     def text(self) -> str:
         """What has been received so far, also after an error or a cancellation."""
         return self._reader.text
 
-    def partial(self) -> Answer:
+    def partial(self) -> AppAnswer:
         """The answer as far as it came; when it was cut off, with an estimate of what was billed."""
         if self.answer is not None:
             return self.answer
-        told = self._usage or AppUsage(input_tokens=0, output_tokens=0, models=(), estimated=True)
+        known = self._usage or AppUsage(input_tokens=0, output_tokens=0, models=(), estimated=True)
         usage = AppUsage(
-            input_tokens=told.input_tokens or (self._call.provider.tokens(self._call.request) if self._billable else 0),
-            output_tokens=max(told.output_tokens, estimate_tokens(self.text)),
-            models=told.models,
+            input_tokens=known.input_tokens
+            or (self._call.provider.tokens(self._call.request) if self._billable else 0),
+            output_tokens=max(known.output_tokens, estimate_tokens(self.text)),
+            models=known.models,
             estimated=True,
         )
         return self._call.answer(self._reply(), usage)
@@ -251,15 +232,13 @@ class AppStream:
         if not self._iterated:
             # The gate has admitted an attempt that will never be made.
             self._iterated = True
-            await self._call.tell(GeneratorExit())
+            await self._call.notify(GeneratorExit())
         await self._deltas.aclose()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __aiter__(self) -> Self:
@@ -272,7 +251,7 @@ class AppStream:
     async def _run(self) -> AsyncGenerator[str, None]:
         while True:
             try:
-                async with Attempt(self._call), aclosing(self._attempt()) as deltas:
+                async with CallAttempt(self._call), aclosing(self._attempt()) as deltas:
                     async for delta in deltas:
                         yield delta
                 return
@@ -300,7 +279,7 @@ class AppStream:
             raise
         self.answer = self._call.answer(self._reply(), self._usage)
 
-    async def _replies(self, response: aiohttp.ClientResponse) -> AsyncGenerator[Reply, None]:
+    async def _replies(self, response: aiohttp.ClientResponse) -> AsyncGenerator[ProviderReply, None]:
         provider = self._call.provider
         if response.status != 200 or response.content_type != "text/event-stream":
             body = await _read_body(response)
@@ -333,7 +312,7 @@ class AppStream:
         self._request_id = ""
         self._usage: AppUsage | None = None
 
-    def _take(self, reply: Reply) -> str:
+    def _take(self, reply: ProviderReply) -> str:
         self._finish_reason = reply.finish_reason or self._finish_reason
         self._is_complete = self._is_complete or reply.is_last
         self._session_id = reply.session_id or self._session_id
@@ -348,10 +327,9 @@ class AppStream:
             self._billable = False
         return error
 
-    def _reply(self) -> Reply:
-        return Reply(
+    def _reply(self) -> ProviderReply:
+        return ProviderReply(
             text=self.text,
-            node_text="",
             finish_reason=self._finish_reason,
             session_id=self._session_id,
             request_id=self._request_id,
@@ -383,7 +361,7 @@ def _no_answer(error: BaseException) -> DashScopeApiError:
     return DashScopeApiError(f"the connection failed ({type(error).__name__})")
 
 
-def _parsed(answer: Answer) -> dict[str, Any]:
+def _parsed(answer: AppAnswer) -> dict[str, Any]:
     try:
         return parse_json_object(answer.text)
     except DashScopeJsonParseError as error:

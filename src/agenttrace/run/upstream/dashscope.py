@@ -7,7 +7,7 @@ U+2028 and U+0085 are ordinary text in them; an application may ignore ``increme
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +15,7 @@ import msgspec
 
 from agenttrace.run.errors import DashScopeApiError
 from agenttrace.run.upstream.sse import DeltaReader
-from agenttrace.run.upstream.wire import AppUsage, Frame, Reply, Request, api_error, encode_body
+from agenttrace.run.upstream.wire import AppUsage, Frame, ProviderReply, Request, api_error, encode_body
 
 DEFAULT_BASE_URL = "https://dashscope.aliyuncs.com/api/v1"
 #: The HTTP status that DashScope's own codes stand for, used when they come with HTTP 200; the first match counts.
@@ -101,82 +101,53 @@ class DashScope:
 
     def encode(self, request: Request, *, stream: bool) -> bytes:
         """The body of a request; streams are asked for deltas unless the parameters say otherwise."""
+        given: dict[str, Any] = {"prompt": request.prompt}
+        if request.messages is not None:
+            # As in the official SDK, a prompt beside messages becomes their last turn.
+            given = {"messages": request.turns()}
+        if request.session_id:
+            given["session_id"] = request.session_id
+        if request.biz_params:
+            given["biz_params"] = request.biz_params
         parameters = {"incremental_output": True, **request.parameters} if stream else request.parameters
-        return encode_request(
-            request.prompt,
-            session_id=request.session_id,
-            biz_params=request.biz_params,
-            messages=request.messages,
-            parameters=parameters,
-        )
+        return encode_body({"input": given, "parameters": parameters})
 
     def tokens(self, request: Request) -> int:
         """An estimate of the tokens that the request is, without those of the application's own prompt."""
         return request.tokens()
 
-    def read_reply(self, body: bytes, *, status: int, retry_after: float | None = None) -> Reply:
-        """What a body says; raises the error that it is."""
-        return read_reply(body, status=status, retry_after=retry_after)
+    def read_reply(self, body: bytes, *, status: int = 200, retry_after: float | None = None) -> ProviderReply:
+        """The reply in a body; raises its error."""
+        envelope = _decode_envelope(body)
+        if not 200 <= status < 300:
+            raise _api_error(status, envelope or _Envelope(), retry_after)
+        if envelope is None:
+            raise DashScopeApiError("the answer cannot be read", status)
+        output = envelope.output
+        if output is None or (envelope.code and not output.text and not output.workflow_message):
+            raise _api_error(_status_of(envelope.code or ""), envelope, retry_after)
+        finish_reason = "" if output.finish_reason in (None, "null") else output.finish_reason or ""
+        return ProviderReply(
+            text=output.text or "",
+            node_text=_node_text(output.workflow_message),
+            finish_reason=finish_reason,
+            is_last=bool(finish_reason),
+            session_id=output.session_id or None,
+            request_id=envelope.request_id or "",
+            usage=_sum_usage(envelope.usage),
+        )
 
-    def read_frame(self, frame: Frame) -> Reply:
-        """What a frame of a stream says; raises the error that it is."""
-        return read_frame(frame)
+    def read_frame(self, frame: Frame) -> ProviderReply:
+        """The reply in a frame of a stream; raises its error."""
+        if frame.event != "error" or frame.status >= 400:
+            return self.read_reply(frame.data, status=frame.status)
+        envelope = _decode_envelope(frame.data) or _Envelope()
+        raise _api_error(_status_of(envelope.code or ""), envelope, None)
 
     def deltas(self, request: Request) -> DeltaReader:
         """What turns frames into deltas; an application may repeat itself although deltas were asked for."""
         asked_for_deltas = request.parameters.get("incremental_output", True)
         return DeltaReader(cumulative=None if asked_for_deltas else True)
-
-
-def encode_request(
-    prompt: str,
-    *,
-    session_id: str | None = None,
-    biz_params: Mapping[str, Any] | None = None,
-    messages: Sequence[Mapping[str, Any]] | None = None,
-    parameters: Mapping[str, Any] | None = None,
-) -> bytes:
-    """The body of a request; a prompt beside messages becomes their last user turn, as in the official SDK."""
-    given: dict[str, Any] = {}
-    if messages is None:
-        given["prompt"] = prompt
-    else:
-        given["messages"] = [*messages, {"role": "user", "content": prompt}] if prompt else list(messages)
-    if session_id:
-        given["session_id"] = session_id
-    if biz_params:
-        given["biz_params"] = biz_params
-    return encode_body({"input": given, "parameters": parameters or {}})
-
-
-def read_reply(body: bytes, *, status: int = 200, retry_after: float | None = None) -> Reply:
-    """What a body says; raises the error that it is."""
-    envelope = _decode_envelope(body)
-    if not 200 <= status < 300:
-        raise _api_error(status, envelope or _Envelope(), retry_after)
-    if envelope is None:
-        raise DashScopeApiError("the answer cannot be read", status)
-    output = envelope.output
-    if output is None or (envelope.code and not output.text and not output.workflow_message):
-        raise _api_error(_status_of(envelope.code or ""), envelope, retry_after)
-    finish_reason = "" if output.finish_reason in (None, "null") else output.finish_reason or ""
-    return Reply(
-        text=output.text or "",
-        node_text=_node_text(output.workflow_message),
-        finish_reason=finish_reason,
-        is_last=bool(finish_reason),
-        session_id=output.session_id or None,
-        request_id=envelope.request_id or "",
-        usage=_sum_usage(envelope.usage),
-    )
-
-
-def read_frame(frame: Frame) -> Reply:
-    """What a frame says; raises the error that it is."""
-    if frame.event != "error" or frame.status >= 400:
-        return read_reply(frame.data, status=frame.status)
-    envelope = _decode_envelope(frame.data) or _Envelope()
-    raise _api_error(_status_of(envelope.code or ""), envelope, None)
 
 
 def _decode_envelope(body: bytes) -> _Envelope | None:

@@ -16,7 +16,15 @@ import msgspec
 
 from agenttrace.run.errors import DashScopeApiError
 from agenttrace.run.upstream.sse import DeltaReader
-from agenttrace.run.upstream.wire import AppUsage, Frame, Reply, Request, api_error, encode_body, estimate_tokens
+from agenttrace.run.upstream.wire import (
+    AppUsage,
+    Frame,
+    ProviderReply,
+    Request,
+    api_error,
+    encode_body,
+    estimate_tokens,
+)
 
 ResponseFormat = Literal["json_schema", "json_object", "none"]
 
@@ -90,7 +98,7 @@ _anything = msgspec.json.Decoder()
 
 
 class OpenAIChat:
-    """One model at one OpenAI-compatible endpoint, with what an application always says to it."""
+    """One model at one OpenAI-compatible endpoint, with the fixed parts of its requests."""
 
     def __init__(
         self,
@@ -138,8 +146,8 @@ class OpenAIChat:
         """An estimate of the tokens that the request is."""
         return request.tokens() + estimate_tokens(self._system)
 
-    def read_reply(self, body: bytes, *, status: int, retry_after: float | None = None) -> Reply:
-        """What a body says; raises the error that it is."""
+    def read_reply(self, body: bytes, *, status: int, retry_after: float | None = None) -> ProviderReply:
+        """The reply in a body; raises its error."""
         if not 200 <= status < 300:
             raise _error(status, _decoded(body), retry_after)
         reply = self._read(body, status, retry_after)
@@ -147,10 +155,10 @@ class OpenAIChat:
             raise DashScopeApiError("the answer holds no choices", status, request_id=reply.request_id)
         return reply
 
-    def read_frame(self, frame: Frame) -> Reply:
-        """What a chunk of a stream says; raises the error that it is."""
+    def read_frame(self, frame: Frame) -> ProviderReply:
+        """The reply in a chunk of a stream; raises its error."""
         if frame.data.strip() == _DONE:
-            return _empty(is_last=True)
+            return ProviderReply(is_last=True)
         if frame.event == "error" or frame.status >= 400:
             found = _decoded(frame.data)
             raise _error(frame.status if frame.status >= 400 else _status_of(found), found, None)
@@ -180,7 +188,7 @@ class OpenAIChat:
 
     # -- what is read ------------------------------------------------------------------------------------------------
 
-    def _read(self, body: bytes, status: int, retry_after: float | None) -> Reply:
+    def _read(self, body: bytes, status: int, retry_after: float | None) -> ProviderReply:
         try:
             found = _completions.decode(body)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -193,7 +201,7 @@ class OpenAIChat:
             raise _error(_status_of(value), value, retry_after)
         return self._reply(found)
 
-    def _reply(self, found: _Completion) -> Reply:
+    def _reply(self, found: _Completion) -> ProviderReply:
         first = next((choice for choice in found.choices or () if not choice.index), _Choice())
         said = first.delta or first.message or _Delta()
         usage = self._usage(found)
@@ -202,11 +210,9 @@ class OpenAIChat:
             error = api_error(400, _refusal(said), code=CONTENT_FILTER, request_id=request_id)
             error.tokens_used = usage.total if usage else 0
             raise error
-        return Reply(
+        return ProviderReply(
             text=_text(said.content),
-            node_text="",
             finish_reason=first.finish_reason or "",
-            session_id=None,
             request_id=request_id,
             usage=usage,
         )
@@ -218,18 +224,14 @@ class OpenAIChat:
             usage = _usages.decode(found.usage)
         except msgspec.DecodeError:
             return None
-        told = AppUsage(
+        counted = AppUsage(
             input_tokens=max(usage.prompt_tokens or 0, 0),
             output_tokens=max(usage.completion_tokens or 0, 0),
             models=(found.model or self.model,),
             estimated=False,
             cached_tokens=usage.cached,
         )
-        return told if told.total > 0 else None
-
-
-def _empty(*, is_last: bool) -> Reply:
-    return Reply(text="", node_text="", finish_reason="", session_id=None, request_id="", usage=None, is_last=is_last)
+        return counted if counted.total > 0 else None
 
 
 def _filled(text: str, params: Mapping[str, Any]) -> str:

@@ -1,15 +1,16 @@
-"""Which provider an application of the catalog has, and the wire format with the keys for it."""
+"""What a provider is for the client, and which one each application of the catalog has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agenttrace.run.errors import AppNotConfiguredError
 from agenttrace.run.upstream.dashscope import DEFAULT_BASE_URL, DashScope
 from agenttrace.run.upstream.openai import OpenAIChat, ResponseFormat
-from agenttrace.run.upstream.provider import Provider, Providers
+from agenttrace.run.upstream.sse import DeltaReader
+from agenttrace.run.upstream.wire import Frame, ProviderReply, Request
 
 if TYPE_CHECKING:
     from agenttrace.run.catalog.apps import App
@@ -19,9 +20,41 @@ ProviderName = Literal["dashscope", "openai"]
 DASHSCOPE_KEY = "DASHSCOPE_API_KEY"
 
 
+class Provider(Protocol):
+    """The wire format of a provider, with the key for it; without any I/O."""
+
+    #: No error message ever holds it; empty where none is needed.
+    key: str
+
+    def url(self, app_id: str) -> str:
+        """Where the application is called."""
+
+    def headers(self, *, stream: bool) -> Mapping[str, str]:
+        """The headers of a request."""
+
+    def encode(self, request: Request, *, stream: bool) -> bytes:
+        """The body of a request."""
+
+    def tokens(self, request: Request) -> int:
+        """An estimate of the tokens that the request is."""
+
+    def read_reply(self, body: bytes, *, status: int, retry_after: float | None = None) -> ProviderReply:
+        """The reply in a body; raises its error."""
+
+    def read_frame(self, frame: Frame) -> ProviderReply:
+        """The reply in a frame of a stream; raises its error."""
+
+    def deltas(self, request: Request) -> DeltaReader:
+        """What turns the frames of a stream into the pieces of its text."""
+
+
+#: The provider of an application, by its id; raises AppNotConfiguredError where there is none.
+Providers = Callable[[str], Provider]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A model at an OpenAI-compatible endpoint, and what the application always says to it."""
+    """A model at an OpenAI-compatible endpoint, and the fixed parts of its requests."""
 
     base_url: str
     model: str

@@ -9,7 +9,7 @@ import re
 from itertools import pairwise
 
 from agenttrace.run.errors import DashScopeApiError
-from agenttrace.run.upstream.wire import MAX_BYTES, Frame, Reply
+from agenttrace.run.upstream.wire import MAX_BYTES, Frame, ProviderReply
 
 _STATUSES = frozenset(b"%d" % status for status in range(100, 600))
 #: A frame as DashScope writes them; taken whole, at a fifth of the cost of five lines one by one.
@@ -89,7 +89,7 @@ class DeltaReader:
     """
 
     #: A frame that begins with this many characters of the one before, of at least four kinds, is no accident.
-    TELLING_LENGTH = 8
+    DECISIVE_LENGTH = 8
     #: So many frames are held back at most; then what is more likely has to do.
     MOST_HELD = 16
 
@@ -109,7 +109,7 @@ class DeltaReader:
         """All deltas so far."""
         return "".join(self._parts)
 
-    def feed(self, reply: Reply) -> str:
+    def feed(self, reply: ProviderReply) -> str:
         """The delta that this frame brings; may be empty."""
         if not self._workflow and not reply.node_text:
             return self._keep(self._delta(reply.text, final=bool(reply.finish_reason)))
@@ -156,9 +156,9 @@ class DeltaReader:
             # Also at an empty last frame: whole texts end with the whole text.
             return self._settle(cumulative=False) if text or final else ""
         growths = sum(len(before) < len(after) for before, after in pairwise(frames))
-        telling = len(frames[-2]) >= self.TELLING_LENGTH and len(set(frames[-2])) >= 4
-        if growths >= 2 or telling or final or len(frames) > self.MOST_HELD:
-            return self._settle(cumulative=bool(telling or growths))
+        decisive = len(frames[-2]) >= self.DECISIVE_LENGTH and len(set(frames[-2])) >= 4
+        if growths >= 2 or decisive or final or len(frames) > self.MOST_HELD:
+            return self._settle(cumulative=bool(decisive or growths))
         return ""
 
     def _settle(self, *, cumulative: bool) -> str:

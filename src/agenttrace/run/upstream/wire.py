@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -38,7 +38,7 @@ class AppUsage:
     input_tokens: int
     output_tokens: int
     models: tuple[str, ...]
-    #: True when the application did not say and the numbers are ours.
+    #: True when the provider gave no numbers and these are estimates.
     estimated: bool
     #: The part of the input that the provider read from its cache.
     cached_tokens: int = 0
@@ -50,8 +50,8 @@ class AppUsage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What a call has brought, and what it has cost."""
+class AppAnswer:
+    """The answer of a call, and its cost."""
 
     text: str
     usage: AppUsage
@@ -69,20 +69,29 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
-    """What one body, or one frame of a stream, says."""
+class ProviderReply:
+    """The content of one body, or of one frame of a stream."""
 
-    text: str
+    text: str = ""
     #: The text of a workflow's node, always a delta.
-    node_text: str
+    node_text: str = ""
     #: Empty while the answer is on its way.
-    finish_reason: str
-    session_id: str | None
-    request_id: str
-    #: None when nothing, or nothing credible, is said.
-    usage: AppUsage | None
+    finish_reason: str = ""
+    session_id: str | None = None
+    request_id: str = ""
+    #: None where no usage is given, or none that makes sense.
+    usage: AppUsage | None = None
     #: Nothing that matters comes after it.
     is_last: bool = False
+
+
+class RequestOptions(TypedDict, total=False):
+    """What a request may have beside its prompt."""
+
+    session_id: str | None
+    biz_params: Mapping[str, Any] | None
+    messages: Sequence[Mapping[str, Any]] | None
+    parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

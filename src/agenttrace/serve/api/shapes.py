@@ -526,6 +526,9 @@ class BreakerRow(Shape):
     app: str
     app_type: str
     title: str
+    titles: dict[str, str]
+    provider: str
+    model: str | None
     app_id: str | None
     state: CircuitState
     failure_count: int
@@ -654,7 +657,8 @@ class ChainStep(Shape):
     name: str
     app: str
     title: str
-    #: The steps that end before it begins.
+    titles: dict[str, str]
+    #: The steps that have to be over before it begins.
     after: list[str]
     #: The status of its last call; ``waiting`` before the first one, ``skipped`` where there will be none.
     status: StepStatus
@@ -715,12 +719,19 @@ class AppInfo(Shape):
 
     app: str
     app_type: str
+    #: In the language of the catalog, and by language where it has several.
     title: str
+    titles: dict[str, str]
+    provider: str
+    model: str | None
     app_id: str | None
     stream: bool
     rate_scope: str
     rate_limit: int
     rate_seconds: float
+    #: The limit for all callers together.
+    app_limit: int | None
+    app_limit_seconds: float | None
 
 
 class EventInfo(Shape):

@@ -8,7 +8,7 @@ import type { BreakerRow } from "../../api/shapes";
 import { useFormat } from "../../format";
 import type { Column } from "../../parts";
 import { Badge, Button, Confirm, Section, StateMark, Table, Text, Time, toast } from "../../parts";
-import { useText } from "../../text";
+import { useText, useTitle } from "../../text";
 import { text } from "./text";
 
 const LOOKS = { closed: "ok", open: "failed", half_open: "waiting" } as const;
@@ -20,6 +20,7 @@ interface Wish {
 
 export function Breakers({ rows }: { rows: BreakerRow[] }) {
   const t = useText(text);
+  const titleOf = useTitle();
   const f = useFormat();
   const admin = useIsAdmin();
   const [wish, setWish] = useState<Wish | null>(null);
@@ -30,10 +31,11 @@ export function Breakers({ rows }: { rows: BreakerRow[] }) {
       lead: true,
       cell: (row) => (
         <>
-          <Text>{row.title}</Text> <code className="faint">{row.app}</code>
+          <Text>{titleOf(row)}</Text> <code className="faint">{row.app}</code>
         </>
       ),
     },
+    { name: "provider", title: t.provider, wideOnly: true, cell: (row) => <Provider row={row} /> },
     { name: "state", title: t.state, cell: (row) => <State row={row} /> },
     { name: "failures", title: t.failures, end: true, width: "8rem", cell: (row) => f.count(row.failure_count) },
     { name: "last", title: t.lastFailure, width: "9rem", cell: (row) => <Time at={row.last_failure_at} as="ago" /> },
@@ -66,6 +68,15 @@ export function Breakers({ rows }: { rows: BreakerRow[] }) {
       <Table label={t.breakers} columns={columns} rows={rows} rowKey={(row) => row.app} />
       {wish && <Ask wish={wish} onClose={() => setWish(null)} />}
     </Section>
+  );
+}
+
+function Provider({ row }: { row: BreakerRow }) {
+  const t = useText(text);
+  return (
+    <>
+      {t.providers[row.provider] ?? row.provider} {row.model && <Text>{row.model}</Text>}
+    </>
   );
 }
 

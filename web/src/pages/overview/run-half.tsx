@@ -4,7 +4,7 @@ import { Link } from "wouter";
 import type { BreakerRow, Exports, RunState } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { BudgetMeter, DestinationMark, Section, StateMark, Text, Time, visible } from "../../parts";
-import { useText } from "../../text";
+import { useText, useTitle } from "../../text";
 import styles from "./run-half.module.css";
 import { text } from "./text";
 
@@ -77,6 +77,7 @@ function Jobs({ run }: { run: RunState }) {
 
 function Breakers({ breakers }: { breakers: BreakerRow[] }) {
   const t = useText(text);
+  const titleOf = useTitle();
   const f = useFormat();
   const closed = breakers.filter((breaker) => breaker.state === "closed");
   const others = breakers.filter((breaker) => breaker.state !== "closed");
@@ -90,7 +91,7 @@ function Breakers({ breakers }: { breakers: BreakerRow[] }) {
             label={breaker.held ? t.breakers.held : t.breakers[breaker.state]}
             look={breaker.state === "open" ? "failed" : undefined}
           />
-          <Text line>{`${breaker.app} ${breaker.title}`}</Text>
+          <Text line>{`${breaker.app} ${titleOf(breaker)}`}</Text>
           <span className="faint">
             <Time at={breaker.changed_at} />
           </span>

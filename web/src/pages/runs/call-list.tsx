@@ -6,7 +6,7 @@ import type { Catalog, RunList, RunRow } from "../../api/shapes";
 import { useFormat } from "../../format";
 import type { Column } from "../../parts";
 import { Table, Text } from "../../parts";
-import { useText } from "../../text";
+import { useText, useTitle } from "../../text";
 import { address } from "../../url";
 import { ErrorLine, ErrorOnCard, When } from "./cells";
 import { FilterBar } from "./filter-bar";
@@ -35,9 +35,10 @@ export function CallList({ catalog }: { catalog: Catalog | undefined }) {
 
 function Rows({ rows, catalog }: { rows: RunRow[]; catalog: Catalog | undefined }) {
   const t = useText(text);
+  const titleOf = useTitle();
   const f = useFormat();
   const [, navigate] = useLocation();
-  const titles = new Map(catalog?.apps.map((app) => [app.app_type, app.title]));
+  const titles = new Map(catalog?.apps.map((app) => [app.app_type, titleOf(app)]));
   const columns: Column<RunRow>[] = [
     {
       name: "call",

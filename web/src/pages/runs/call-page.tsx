@@ -6,7 +6,7 @@ import { useGet } from "../../api/queries";
 import type { Catalog, RunDetail } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { Copy, Empty, Facts, Grid, LinkButton, Loaded, Page, Section, Text, Time } from "../../parts";
-import { useText } from "../../text";
+import { useText, useTitle } from "../../text";
 import { address } from "../../url";
 import { roughly } from "./figures";
 import { MessageView } from "./message-view";
@@ -18,11 +18,13 @@ import { Unavailable, isAway } from "./unavailable";
 
 export function CallPage({ id }: { id: string }) {
   const t = useText(text);
+  const titleOf = useTitle();
   const query = useGet<RunDetail>(`/runs/${id}`, {}, { every: 2000 });
   const catalog = useGet<Catalog>("/catalog", {}, { fresh: 60_000 }).data;
   const call = query.data;
   const title = t.callNumber(Number(id));
-  const app = catalog?.apps.find((each) => each.app_type === call?.app_type)?.title ?? call?.app_type;
+  const known = catalog?.apps.find((each) => each.app_type === call?.app_type);
+  const app = known ? titleOf(known) : call?.app_type;
   if (!call && isAway(query.error)) {
     return (
       <Page title={title}>

@@ -4,7 +4,7 @@ import { Link } from "wouter";
 import type { ChainStep } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { Elapsed, Text, visible } from "../../parts";
-import { useText } from "../../text";
+import { useText, useTitle } from "../../text";
 import { address } from "../../url";
 import type { Group, Placed } from "./chain-graph";
 import { layout } from "./chain-graph";
@@ -83,6 +83,7 @@ function middle(place: Placed<ChainStep>): number {
 
 function StepNode({ job, step, chosen, estimated }: ChainViewProps & { step: ChainStep }) {
   const t = useText(text).graph;
+  const titleOf = useTitle();
   const f = useFormat();
   const sums = stepFigures(step.calls, estimated);
   return (
@@ -101,7 +102,7 @@ function StepNode({ job, step, chosen, estimated }: ChainViewProps & { step: Cha
         aria-current={step.name === chosen ? "true" : undefined}
       >
         <span className={styles.title}>
-          <Text line>{step.title}</Text>
+          <Text line>{titleOf(step)}</Text>
           <StepMark step={step} bare />
         </span>
         <span className={styles.name}>

@@ -22,7 +22,7 @@ function call(run_id: number, more: Partial<StepCall> = {}): StepCall {
 }
 
 function step(name: string, status: ChainStep["status"], calls: StepCall[] = []): ChainStep {
-  return { name, app: name, title: name, after: [], status, calls };
+  return { name, app: name, title: name, titles: {}, after: [], status, calls };
 }
 
 describe("the figures of a step", () => {

@@ -1,7 +1,7 @@
 /** The filters above a list. */
 import type { Catalog } from "../../api/shapes";
 import { Bar, Button, Icon, Select, visible } from "../../parts";
-import { useText } from "../../text";
+import { useText, useTitle } from "../../text";
 import { useParams } from "../../url";
 import { PeriodFilter } from "../sessions/period-filter";
 import styles from "./filters.module.css";
@@ -20,9 +20,10 @@ interface FilterBarProps {
 
 export function FilterBar({ filters, statuses, catalog, events }: FilterBarProps) {
   const t = useText(text);
+  const titleOf = useTitle();
   const params = useParams();
   const words: Record<string, string> = t.statuses;
-  const apps = (catalog?.apps ?? []).map((app) => ({ value: app.app, label: `${app.app} ${visible(app.title)}` }));
+  const apps = (catalog?.apps ?? []).map((app) => ({ value: app.app, label: `${app.app} ${visible(titleOf(app))}` }));
   const names = (catalog?.events ?? []).map(({ event }) => ({ value: event, label: visible(event) }));
   return (
     <Bar label={t.filters}>

@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import text
 
-from agenttrace.run.postgres.tables import SCHEMA, metadata
+from agenttrace.run.postgres.pool import SCHEMA
 
 VERSION_TABLE = "agenttrace_revision"
 
@@ -13,7 +13,6 @@ connection = context.config.attributes["connection"]
 connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
 context.configure(
     connection=connection,
-    target_metadata=metadata,
     version_table=VERSION_TABLE,
     version_table_schema=SCHEMA,
     include_schemas=True,

@@ -9,6 +9,7 @@ CREATE FUNCTION biz.ai_admit(
     p_prompt_tokens INTEGER, p_estimate INTEGER, p_ceiling INTEGER, p_waits BOOLEAN, p_asked BOOLEAN,
     p_scope TEXT, p_rate_key TEXT, p_limit INTEGER, p_window INTERVAL,
     p_recovery INTERVAL, p_lease INTERVAL, p_daily BIGINT, p_monthly BIGINT, p_now TIMESTAMPTZ DEFAULT NULL,
+    p_app_limit INTEGER DEFAULT NULL, p_app_window INTERVAL DEFAULT NULL,
     OUT verdict TEXT, OUT log_id BIGINT, OUT retry_after DOUBLE PRECISION, OUT message TEXT, OUT reserved INTEGER
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -31,7 +32,7 @@ BEGIN
         message := r.error_message;
         v_now := coalesce(p_now, clock_timestamp());
         IF verdict = 'rate_limited' THEN
-            retry_after := greatest(0, extract(epoch FROM r.finished_at + p_window - v_now));
+            retry_after := greatest(0, extract(epoch FROM r.finished_at + greatest(p_window, p_app_window) - v_now));
         ELSIF verdict = 'circuit_open' THEN
             retry_after := greatest(0, extract(epoch FROM r.finished_at + p_recovery - v_now));
         END IF;
@@ -60,6 +61,17 @@ BEGIN
             retry_after := r.retry_after;
             message := format('%s calls in %s s are all that a %s may make; the next one fits in %s s', p_limit,
                               extract(epoch FROM p_window)::double precision, p_scope, ceil(retry_after));
+        ELSIF p_app_limit IS NOT NULL THEN
+            r := biz.ai_rate_hit('app', p_app_id, p_app_limit, p_app_window, p_now);
+            IF NOT r.allowed THEN
+                verdict := 'rate_limited';
+                retry_after := r.retry_after;
+                message := format('%s calls in %s s are all that %s may get; the next one fits in %s s', p_app_limit,
+                                  extract(epoch FROM p_app_window)::double precision, p_app_type, ceil(retry_after));
+                -- A refused call does not count: the hit that was just added to the first window is removed.
+                UPDATE biz.ai_rate_windows SET hits = trim_array(hits, 1)
+                    WHERE scope = p_scope AND key = p_rate_key AND span = p_window;
+            END IF;
         END IF;
     END IF;
     IF verdict = 'admitted' THEN

@@ -51,7 +51,10 @@ def catalog_router(context: ServerContext) -> APIRouter:
 
 def _app_info(app: App) -> AppInfo:
     fields = app_fields(app)
-    return shape_of(AppInfo, fields | {f"rate_{name}": value for name, value in fields["rate"].items()})
+    own = fields["rate_limit"] or {}
+    limits = {f"rate_{name}": value for name, value in fields["rate"].items()}
+    limits |= {"app_limit": own.get("limit"), "app_limit_seconds": own.get("seconds")}
+    return shape_of(AppInfo, fields | limits)
 
 
 def guards_router(context: ServerContext) -> APIRouter:
@@ -99,8 +102,9 @@ async def breaker_rows(engine: Engine) -> list[BreakerRow]:
 
 
 def _breaker_row(app: App, breaker: Breaker) -> BreakerRow:
-    names = {"app": app.key, "title": app.title, "app_id": app.app_id or None}
-    return BreakerRow(**breaker_fields(breaker) | names)
+    fields = app_fields(app)
+    names = ("app", "title", "titles", "provider", "model", "app_id")
+    return BreakerRow(**breaker_fields(breaker) | {name: fields[name] for name in names})
 
 
 async def budget_now(engine: Engine) -> Budget:
@@ -119,10 +123,15 @@ def _with_id(engine: Engine, name: str) -> App:
 
 
 async def _limits(engine: Engine) -> list[LimitRow]:
-    rules = {(app.rate.scope, app.rate.seconds): app.rate.limit for app in engine.catalog.apps.values()}
-    # A window without a rule refuses nothing.
-    return [
-        LimitRow(scope=window.scope, key=window.key, seconds=window.seconds, calls=window.calls, limit=limit)
-        for window in await engine.limiter.windows()
-        if (limit := rules.get((window.scope, window.seconds))) is not None
-    ]
+    apps = engine.catalog.apps.values()
+    rules = {(app.rate.scope, app.rate.seconds): app.rate.limit for app in apps}
+    own = {(app.app_id, app.rate_limit.seconds): (app.key, app.rate_limit.limit) for app in apps if app.rate_limit}
+    rows = []
+    for window in await engine.limiter.windows():
+        key, limit = window.key, rules.get((window.scope, window.seconds))
+        if window.scope == "app":
+            key, limit = own.get((window.key, window.seconds), (key, None))
+        # A window without a rule refuses no call.
+        if limit is not None:
+            rows.append(LimitRow(scope=window.scope, key=key, seconds=window.seconds, calls=window.calls, limit=limit))
+    return rows

@@ -11,9 +11,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.run.catalog.catalog import Catalog, Step, UnknownEventError
+from agenttrace.run.catalog.catalog import AppCatalog, PlannedStep, UnknownEventError
 from agenttrace.run.jobs.dispatch import Accepted
-from agenttrace.run.jobs.jobs import Job, JobView, StepView
+from agenttrace.run.jobs.jobs import JobView, StepView, TriggerJob
 from agenttrace.run.states import OPEN_JOBS, JobStatus, StepStatus
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import answer, endpoint, shape_of
@@ -44,7 +44,7 @@ def jobs_router(context: ServerContext) -> APIRouter:
         cursor: Cursor = None,
     ) -> Response:
         engine = engine_of(context)
-        found = await engine.dispatcher.jobs(
+        found = await engine.dispatcher.jobs.list(
             status=status,
             event_type=event,
             app=() if app is None else _names(engine.catalog, app),
@@ -77,7 +77,7 @@ def jobs_router(context: ServerContext) -> APIRouter:
     )
     async def show_job(request: Request, job_id: Id) -> Response:
         engine = engine_of(context)
-        view = await engine.dispatcher.job(job_id)
+        view = await engine.dispatcher.jobs.view(job_id)
         if view is None:
             raise no_job(job_id)
         fields = _fields(view.job) | {"steps": _chain_steps(view, engine.catalog)}
@@ -108,16 +108,16 @@ def _accepted(accepted: Accepted) -> JobAccepted:
     return JobAccepted(job_id=accepted.job_id, status=accepted.status, duplicate_of=accepted.duplicate_of)
 
 
-def _job_row(job: Job) -> JobRow:
+def _job_row(job: TriggerJob) -> JobRow:
     return shape_of(JobRow, _fields(job))
 
 
-def _fields(job: Job) -> dict[str, Any]:
+def _fields(job: TriggerJob) -> dict[str, Any]:
     more = {"event_date": job.event_date.isoformat(), "session_key": session_key_of(job.session_id)}
     return job_fields(job) | more
 
 
-def _names(catalog: Catalog, name: str) -> tuple[str, ...]:
+def _names(catalog: AppCatalog, name: str) -> tuple[str, ...]:
     app = app_named(catalog, name)
     return (name,) if app is None else (app.key, app.app_type)
 
@@ -125,7 +125,7 @@ def _names(catalog: Catalog, name: str) -> tuple[str, ...]:
 # -- the chain ----------------------------------------------------------------------------------------------------
 
 
-def _chain_steps(view: JobView, catalog: Catalog) -> list[ChainStep]:
+def _chain_steps(view: JobView, catalog: AppCatalog) -> list[ChainStep]:
     """All steps, lane by lane; those that the catalog does not have come last."""
     calls: dict[str, list[StepView]] = {}
     for call in view.steps:
@@ -135,25 +135,26 @@ def _chain_steps(view: JobView, catalog: Catalog) -> list[ChainStep]:
     return [_chain_step(step, calls.get(step.name, []), view.job, catalog) for step in [*planned.values(), *unplanned]]
 
 
-def _planned(job: Job, catalog: Catalog) -> dict[str, Step]:
+def _planned(job: TriggerJob, catalog: AppCatalog) -> dict[str, PlannedStep]:
     try:
         return {step.name: step for step in catalog.chain(job.event_type, job.payload).steps}
     except UnknownEventError:
         return {}
 
 
-def _unplanned(name: str, call: StepView, catalog: Catalog) -> Step:
+def _unplanned(name: str, call: StepView, catalog: AppCatalog) -> PlannedStep:
     app = app_named(catalog, call.app_type)
-    return Step(name=name, app=app.key if app else call.app_type)
+    return PlannedStep(name=name, app=app.key if app else call.app_type)
 
 
-def _chain_step(step: Step, calls: list[StepView], job: Job, catalog: Catalog) -> ChainStep:
+def _chain_step(step: PlannedStep, calls: list[StepView], job: TriggerJob, catalog: AppCatalog) -> ChainStep:
     app = catalog.apps.get(step.app)
     not_called = StepStatus.WAITING if job.status in OPEN_JOBS else StepStatus.SKIPPED
     return ChainStep(
         name=step.name,
         app=step.app,
         title=app.title if app else step.app,
+        titles=dict(app.titles) if app else {},
         after=list(step.after),
         status=StepStatus(calls[-1].status) if calls else not_called,
         calls=[shape_of(StepCall, row_fields(asdict(call)) | {"run_id": call.log_id}) for call in calls],

@@ -11,7 +11,7 @@ from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 
 if TYPE_CHECKING:
-    from agenttrace.run.catalog.catalog import App, Catalog
+    from agenttrace.run.catalog.catalog import App, AppCatalog
     from agenttrace.run.engine import Engine
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def engine_of(context: ServerContext) -> Engine:
     return context.engine
 
 
-def app_named(catalog: Catalog, name: str) -> App | None:
+def app_named(catalog: AppCatalog, name: str) -> App | None:
     """An application by its name in chains (``app3``) or its type (``app3_clue``)."""
     return catalog.apps.get(name) or next((app for app in catalog.apps.values() if app.app_type == name), None)
 
@@ -54,7 +54,7 @@ async def run_state(context: ServerContext) -> RunState:
 async def _read(engine: Engine) -> RunState:
     from agenttrace.serve.api.runs.applications import breaker_rows, budget_now
 
-    counts = await engine.dispatcher.store.counts()
+    counts = await engine.dispatcher.jobs.counts()
     return RunState(
         available=True,
         reason=None,

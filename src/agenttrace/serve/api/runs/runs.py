@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.run.catalog.catalog import Catalog
+from agenttrace.run.catalog.catalog import AppCatalog
 from agenttrace.run.states import RunStatus
 from agenttrace.serve.api.answers import answer, endpoint, shape_of
 from agenttrace.serve.api.lists import Cursor, Id, Limit, Name, Number, Since, Until, moment_of, page_of, place_of
@@ -71,6 +71,6 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     return row_fields(row) | {"session_key": None if session_id is None else session_key_of(session_id)}
 
 
-def _type_of(catalog: Catalog, name: str) -> str:
+def _type_of(catalog: AppCatalog, name: str) -> str:
     app = app_named(catalog, name)
     return name if app is None else app.app_type

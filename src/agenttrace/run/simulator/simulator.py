@@ -24,7 +24,7 @@ from agenttrace.run.simulator.calls import (
     decoded,
     new_session_id,
 )
-from agenttrace.run.simulator.dashscope import AppReply
+from agenttrace.run.simulator.dashscope_endpoint import AppReply
 from agenttrace.run.simulator.faults import Fault, FaultPlan
 from agenttrace.run.simulator.openai_endpoint import ChatReply
 from agenttrace.run.simulator.replies import SimulatedReply, refusal

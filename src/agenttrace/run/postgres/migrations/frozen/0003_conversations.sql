@@ -1,65 +1,3 @@
-"""Functions of revision 0003 that write in one round trip what would take several: results, clues, conversations.
-
-Those that lock go on in statements of their own after it, because only a statement that begins once the lock is
-ours sees what stands there then.
-"""
-
-from __future__ import annotations
-
-CACHE = """
--- One writer a target at a time; the row to be replaced may not exist yet, so there is none to lock.
-CREATE FUNCTION biz.ai_cache_lock(p_type TEXT, p_site BIGINT, p_target TEXT) RETURNS BOOLEAN LANGUAGE sql AS $$
-    SELECT true FROM pg_advisory_xact_lock(hashtextextended(concat_ws(':', 'ai_cache', p_type, p_site, p_target), 0))
-$$;
-
-CREATE FUNCTION biz.ai_cache_begin(
-    p_type TEXT, p_site BIGINT, p_target TEXT, p_by TEXT, p_lease DOUBLE PRECISION, p_now TIMESTAMPTZ DEFAULT NULL,
-    OUT generating BIGINT
-) LANGUAGE plpgsql AS $$
-DECLARE
-    v_now TIMESTAMPTZ;
-BEGIN
-    -- Work that a crash of the server makes everybody forget is begun again.
-    PERFORM set_config('synchronous_commit', 'off', true);
-    PERFORM biz.ai_cache_lock(p_type, p_site, p_target);
-    v_now := coalesce(p_now, clock_timestamp());
-    -- A new row, not a renewed one: its former owner must not take it for its own.
-    UPDATE biz.ai_cache SET status = 'expired'
-        WHERE cache_type = p_type AND site_id = p_site AND target_id = p_target AND status = 'generating'
-            AND expires_at <= v_now;
-    INSERT INTO biz.ai_cache (cache_type, site_id, target_id, triggered_by, status, created_at, expires_at)
-        VALUES (p_type, p_site, p_target, p_by, 'generating', v_now, v_now + make_interval(secs => p_lease))
-        ON CONFLICT (cache_type, site_id, target_id) WHERE status = 'generating' DO NOTHING
-        RETURNING id INTO generating;
-END $$;
-
-CREATE FUNCTION biz.ai_cache_store(
-    p_type TEXT, p_site BIGINT, p_target TEXT, p_result JSONB, p_by TEXT, p_expires TIMESTAMPTZ,
-    p_generating BIGINT DEFAULT NULL, p_now TIMESTAMPTZ DEFAULT NULL, OUT stored BIGINT
-) LANGUAGE plpgsql AS $$
-DECLARE
-    v_now TIMESTAMPTZ;
-BEGIN
-    PERFORM biz.ai_cache_lock(p_type, p_site, p_target);
-    v_now := coalesce(p_now, clock_timestamp());
-    UPDATE biz.ai_cache SET status = 'expired'
-        WHERE cache_type = p_type AND site_id = p_site AND target_id = p_target AND status = 'valid';
-    IF p_generating IS NOT NULL THEN
-        UPDATE biz.ai_cache
-            SET status = 'valid', result_json = p_result, triggered_by = p_by, created_at = v_now,
-                expires_at = p_expires
-            WHERE id = p_generating AND cache_type = p_type AND site_id = p_site AND target_id = p_target
-                AND status = 'generating'
-            RETURNING id INTO stored;
-    END IF;
-    IF stored IS NULL THEN
-        INSERT INTO biz.ai_cache (cache_type, site_id, target_id, result_json, triggered_by, created_at, expires_at)
-            VALUES (p_type, p_site, p_target, p_result, p_by, v_now, p_expires) RETURNING id INTO stored;
-    END IF;
-END $$;
-"""
-
-CONVERSATIONS = """
 -- The conversation that a message belongs to: the one with this id; or the latest one of the entry and target within
 -- the window, locked, so that two first messages at the same moment find one; or a new one.
 CREATE FUNCTION biz.ai_conversation_resolve(
@@ -82,7 +20,7 @@ BEGIN
         END IF;
     ELSIF p_window IS NOT NULL THEN
         PERFORM pg_advisory_xact_lock(hashtextextended(
-            concat_ws(E'\\x1f', 'agenttrace', p_user, p_site, p_entry, coalesce(p_target, '')), 0));
+            concat_ws(E'\x1f', 'agenttrace', p_user, p_site, p_entry, coalesce(p_target, '')), 0));
         SELECT t.* INTO c FROM biz.ai_conversations AS t
             WHERE t.user_id = p_user AND t.site_id = p_site AND t.entry = p_entry
                 AND t.target_id IS NOT DISTINCT FROM p_target AND t.last_message_at >= now() - p_window
@@ -113,24 +51,7 @@ BEGIN
             RETURNING t.id INTO message_id;
     END IF;
 END $$;
-"""
 
-CLUES = """
--- The document's DELETE + INSERT would let two writers at the same instant in; the unique day and one statement do not.
-CREATE FUNCTION biz.ai_clue_write(
-    p_site BIGINT, p_member BIGINT, p_day DATE, p_summary TEXT, p_clues JSONB, p_job BIGINT, OUT written BIGINT
-) LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO biz.member_retention_clue (site_id, member_id, clue_date, summary, clues, trigger_job_id)
-        VALUES (p_site, p_member, p_day, p_summary, p_clues, p_job)
-        ON CONFLICT (site_id, member_id, clue_date) DO UPDATE
-            SET summary = excluded.summary, clues = excluded.clues, trigger_job_id = excluded.trigger_job_id,
-                source = excluded.source, updated_at = clock_timestamp()
-        RETURNING id INTO written;
-END $$;
-"""
-
-ANSWERS = """
 -- What became of a question: its answer, or (p_text NULL) nothing. Repeated after a commit whose acknowledgement was
 -- lost, it changes nothing.
 CREATE FUNCTION biz.ai_conversation_answer(
@@ -163,9 +84,3 @@ BEGIN
             OR coalesce(c.cloud_session_id NOT IN (p_cloud, coalesce(p_sent, '')), false)
         WHERE c.id = p_conversation;
 END $$;
-"""
-
-DROPPED = """
-DROP FUNCTION biz.ai_conversation_answer, biz.ai_conversation_resolve, biz.ai_clue_write, biz.ai_cache_store,
-    biz.ai_cache_begin, biz.ai_cache_lock;
-"""
