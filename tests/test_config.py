@@ -22,7 +22,7 @@ from agenttrace.config import (
     load_settings,
 )
 from agenttrace.config.documentation import updated
-from agenttrace.price_tables import parse_table
+from agenttrace.prices.parsing import parse_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 

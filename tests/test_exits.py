@@ -18,7 +18,6 @@ import zstandard
 from aiohttp import web
 from mcp import types
 
-from agenttrace.costing import Cashier
 from agenttrace.destinations import Content, DestinationSettings
 from agenttrace.export.assembly import Assembly
 from agenttrace.export.kinds import destination_of
@@ -26,7 +25,8 @@ from agenttrace.export.span import ExportSpan
 from agenttrace.masking import Mask
 from agenttrace.mcp.past import Past
 from agenttrace.mcp.server import Context, Desk
-from agenttrace.prices import PriceTable
+from agenttrace.prices.costing import Cashier
+from agenttrace.prices.table import PriceTable
 from agenttrace.record.formats import FACTS
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.record.texts.session_texts import SessionTexts

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from agenttrace.cli.errors import explained
 from agenttrace.cli.program import app
 from agenttrace.config import Settings
-from agenttrace.price_tables import parse_table, read_table
-from agenttrace.prices import PriceTable, install, without_effect
+from agenttrace.prices.parsing import parse_table, read_table
+from agenttrace.prices.table import PriceTable, install, without_effect
 from agenttrace.views.prices import amount, changes, listed_models, price_fields
 
 from .conftest import Program
@@ -286,7 +286,7 @@ def test_the_shipped_table_has_no_problem_and_changes_nothing_against_itself() -
     """Every rule of the check holds for what is shipped."""
     from importlib import resources
 
-    shipped = parse_table(resources.files("agenttrace").joinpath("prices.toml").read_text(encoding="utf-8"), "x")
+    shipped = parse_table(resources.files("agenttrace.prices").joinpath("prices.toml").read_text(encoding="utf-8"), "x")
     assert shipped.problems == ()
     settings = Settings(home=Path("/nowhere"))
     assert changes(PriceTable.of(settings, None), PriceTable.of(settings, shipped)) == []

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from agenttrace.config import Settings, UsageSettings, ensure_home
-from agenttrace.costing import price_of
 from agenttrace.model import Usage
-from agenttrace.prices import PriceTable, cost_micros, cost_numerator
+from agenttrace.prices.costing import price_of
+from agenttrace.prices.table import PriceTable, cost_micros, cost_numerator
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.questions import UsageQuery
 from agenttrace.store.sqlite import database

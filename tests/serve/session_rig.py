@@ -17,8 +17,8 @@ import httpx
 import msgspec
 
 from agenttrace.config import RecordSettings, ServeSettings, Settings, ensure_home
-from agenttrace.costing import Cashier
 from agenttrace.model import Session
+from agenttrace.prices.costing import Cashier
 from agenttrace.record.recorder import Recorder
 from agenttrace.serve.app import create_app
 from agenttrace.serve.server import serve

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agenttrace.views import figures
 
 if TYPE_CHECKING:
-    from agenttrace.costing import Bill
+    from agenttrace.prices.costing import Bill
 
 
 def cost_text(bill: Bill) -> str:

@@ -18,8 +18,8 @@ from agenttrace.views.plain import one_line
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.model import Price
-    from agenttrace.price_tables import Table
-    from agenttrace.prices import PriceTable
+    from agenttrace.prices.parsing import Table
+    from agenttrace.prices.table import PriceTable
     from agenttrace.views.prices import Change
 
 EPILOG = """
@@ -142,7 +142,7 @@ def _show_model(table: PriceTable, model: str) -> None:
 
 
 def _show_periods(periods: tuple[Price, ...]) -> None:
-    from agenttrace.price_tables import AMOUNTS, SEARCHES
+    from agenttrace.prices.parsing import AMOUNTS, SEARCHES
     from agenttrace.views import prices as view
 
     columns = (Column("price"), *(Column(name.replace("_", " "), right=True) for name in AMOUNTS))
@@ -173,8 +173,8 @@ def check_prices(file: FileArgument, as_json: AsJson = False) -> None:
 def update_prices(file: FileArgument, as_json: AsJson = False) -> None:
     """Validate a price table, and use it in preference to the shipped one."""
     from agenttrace.config import ensure_home
-    from agenttrace.price_tables import decode_table
-    from agenttrace.prices import install
+    from agenttrace.prices.parsing import decode_table
+    from agenttrace.prices.table import install
 
     settings = opening.settings()
     table, content = _read(file), b""
@@ -195,7 +195,7 @@ def update_prices(file: FileArgument, as_json: AsJson = False) -> None:
 @app.command("reset")
 def reset_prices(as_json: AsJson = False) -> None:
     """Reset to the shipped prices: remove the table that update installed."""
-    from agenttrace.prices import FILE_NAME, PriceTable
+    from agenttrace.prices.table import FILE_NAME, PriceTable
     from agenttrace.views.prices import change_fields, changes
 
     settings = opening.settings()
@@ -213,7 +213,7 @@ def reset_prices(as_json: AsJson = False) -> None:
 
 
 def _read(file: Path) -> Table:
-    from agenttrace.price_tables import read_table
+    from agenttrace.prices.parsing import read_table
 
     try:
         return read_table(file)
@@ -223,7 +223,7 @@ def _read(file: Path) -> Table:
 
 def _checked(settings: Settings, file: Path, table: Table, *, as_json: bool, quiet: bool = False) -> dict[str, Any]:
     """Say what is wrong and what would change; leave where something is wrong."""
-    from agenttrace.prices import PriceTable, without_effect
+    from agenttrace.prices.table import PriceTable, without_effect
     from agenttrace.views import prices as view
 
     before, after = _table(settings), PriceTable.of(settings, table)
@@ -278,7 +278,7 @@ def _show_changes(found: list[Change]) -> None:
 
 
 def _table(settings: Settings) -> PriceTable:
-    from agenttrace.prices import PriceTable
+    from agenttrace.prices.table import PriceTable
 
     return PriceTable.load(settings)
 

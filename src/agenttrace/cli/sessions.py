@@ -16,8 +16,8 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import bills_of, session_fields, title_of
 
 if TYPE_CHECKING:
-    from agenttrace.costing import Bill
     from agenttrace.model import Session
+    from agenttrace.prices.costing import Bill
     from agenttrace.store.errors import SessionNameError
     from agenttrace.store.sqlite.store import SqliteStore
 

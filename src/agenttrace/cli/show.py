@@ -17,8 +17,8 @@ from agenttrace.views.sessions import bills_of, session_fields, title_of
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from agenttrace.costing import Bill
     from agenttrace.model import Session, Usage
+    from agenttrace.prices.costing import Bill
     from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import Agreement, SpanView
 
@@ -223,7 +223,7 @@ class Tree:
 
     def _sum(self, turn: SpanView) -> dict[str, int]:
         """Tokens of everything below a turn, for display only: totals are made from model calls alone."""
-        from agenttrace.costing import TOKEN_FIELDS
+        from agenttrace.prices.costing import TOKEN_FIELDS
 
         total = dict.fromkeys(TOKEN_FIELDS, 0)
         stack, seen = [turn], {turn.span_id}

@@ -17,7 +17,7 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.usage import Group, Report, usage_report
 
 if TYPE_CHECKING:
-    from agenttrace.costing import Bill
+    from agenttrace.prices.costing import Bill
 
 EPILOG = """
 [bold]Examples[/bold]

@@ -10,10 +10,11 @@ from typing import Any, get_args
 
 import msgspec
 
-from agenttrace import costing, model
+from agenttrace import model
 from agenttrace.config import Settings, load_settings
 from agenttrace.library.objects import Hit, Message, Session, Span, Usage
 from agenttrace.library.rows import Rows, columns_of
+from agenttrace.prices import costing
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store import open_store as open_engine
 from agenttrace.store.errors import SessionNameError

@@ -17,9 +17,9 @@ import anyio.to_thread
 import msgspec
 
 from agenttrace.config import Settings, load_settings
-from agenttrace.costing import Cashier
 from agenttrace.mcp.order import ReadingOrders
 from agenttrace.mcp.shown import Shown
+from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.redaction import redacted
 from agenttrace.store import open_store

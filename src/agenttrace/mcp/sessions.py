@@ -6,12 +6,12 @@ from typing import Annotated
 
 import msgspec
 
-from agenttrace.costing import Bill
 from agenttrace.mcp.cursors import from_cursor
 from agenttrace.mcp.naming import agent_named, moment_of, name_of, short_time
 from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.tool import DATA_NOTE, Agent, Answer, Arguments, Cursor, Project, Since, Tool, Until, most
 from agenttrace.model import Session
+from agenttrace.prices.costing import Bill
 from agenttrace.store.questions import SessionFilter, SessionPlace
 from agenttrace.store.session_state import SessionState
 from agenttrace.views.cursors import page_of

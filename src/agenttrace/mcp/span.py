@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from agenttrace.costing import cost_of
 from agenttrace.mcp.cursors import Natural, from_cursor, to_cursor
 from agenttrace.mcp.naming import name_of, quoted, session_named, short_time
 from agenttrace.mcp.pages import USUAL_CHARS, Page, Passage
@@ -15,6 +14,7 @@ from agenttrace.mcp.telling import KINDS
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, Cursor, SessionName, Tool
 from agenttrace.mcp.transcript import MaxChars
 from agenttrace.model import Session
+from agenttrace.prices.costing import cost_of
 from agenttrace.providers import provider_of_span
 from agenttrace.record.formats import FACTS
 from agenttrace.record.formats.contract import Content

@@ -7,7 +7,6 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from agenttrace.costing import cost_of
 from agenttrace.mcp.cursors import Hex, Int64, Natural, from_cursor, to_cursor
 from agenttrace.mcp.naming import quoted, session_named
 from agenttrace.mcp.order import ReadingOrder, TranscriptEntry, TurnSummary
@@ -16,6 +15,7 @@ from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.telling import Detail, Manner, last_passages, passages, turn_line
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, SessionName, Tool, most
 from agenttrace.model import Session
+from agenttrace.prices.costing import cost_of
 from agenttrace.views.transcript import TranscriptSpan, facts_of, heading_of
 from agenttrace.views.trouble import TroubleError
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from agenttrace.costing import Bill
 from agenttrace.mcp.naming import agent_named
 from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.sessions import TITLE_CHARS
 from agenttrace.mcp.tool import Agent, Answer, Arguments, Project, Tool, most
+from agenttrace.prices.costing import Bill
 from agenttrace.store.questions import UsageQuery
 from agenttrace.views.times import NotATimeError
 from agenttrace.views.trouble import TroubleError

@@ -79,7 +79,7 @@ def settings_in_use(settings: Settings) -> Check:
 
 def prices(settings: Settings) -> Check:
     """Which price table is used, and what of the user's own prices has no effect."""
-    from agenttrace.prices import PriceTable, without_effect
+    from agenttrace.prices.table import PriceTable, without_effect
     from agenttrace.views.prices import file_trouble, tables_used
 
     table = PriceTable.load(settings)

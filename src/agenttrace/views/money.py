@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.costing import Cashier
+    from agenttrace.prices.costing import Cashier
 
 
 def cashier(settings: Settings) -> Cashier:
     """The prices of this machine, ready to be applied."""
-    from agenttrace.costing import Cashier
-    from agenttrace.prices import PriceTable
+    from agenttrace.prices.costing import Cashier
+    from agenttrace.prices.table import PriceTable
 
     return Cashier(PriceTable.load(settings), settings.usage)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttrace.price_tables import AMOUNTS, MILLION, SEARCHES, Problem, plain
-from agenttrace.prices import FILE_NAME, PriceTable, without_effect
+from agenttrace.prices.parsing import AMOUNTS, MILLION, SEARCHES, Problem, plain
+from agenttrace.prices.table import FILE_NAME, PriceTable, without_effect
 from agenttrace.views import figures
 
 if TYPE_CHECKING:

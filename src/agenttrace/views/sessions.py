@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agenttrace.config import Settings
-    from agenttrace.costing import Bill
     from agenttrace.model import Session
+    from agenttrace.prices.costing import Bill
     from agenttrace.store.sqlite.store import SqliteStore
 
 

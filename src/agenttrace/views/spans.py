@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agenttrace.costing import TOKEN_FIELDS
+from agenttrace.prices.costing import TOKEN_FIELDS
 from agenttrace.providers import provider_of_span
 from agenttrace.record.formats import FACTS
 from agenttrace.views.times import iso

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from agenttrace import costing
-from agenttrace.costing import Cashier, cost_of
 from agenttrace.model import Session
+from agenttrace.prices import costing
+from agenttrace.prices.costing import Cashier, cost_of
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store.questions import MAIN_STREAM, SpanRow

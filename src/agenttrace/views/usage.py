@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from agenttrace.views.times import parse_when
 
 if TYPE_CHECKING:
-    from agenttrace.costing import Bill, Cashier
+    from agenttrace.prices.costing import Bill, Cashier
     from agenttrace.store.questions import SessionName, UsageGroup, UsageQuery, UsageRow
     from agenttrace.store.sqlite.store import SqliteStore
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from agenttrace.costing import Cashier
 from agenttrace.model import Session
+from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.redaction import redacted, redacted_line, redacted_session
 from agenttrace.serve.api.downloading import Full, downloading

@@ -13,7 +13,7 @@ from operator import attrgetter
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.costing import Bill, Cashier
+from agenttrace.prices.costing import Bill, Cashier
 from agenttrace.record.calendar import day_finder
 from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.caching import Kept

@@ -12,8 +12,8 @@ from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
-    from agenttrace import costing
     from agenttrace.model import Session
+    from agenttrace.prices import costing
 
 #: Of a title or first prompt, lists show this much.
 TITLE_CHARS = 300

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.costing import Cashier
 from agenttrace.model import Session
+from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.serve.api.answers import answer, shaped
 from agenttrace.serve.api.finding import SessionName, no_session, ref_of, session_named

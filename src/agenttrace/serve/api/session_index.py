@@ -23,9 +23,9 @@ from typing import NamedTuple
 import msgspec
 
 from agenttrace.config import Settings
-from agenttrace.costing import Cashier
 from agenttrace.ids import session_key
 from agenttrace.model import Session
+from agenttrace.prices.costing import Cashier
 from agenttrace.serve.api.rows import row_of
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.trace_reader import TraceReader

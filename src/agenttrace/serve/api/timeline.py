@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.costing import NO_COST, Cashier, cost_of
 from agenttrace.model import Session
+from agenttrace.prices.costing import NO_COST, Cashier, cost_of
 from agenttrace.serve.api.answers import BIGGEST, Cursor, Natural, from_cursor, shaped, tagged, to_cursor, unchanged
 from agenttrace.serve.api.finding import SessionName, key_of, no_session, session_named
 from agenttrace.serve.api.shapes import Timeline

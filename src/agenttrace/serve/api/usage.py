@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from agenttrace import costing
 from agenttrace.ids import session_key
+from agenttrace.prices import costing
 from agenttrace.redaction import redacted
 from agenttrace.serve.api.answers import answer, shaped, tagged
 from agenttrace.serve.api.downloading import Full, downloading

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from agenttrace.model import Session, Usage
-from agenttrace.prices import variant_of
+from agenttrace.prices.table import variant_of
 from agenttrace.store.batch import Claim
 
 Wanted = TypeVar("Wanted")

@@ -11,8 +11,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from agenttrace.model import Price, Usage
-from agenttrace.price_tables import MILLION, half_up
-from agenttrace.prices import PriceTable, applied, cost_micros, cost_numerator, displayed
+from agenttrace.prices.parsing import MILLION, half_up
+from agenttrace.prices.table import PriceTable, applied, cost_micros, cost_numerator, displayed
 
 if TYPE_CHECKING:
     from agenttrace.config import UsageSettings

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.model import Price, Usage
-from agenttrace.price_tables import MILLION, Problem, Table, half_up, parse_table, plain, read_table, times
+from agenttrace.prices.parsing import MILLION, Problem, Table, half_up, parse_table, plain, read_table, times
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings, UsageSettings
@@ -309,7 +309,7 @@ def _names(model: str) -> Iterator[str]:
 
 @functools.cache
 def _shipped() -> Table:
-    text = resources.files("agenttrace").joinpath("prices.toml").read_text(encoding="utf-8")
+    text = resources.files("agenttrace.prices").joinpath("prices.toml").read_text(encoding="utf-8")
     return parse_table(text, "prices.toml")
 
 
