@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 import forked
-from agenttrace.cli import browser, output
+from agenttrace.cli import open as browser
+from agenttrace.cli import output
 from agenttrace.serve.access.link import StartToken, published
 
 from .conftest import Program, eventually, stop
@@ -131,7 +132,7 @@ def test_output_that_may_be_kept_has_no_token(
     token = eventually(lambda: _token(program), "the console")
     time.sleep(0.1)
     out, err = stop(process)
-    assert "The link that lets a browser in: agenttrace open" in out
+    assert "To log in with a browser: agenttrace open" in out
     assert token not in out + err
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from agenttrace.cli import record
 from agenttrace.cli.record import keep_recording
-from agenttrace.cli.running import beside
+from agenttrace.cli.stopping import beside
 from agenttrace.config import Settings, SettingsError, ensure_home
 from agenttrace.record import health
 from agenttrace.record.recorder import Recorder, Summary

@@ -30,7 +30,7 @@ def test_list_and_show(program: Program) -> None:
 
 def test_nothing_in_quarantine(recorded: Program) -> None:
     """It says so."""
-    assert "every line was understood" in recorded.run("quarantine", "list").stdout
+    assert "every line was parsed" in recorded.run("quarantine", "list").stdout
     assert recorded.json("quarantine", "list") == []
 
 

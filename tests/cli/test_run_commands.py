@@ -240,7 +240,7 @@ def test_a_job_that_waits_is_cancelled_and_run_again(alone: Program, database_ur
     assert (again["status"], again["rerun_of"]) == ("pending", number)
     job = alone.json("jobs", "show", str(again["trigger_job_id"]))
     assert (job["is_forced"], job["rerun_of"], job["member_id"], job["payload"]) == (True, number, 2, {"coach_id": 8})
-    assert "No step was called yet" in alone.run("jobs", str(again["trigger_job_id"])).stdout
+    assert "No step has run yet" in alone.run("jobs", str(again["trigger_job_id"])).stdout
     assert [job["status"] for job in alone.json("jobs")] == ["pending", "cancelled"]
 
 
@@ -315,7 +315,7 @@ def test_a_breaker_is_opened_and_closed_by_hand(running: Running) -> None:
     app_id = BUILTIN_APP_IDS["app5_tactics"]
     opened = running.program.json("breakers", "open", "app5")
     assert (opened["app_id"], opened["state"], opened["held"]) == (app_id, "open", True)
-    assert "held by hand" in running.program.run("breakers").stdout
+    assert "held open" in running.program.run("breakers").stdout
     job = running.run_job("task_assigned", "--site", "1", "--member", "500")
     assert {step["step"]: step["status"] for step in job["steps"]} == {"app4": "success", "app5": "circuit_open"}
     closed = running.program.json("breakers", "close", "app5_tactics")
@@ -411,8 +411,8 @@ def test_results_are_shown_and_taken_out_of_use(running: Running) -> None:
 
 def test_which_results_has_to_be_said(alone: Program) -> None:
     """Neither nothing nor both ways at once: that would take too much, or the wrong thing, out of use."""
-    assert "not clear" in alone.run("cache", "invalidate", code=2).stderr
-    assert "not clear" in alone.run("cache", "invalidate", "3", "--site", "1", code=2).stderr
+    assert "either an ID or filters" in alone.run("cache", "invalidate", code=2).stderr
+    assert "either an ID or filters" in alone.run("cache", "invalidate", "3", "--site", "1", code=2).stderr
     assert "there is no cached result 3" in alone.run("cache", "show", "3", code=1).stderr
 
 
@@ -544,7 +544,7 @@ def test_the_embedded_database_serves_as_well(program: Program) -> None:
     """Without a server of one's own everything works all the same, and the database stops with the command."""
     assert program.json("jobs") == []
     assert program.json("budget")["allowed"] is True
-    assert "No call fits" in program.run("runs").stdout
+    assert "No call matches" in program.run("runs").stdout
     assert not (program.home / "postgres" / "postmaster.pid").exists()
 
 

@@ -89,7 +89,7 @@ def test_a_windows_task(program: Program) -> None:
 def test_install_status_uninstall(managed: Program) -> None:
     """The whole life of the service, with what the service manager was told."""
     assert managed.json("service", "status", code=1)["installed"] is False
-    assert "recording runs" in managed.run("service", "install").stdout
+    assert "the recorder runs" in managed.run("service", "install").stdout
     unit = managed.user / ".config/systemd/user/agenttrace.service"
     assert unit.exists()
     status = managed.json("service", "status")
@@ -179,7 +179,7 @@ def test_keys_for_the_service(managed: Program) -> None:
     told = managed.run("service", "install").stderr
     assert "does not have THERE_KEY" in told
     assert str(managed.home / "service.env") in told
-    assert "AGENTTRACE_JWT_SECRET: not given to the service" in told
+    assert "recording does not need them: AGENTTRACE_JWT_SECRET" in told
     (managed.home / "service.env").write_text("THERE_KEY=hunter22\n")
     assert "THERE_KEY" not in managed.run("service", "install").stderr
     assert "hunter22" not in (managed.user / ".config/systemd/user/agenttrace.service").read_text()

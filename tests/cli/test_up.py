@@ -109,7 +109,7 @@ def test_up_records_when_it_cannot_serve(machine: Program, background: Callable[
     eventually(lambda: machine.recorder_pid() == process.pid, "up to begin")
     assert process.stderr is not None
     told = ""
-    while "no application can be run, recording goes on" not in told:
+    while "applications cannot run; recording continues" not in told:
         told += (line := process.stderr.readline())
         assert line, told
     out, err = stop(process)

@@ -1,4 +1,4 @@
-"""The run half for a command: opened, asked one thing, closed; what may go wrong with its database is told clearly."""
+"""The run half for commands: opened, asked, closed, and the errors of its database reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import USAGE, CommandError
 from agenttrace.views import figures
-from agenttrace.views.times import micros_of
+from agenttrace.views.times import micros_of, parse_moment
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
 
 T = TypeVar("T")
+#: More rows than a table can have: no limit.
+ALL = 2**31
 
 #: What a status looks like; jobs, runs, cached results and breakers share their words.
 STYLES = {
@@ -138,6 +140,26 @@ def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
 def wrong_catalog(error: Exception) -> CommandError:
     """The tables ``[apps.…]`` and ``[events.…]`` of the file say something that cannot be."""
     return CommandError(f"agenttrace.toml: {error}", "Correct that table.", code=USAGE)
+
+
+def moment_of(since: str | None) -> datetime | None:
+    """The time of the option ``--since``."""
+    return None if since is None else parse_moment(since, opening.settings().usage.timezone)
+
+
+def took(milliseconds: int | None) -> str | None:
+    """How long a call took, all attempts together."""
+    return None if milliseconds is None else figures.duration(milliseconds * 1000)
+
+
+def pretty(text: str) -> str:
+    """JSON indented, anything else as it is."""
+    import msgspec
+
+    try:
+        return msgspec.json.format(text, indent=2)
+    except msgspec.DecodeError:
+        return text
 
 
 def clock(moment: datetime | None) -> str:

@@ -21,7 +21,7 @@ _USUAL_PORT = 8317
 def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool) -> None:
     """Record, run and serve the demo's world until somebody stops it."""
     from agenttrace.cli.record import follow, import_now, recording
-    from agenttrace.cli.running import beside
+    from agenttrace.cli.stopping import beside
     from agenttrace.demo.writer import play
 
     settings = settings_for_apps(port=free_port(port), daily_tokens=_DAILY_TOKENS)

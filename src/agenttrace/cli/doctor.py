@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import FAILED
+from agenttrace.cli.options import AsJson
 from agenttrace.views.plain import safe
 
 if TYPE_CHECKING:
     from agenttrace.views.checks import Check
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace doctor
-
   agenttrace doctor --json | jq '.checks[] | select(.state != "ok")'
 
 Exit code 0 when nothing is wrong (warnings do not count), 1 otherwise.
@@ -27,7 +25,7 @@ Exit code 0 when nothing is wrong (warnings do not count), 1 otherwise.
 _MARKS = {"ok": ("✓", "green"), "warn": ("!", "bold yellow"), "fail": ("✗", "bold red")}
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Check settings, files, store and applications, and show how to fix problems."""
     found = []
     for check in _findings():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.views.plain import hidden_replaced, safe
 
 if TYPE_CHECKING:
@@ -72,6 +73,32 @@ def put(line: Text) -> None:
         print(line.plain)
     else:
         console.print(line, soft_wrap=True)
+
+
+def fact(name: str, value: object, style: str = "", *, width: int = 13) -> None:
+    """Print a name and its value; ``None`` is shown as a dash."""
+    from rich.text import Text
+
+    text = "–" if value is None else safe(str(value))
+    stdout().print(Text.assemble((f"{name:<{width}}", "dim"), (text, style)), soft_wrap=True)
+
+
+def answer(fields: Any, text: str, *, as_json: bool, style: str = "") -> None:  # noqa: ANN401 - whatever JSON can hold
+    """Print the outcome of a command as JSON, or as a sentence."""
+    if as_json:
+        print_json(fields)
+    else:
+        say(text, style)
+
+
+def confirm(question: str, *, fix: str, refused: str) -> None:
+    """Ask before something is removed; ``CommandError`` unless the answer is yes."""
+    from rich.prompt import Confirm
+
+    if not is_terminal():
+        raise UsageError("confirmation is needed, and this is not a terminal", fix)
+    if not Confirm.ask(question, console=stderr(), default=False):
+        raise CommandError(refused)
 
 
 def complain(problem: str, fix: str = "") -> None:

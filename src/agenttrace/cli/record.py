@@ -1,4 +1,4 @@
-"""``agenttrace record``: follow the agents' logs, or import what is there and leave."""
+"""``agenttrace record``: follow the logs of agents, or import them once."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import INTERRUPTED, UsageError
+from agenttrace.cli.options import Agent, OnlyJson
 from agenttrace.cli.stopping import CLOSING_SECONDS, Stop, stop_event
 from agenttrace.views import figures, places, times
 
@@ -28,20 +29,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Recording that failed is begun again after so many seconds, each time after longer.
+#: Failed recording is restarted after these pauses in seconds; the pause doubles each time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-#: Having lived so long, it counts as well.
+#: After so many seconds without a failure the pause is reset.
 _WELL_AFTER = 60.0
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace record                          follow all agents until Ctrl-C
-
-  agenttrace record --once                   import what is there, then leave
-
+  agenttrace record --once                   import what is there, then exit
   agenttrace record ~/old/.claude --once     logs from somewhere else
-
   agenttrace record --once --json | jq .recorded
 """
 
@@ -52,18 +48,18 @@ def record(
         typer.Argument(metavar="PATH", help="Files, directories or globs. Default: the directories of all agents."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Import what is there and exit.")] = False,
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Record one agent only.")] = None,
+    agent: Agent = None,
     index: Annotated[
         bool,
         typer.Option("--index/--no-index", help="With --once: update the search index before exiting."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+    as_json: OnlyJson = False,
 ) -> None:
     """Record the agents' session logs, each event exactly once.
 
-    Reads every log of every agent, goes on where it stopped, and follows the files as they grow. The logs
-    themselves are never changed. Only one recorder runs on a data directory; the second one says so and leaves.
-    Without --once, what is recorded is also sent to the destinations of the settings; see agenttrace export.
+    Reads every log of every agent, continues where it stopped, and follows the files as they grow. The logs
+    themselves are never changed. Only one recorder runs on a data directory; a second one exits with an error.
+    Without --once, spans are also sent to the configured destinations; see agenttrace export.
     """
     chosen = _checked_paths(paths or [])
     name = opening.checked_agent(agent)
@@ -82,7 +78,7 @@ def record(
     elif once:
         show_summary(settings, summary, chosen)
     if once and stop.is_set():
-        output.note("Interrupted: what was read is stored; the next run goes on from there.", "yellow")
+        output.note("Interrupted: what was read is stored; the next run continues from there.", "yellow")
         raise typer.Exit(INTERRUPTED)
 
 
@@ -100,7 +96,7 @@ def recording(settings: Settings) -> Iterator[tuple[RecorderLock, Stop]]:
     from agenttrace.config import ensure_home
     from agenttrace.record.lock import RecorderLock
 
-    # A batch makes many objects and no cycles; looking for some takes a twentieth of an import.
+    # A batch makes many objects and no cycles; collecting them takes a twentieth of an import.
     gc.set_threshold(100_000, 50, 100)
     within = settings.run.drain_seconds + CLOSING_SECONDS
     with RecorderLock(ensure_home(settings)) as lock, stop_event(within=within) as stop:
@@ -108,7 +104,7 @@ def recording(settings: Settings) -> Iterator[tuple[RecorderLock, Stop]]:
 
 
 def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
-    """Do the work; should the store be found damaged, save what can be saved of it and begin again.
+    """Do the work; if the store is damaged, salvage it and start again.
 
     The caller holds the recorder's lock.
     """
@@ -137,9 +133,9 @@ def _well(settings: Settings, work: Callable[[], Summary]) -> Summary:
 
 
 def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[], Summary]) -> Summary:
-    """Do the work; whatever makes it fail is told, and it is begun again after a while: a server may run beside it.
+    """Do the work; a failure is reported and the work restarted after a pause: a server may run beside it.
 
-    Raises only what its user has to put right before it can begin.
+    Raises only errors that the user has to fix first.
     """
     from agenttrace.cli.errors import explained
     from agenttrace.record import health
@@ -165,9 +161,9 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
         restarts += 1
         health.report(settings.home, reason, restarts=restarts)
         fix = f" {told.fix}" if told is not None and told.fix else ""
-        again = "Restart AgentTrace to try again." if damaged else f"It is begun again in {pause:.0f} s."
-        output.note(f"{again} Everything else goes on.{fix}", "red")
-        # A store that was rebuilt and is damaged again would be rebuilt, and kept aside, for ever.
+        again = "Restart AgentTrace to try again." if damaged else f"It restarts in {pause:.0f} s."
+        output.note(f"{again} Everything else continues.{fix}", "red")
+        # A store that is damaged again after a rebuild would be rebuilt for ever.
         if stop.wait(None if damaged else pause):
             return Summary()
         pause = min(pause * 2, LONGEST_PAUSE)
@@ -197,7 +193,7 @@ def import_now(
     quiet: bool,
     index: bool = False,
 ) -> Summary:
-    """Record what is there, with a progress bar where somebody watches, and if asked fill the search index."""
+    """Record what is there, with a progress bar at a terminal, and fill the search index if ``index`` is set."""
     from agenttrace.cli.progress import ImportProgress
     from agenttrace.record.importing import import_all
 
@@ -229,7 +225,7 @@ def apply_retention(settings: Settings, stop: threading.Event) -> None:
 
 
 def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> None:
-    """What an import did, or where it looked if there was nothing."""
+    """Print the counts of an import, or where it searched if it found nothing."""
     if not summary.files:
         nothing_found(settings, paths)
         return
@@ -244,10 +240,10 @@ def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> 
     )
     rows = {
         "recorded": "new events",
-        "duplicate": "already known (copies, forks, second readings)",
-        "ignored": "of no interest (headers, blank lines)",
-        "quarantined": "not understood; see: agenttrace quarantine list",
-        "pending": "begun and not ended yet",
+        "duplicate": "already recorded (copies, forks, second readings)",
+        "ignored": "without content (headers, blank lines)",
+        "quarantined": "could not be parsed; see: agenttrace quarantine list",
+        "pending": "incomplete lines at the end of files",
     }
     for name, meaning in rows.items():
         if number := getattr(summary, name):
@@ -257,7 +253,7 @@ def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> 
 
 
 def nothing_found(settings: Settings, paths: Sequence[str]) -> None:
-    """Say where it looked and what to do next."""
+    """Print which directories were searched, and what to do next."""
     from agenttrace.record.files.discover import named_roots
 
     output.say("No session logs found. Looked in:", "bold")
@@ -267,7 +263,7 @@ def nothing_found(settings: Settings, paths: Sequence[str]) -> None:
         output.say(f"  {who}{root.path} ({state})")
     output.say(
         "Use one of these agents and run this again, name a directory (agenttrace record PATH --once), "
-        "or see it with made-up sessions: agenttrace demo"
+        "or try it with demo data: agenttrace demo"
     )
 
 
@@ -284,9 +280,9 @@ def follow(
     quiet: bool,
     export: bool = False,
 ) -> Summary:
-    """Record until told to stop; much that waits is imported first, on all cores.
+    """Record until ``stop`` is set; a large backlog is imported first, on all cores.
 
-    With ``export`` what is recorded is also sent, to wherever the settings say.
+    With ``export``, spans are also sent to the configured destinations.
     """
     from agenttrace.cli.exporter_process import exporting
     from agenttrace.record.importing import PARALLEL_BYTES

@@ -25,7 +25,6 @@ from agenttrace.redaction import redacted
 from agenttrace.store import open_store
 from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError
 from agenttrace.store.sqlite.store import SqliteStore
-from agenttrace.views.money import cashier
 from agenttrace.views.trouble import TroubleError
 
 T = TypeVar("T")
@@ -54,7 +53,7 @@ class Machine:
     @cached_property
     def prices(self) -> Cashier:
         """What tokens cost."""
-        return cashier(self.settings)
+        return Cashier.load(self.settings)
 
 
 class ToolContext:

@@ -15,7 +15,7 @@ from agenttrace.prices.parsing import MILLION, half_up
 from agenttrace.prices.table import PriceTable, applied, cost_micros, cost_numerator, displayed
 
 if TYPE_CHECKING:
-    from agenttrace.config import UsageSettings
+    from agenttrace.config import Settings, UsageSettings
     from agenttrace.store.questions import UsageRow
     from agenttrace.store.sqlite.span_rows import SpanRow
 
@@ -134,6 +134,11 @@ class Cashier:
     def __init__(self, prices: PriceTable, settings: UsageSettings) -> None:
         self.prices = prices
         self.settings = settings
+
+    @classmethod
+    def load(cls, settings: Settings) -> Cashier:
+        """The prices of this machine, ready to be applied."""
+        return cls(PriceTable.load(settings), settings.usage)
 
     def bill(self, rows: Iterable[UsageRow] = ()) -> Bill:
         """A bill over these rows."""

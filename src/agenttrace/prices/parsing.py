@@ -39,7 +39,7 @@ class BadPriceError(ValueError):
         self.key, self.problem, self.fix = key, problem, fix
 
 
-class Problem(NamedTuple):
+class PriceProblem(NamedTuple):
     """What is wrong with a file of prices, and how to put it right."""
 
     #: ``anthropic, claude-opus-5: input``.
@@ -51,19 +51,19 @@ class Problem(NamedTuple):
         return f"{self.place} {self.problem}. {self.fix}".strip()
 
 
-class Table(NamedTuple):
+class PriceFile(NamedTuple):
     """A file of prices as far as it can be read."""
 
     version: str
     prices: tuple[Price, ...]
     #: Empty: it can be used.
-    problems: tuple[Problem, ...]
+    problems: tuple[PriceProblem, ...]
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> PriceFile:
     """A file in the form of the shipped table; an ``OSError`` where there is none."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
@@ -73,7 +73,7 @@ def read_table(path: Path) -> Table:
     return decode_table(path.read_bytes(), path.name)
 
 
-def decode_table(content: bytes, name: str) -> Table:
+def decode_table(content: bytes, name: str) -> PriceFile:
     """The prices in the bytes of a file, and everything that is wrong with them."""
     try:
         text = content.decode("utf-8")
@@ -82,38 +82,38 @@ def decode_table(content: bytes, name: str) -> Table:
     return parse_table(text, name)
 
 
-def _unusable(place: str, problem: str, fix: str) -> Table:
-    return Table("", (), (Problem(place, problem, fix),))
+def _unusable(place: str, problem: str, fix: str) -> PriceFile:
+    return PriceFile("", (), (PriceProblem(place, problem, fix),))
 
 
-def parse_table(text: str, name: str) -> Table:
+def parse_table(text: str, name: str) -> PriceFile:
     """The prices of a text, and everything that is wrong with it."""
     try:
         table = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
         return _unusable(name, f"is no TOML: {str(error).rstrip('.')}", "Correct it there; texts stand in quotes.")
-    problems: list[Problem] = []
+    problems: list[PriceProblem] = []
     version = table.pop("version", None)
     if not isinstance(version, str) or not version.strip():
-        problems.append(Problem("version", "is missing", 'Begin the file with one, such as version = "2026-11".'))
+        problems.append(PriceProblem("version", "is missing", 'Begin the file with one, such as version = "2026-11".'))
         version = ""
     found: list[Price] = []
     names: set[str] = set()
     for vendor, block in table.items():
         if not isinstance(block, dict) or not isinstance(block.get("models"), dict):
             fix = f'Write [{vendor}] with currency = "USD", and below it a table [{vendor}.models].'
-            problems.append(Problem(f"[{vendor}]", "has no models", fix))
+            problems.append(PriceProblem(f"[{vendor}]", "has no models", fix))
             continue
         found += _vendor(vendor, block, f"{name} {version}, {vendor}", names, problems)
     if not table:
         problems.append(
-            Problem(name, "has no prices", 'Add a vendor: [openai] with currency = "USD", [openai.models].')
+            PriceProblem(name, "has no prices", 'Add a vendor: [openai] with currency = "USD", [openai.models].')
         )
-    return Table(version, tuple(found), tuple(problems[:_MOST_PROBLEMS]))
+    return PriceFile(version, tuple(found), tuple(problems[:_MOST_PROBLEMS]))
 
 
 def _vendor(
-    vendor: str, block: Mapping[str, Any], source: str, names: set[str], problems: list[Problem]
+    vendor: str, block: Mapping[str, Any], source: str, names: set[str], problems: list[PriceProblem]
 ) -> list[Price]:
     """What the vendor's block says beside its models holds for each of them."""
     shared = {key: block[key] for key in ("checked", "web_search", "places") if key in block}
@@ -123,18 +123,18 @@ def _vendor(
     known = ("source", "currency", "models", *shared)
     for key in block.keys() - known:
         fix = "Beside models, a vendor has source, checked, currency, web_search and places."
-        problems.append(Problem(f"{vendor}: {key}", "is not part of a vendor", fix))
+        problems.append(PriceProblem(f"{vendor}: {key}", "is not part of a vendor", fix))
     found: list[Price] = []
     for model, given in block["models"].items():
         if plain(model) in names:
             fix = "Keep one of them; where the price changed, write a list of tables with since."
-            problems.append(Problem(f"{vendor}, {model}:", "is listed twice", fix))
+            problems.append(PriceProblem(f"{vendor}, {model}:", "is listed twice", fix))
             continue
         names.add(plain(model))
         tables = [shared | table if isinstance(table, dict) else table for table in _listed(given)]
         prices, wrong = read_prices(model, tables, source=source, currency=block.get("currency"))
         found += prices
-        problems += [Problem(f"{vendor}, {model}:{f' {e.key}' if e.key else ''}", e.problem, e.fix) for e in wrong]
+        problems += [PriceProblem(f"{vendor}, {model}:{f' {e.key}' if e.key else ''}", e.problem, e.fix) for e in wrong]
     return found
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.model import Price, Usage
-from agenttrace.prices.parsing import MILLION, Problem, Table, half_up, parse_table, plain, read_table, times
+from agenttrace.prices.parsing import MILLION, PriceFile, PriceProblem, half_up, parse_table, plain, read_table, times
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings, UsageSettings
@@ -113,7 +113,7 @@ def _unknown_rules(model: str, prices: list[Price]) -> list[str]:
     return found + ([PEAK] if has_peak and not any(peak for _, peak in shipped) else [])
 
 
-class Found(NamedTuple):
+class FoundPrice(NamedTuple):
     """Under which name a model was found, and where."""
 
     #: ``settings``, ``file`` or ``shipped``.
@@ -135,7 +135,7 @@ class PriceTable:
         version: str,
         newer: Iterable[Price] = (),
         *,
-        file: Table | None = None,
+        file: PriceFile | None = None,
     ) -> None:
         self.shipped_version = version
         self.overrides = tuple(overrides)
@@ -145,7 +145,7 @@ class PriceTable:
         self.file = file
         self.version = version if file is None or file.problems else max(version, file.version)
         self._books = (_Book(self.overrides), _Book(self.newer), _Book(self.shipped))
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, FoundPrice] = {}
         self._rates: dict[tuple[str, str, str], Price] = {}
 
     @classmethod
@@ -157,7 +157,7 @@ class PriceTable:
         return cls.of(settings, _installed(settings.home / FILE_NAME))
 
     @classmethod
-    def of(cls, settings: Settings, file: Table | None) -> PriceTable:
+    def of(cls, settings: Settings, file: PriceFile | None) -> PriceTable:
         """The table that holds with this file, or without one."""
         shipped = _shipped()
         used = file if file is not None and not file.problems else None
@@ -181,7 +181,7 @@ class PriceTable:
             rate = self._rates[key] = _rate(price, variant)
         return rate
 
-    def find(self, model: str) -> Found:
+    def find(self, model: str) -> FoundPrice:
         """The prices of a model and where they stand; no periods: nowhere."""
         try:
             return self._found[model]
@@ -191,14 +191,14 @@ class PriceTable:
             return _NOWHERE
         names = list(_names(model))
         books = zip(ORIGINS, self._books, strict=True)
-        found = next((Found(origin, prices) for origin, book in books if (prices := book.find(names))), _NOWHERE)
+        found = next((FoundPrice(origin, prices) for origin, book in books if (prices := book.find(names))), _NOWHERE)
         if len(self._found) >= _REMEMBERED_NAMES:
             self._found.clear()
         self._found[model] = found
         return found
 
 
-_NOWHERE = Found("", ())
+_NOWHERE = FoundPrice("", ())
 
 
 def install(home: Path, content: bytes) -> Path:
@@ -217,14 +217,14 @@ def install(home: Path, content: bytes) -> Path:
     return target
 
 
-def _installed(path: Path) -> Table | None:
+def _installed(path: Path) -> PriceFile | None:
     try:
         return read_table(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        problem = Problem(path.name, f"cannot be read: {error.strerror}", "Make it readable, or write it again.")
-        return Table("", (), (problem,))
+        problem = PriceProblem(path.name, f"cannot be read: {error.strerror}", "Make it readable, or write it again.")
+        return PriceFile("", (), (problem,))
 
 
 def applied(price: Price, variant: str) -> tuple[int | None, list[str]]:
@@ -308,7 +308,7 @@ def _names(model: str) -> Iterator[str]:
 
 
 @functools.cache
-def _shipped() -> Table:
+def _shipped() -> PriceFile:
     text = resources.files("agenttrace.prices").joinpath("prices.toml").read_text(encoding="utf-8")
     return parse_table(text, "prices.toml")
 

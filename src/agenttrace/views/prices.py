@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttrace.prices.parsing import AMOUNTS, MILLION, SEARCHES, Problem, plain
+from agenttrace.prices.parsing import AMOUNTS, MILLION, SEARCHES, PriceProblem, plain
 from agenttrace.prices.table import FILE_NAME, PriceTable, without_effect
 from agenttrace.views import figures
 
@@ -135,7 +135,7 @@ def file_trouble(table: PriceTable) -> tuple[str, str] | None:
     return None
 
 
-def _told(problem: Problem) -> str:
+def _told(problem: PriceProblem) -> str:
     return f"{problem.place} {problem.problem}"
 
 

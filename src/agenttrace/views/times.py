@@ -21,6 +21,8 @@ _WORDS = {"today": 0, "yesterday": 1}
 class NotATimeError(ValueError):
     """A text that names no time: what is wrong with it, and how to write one."""
 
+    misused = True
+
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(f"{problem}. {fix}")
         self.problem, self.fix = problem, fix
@@ -79,6 +81,11 @@ def parse_moment(text: str, timezone: str = "local", *, now: datetime | None = N
 def _in_zone(then: datetime, place: tzinfo | None) -> datetime:
     """A time of day in a zone, with the offset that holds on that day."""
     return then.astimezone() if place is None else then.replace(tzinfo=place)
+
+
+def parse_since(text: str | None, timezone: str = "local") -> int | None:
+    """The time of an option such as ``--since``, in microseconds since the epoch; ``None`` where it is not given."""
+    return None if text is None else parse_when(text, timezone)
 
 
 def parse_when(text: str, timezone: str = "local") -> int:

@@ -24,7 +24,6 @@ from agenttrace.serve.api.html_page import HtmlPage
 from agenttrace.serve.api.markdown_page import MarkdownPage
 from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.problems import documented
-from agenttrace.views.money import cashier
 from agenttrace.views.transcript import DocumentWriter, Transcript, TranscriptSpan, facts_of
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ Pieces = Callable[["SqliteStore"], bytes]
 def downloads_router(context: Context) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
-    texts, prices = session_texts(context.reader), cashier(context.settings)
+    texts, prices = session_texts(context.reader), Cashier.load(context.settings)
 
     @router.get(
         "/sessions/{session}/export",

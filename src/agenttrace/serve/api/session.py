@@ -18,7 +18,6 @@ from agenttrace.serve.api.session_texts import session_texts
 from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SourceFile, UsageCheck
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import UsageRow
-from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
@@ -33,7 +32,7 @@ _JOB = re.compile(r"job_(\d{1,18})_\d+")
 def session_router(context: Context) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
-    prices, texts = cashier(context.settings), session_texts(context.reader)
+    prices, texts = Cashier.load(context.settings), session_texts(context.reader)
 
     @router.get(
         "/sessions/{session}",

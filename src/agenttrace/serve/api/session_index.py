@@ -33,7 +33,6 @@ from agenttrace.serve.threads import shut_down
 from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.session_state import stale_before, state_now
 from agenttrace.store.sqlite.store import SqliteStore
-from agenttrace.views.money import cashier
 
 #: Between two comparisons of all sessions, and how much longer than such a comparison takes this must be.
 RELOAD_SECONDS = 5.0
@@ -160,7 +159,7 @@ class SessionIndex:
     def prices(self) -> Cashier:
         """The prices of this machine, read when they are first needed."""
         if self._cashier is None:
-            self._cashier = cashier(self._settings)
+            self._cashier = Cashier.load(self._settings)
         return self._cashier
 
     # -- taking over ------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from agenttrace.serve.api.texts import Chars, Cutter, no_span
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import MAIN_STREAM, SpanRow, SpanView
 from agenttrace.store.sqlite.span_rows import span_views
-from agenttrace.views.money import cashier
 from agenttrace.views.prices import units
 from agenttrace.views.spans import conventional, span_fields, usage_fields
 from agenttrace.views.times import iso
@@ -36,7 +35,7 @@ _DEEPEST_ATTRIBUTE = 64
 def spans_router(context: Context) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
-    texts, prices = session_texts(context.reader), cashier(context.settings)
+    texts, prices = session_texts(context.reader), Cashier.load(context.settings)
 
     @router.get(
         "/sessions/{session}/spans",

@@ -22,7 +22,6 @@ from agenttrace.serve.api.finding import SessionName, key_of, no_session, sessio
 from agenttrace.serve.api.shapes import Timeline
 from agenttrace.serve.problems import documented
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
-from agenttrace.views.money import cashier
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import Context
@@ -56,7 +55,7 @@ After = Annotated[
 def timeline_router(context: Context) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["sessions"])
-    prices = cashier(context.settings)
+    prices = Cashier.load(context.settings)
 
     @router.get(
         "/sessions/{session}/timeline",
