@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from agenttrace.record.calendar import zone
+from agenttrace.views.trouble import TroubleError
 
 MICROS = 1_000_000
 
@@ -18,14 +19,14 @@ _FIX = (
 _WORDS = {"today": 0, "yesterday": 1}
 
 
-class NotATimeError(ValueError):
+class NotATimeError(TroubleError):
     """A text that names no time: what is wrong with it, and how to write one."""
 
-    misused = True
-
     def __init__(self, problem: str, fix: str) -> None:
-        super().__init__(f"{problem}. {fix}")
-        self.problem, self.fix = problem, fix
+        super().__init__(problem, fix, misused=True)
+
+    def __str__(self) -> str:
+        return f"{self.problem}. {self.fix}"
 
 
 def iso(micros: int | None) -> str | None:
