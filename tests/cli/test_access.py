@@ -175,7 +175,7 @@ def test_a_short_internal_token_is_refused(
             err += (line := process.stderr.readline())
             assert line, err
         stop(process)
-        assert "recording goes on" in err
+        assert "recording continues" in err
     else:
         err = program.run(command, code=2).stderr
     assert "INTERNAL_API_TOKEN has 15 characters, at least 16 are needed" in err

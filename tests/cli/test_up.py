@@ -103,7 +103,7 @@ def test_up_records_when_it_cannot_serve(machine: Program, background: Callable[
         _imported(process)
         _, err = stop(process)
     assert process.returncode == 0
-    assert "recording goes on" in err
+    assert "recording continues" in err
     machine.environment["AGENTTRACE_DATABASE_URL"] = "postgresql://nobody:hunter2@127.0.0.1:1/none?connect_timeout=1"
     process = background("up", "--port", "0")
     eventually(lambda: machine.recorder_pid() == process.pid, "up to begin")
