@@ -86,7 +86,7 @@ class TriggerResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Request:
+class _TriggerRequest:
     method: str
     path: str
     body: Mapping[str, Any] | None = None
@@ -100,7 +100,7 @@ class _Pause:
 
 
 _Told: TypeAlias = httpx.Response | httpx.RequestError | None
-_Flow: TypeAlias = Generator[_Request | _Pause, _Told, T]
+_Flow: TypeAlias = Generator[_TriggerRequest | _Pause, _Told, T]
 
 
 class _Flows:
@@ -135,7 +135,7 @@ class _Flows:
         }
 
     def _triggering(self, body: Mapping[str, Any]) -> _Flow[TriggerResult]:
-        request = _Request(
+        request = _TriggerRequest(
             method="POST", path=f"{_PREFIX}/trigger", body=body, repeatable=not body.get("is_forced", False)
         )
         answer = yield from self._exchange(request)
@@ -150,10 +150,10 @@ class _Flows:
             raise self._not_ours(200) from None
 
     def _looking(self, job_id: int) -> _Flow[dict[str, Any]]:
-        return (yield from self._exchange(_Request(method="GET", path=f"{_PREFIX}/jobs/{int(job_id)}")))
+        return (yield from self._exchange(_TriggerRequest(method="GET", path=f"{_PREFIX}/jobs/{int(job_id)}")))
 
     def _reading(self, what: str, **query: int | str) -> _Flow[dict[str, Any]]:
-        return (yield from self._exchange(_Request(method="GET", path=f"{_PREFIX}/{what}?{urlencode(query)}")))
+        return (yield from self._exchange(_TriggerRequest(method="GET", path=f"{_PREFIX}/{what}?{urlencode(query)}")))
 
     def _result(self, cache_type: str, site_id: int, target_id: str) -> _Flow[dict[str, Any] | None]:
         found = yield from self._reading("cache", cache_type=cache_type, site_id=site_id, target_id=target_id)
@@ -177,7 +177,7 @@ class _Flows:
             yield _Pause(min(pause, left))
             pause = min(pause * 1.5, _LAST_LOOK)
 
-    def _exchange(self, request: _Request) -> _Flow[dict[str, Any]]:
+    def _exchange(self, request: _TriggerRequest) -> _Flow[dict[str, Any]]:
         """Send a request until there is an answer that stays."""
         for attempt in range(self.retries + 1):
             outcome = yield request
@@ -206,7 +206,7 @@ class _Flows:
         problem = f"{self.base_url} answers, but not as an agenttrace server"
         return TriggerError(problem, "Check the address and its port.", status=status)
 
-    def _given_up(self, request: _Request, outcome: _Told, pause: float, attempts: int) -> TriggerError:
+    def _given_up(self, request: _TriggerRequest, outcome: _Told, pause: float, attempts: int) -> TriggerError:
         if isinstance(outcome, httpx.Response):
             status = outcome.status_code
             problem = f"the server answers {status}: {self._hidden(_detail(outcome))}"
@@ -299,7 +299,7 @@ class TriggerClient(_Flows):
             result: T = end.value
             return result
 
-    def _send(self, request: _Request) -> httpx.Response | httpx.RequestError:
+    def _send(self, request: _TriggerRequest) -> httpx.Response | httpx.RequestError:
         try:
             return self._http.request(request.method, request.path, json=request.body)
         except httpx.RequestError as error:
@@ -376,7 +376,7 @@ class AsyncTriggerClient(_Flows):
             result: T = end.value
             return result
 
-    async def _send(self, request: _Request) -> httpx.Response | httpx.RequestError:
+    async def _send(self, request: _TriggerRequest) -> httpx.Response | httpx.RequestError:
         try:
             return await self._http.request(request.method, request.path, json=request.body)
         except httpx.RequestError as error:
@@ -438,7 +438,7 @@ def _passing(status: int) -> bool:
     return status == 429 or status >= 500
 
 
-def _may_repeat(request: _Request, outcome: _Told) -> bool:
+def _may_repeat(request: _TriggerRequest, outcome: _Told) -> bool:
     return request.repeatable or isinstance(outcome, _NOT_SENT)
 
 

@@ -59,7 +59,7 @@ _ON_VERTEX = re.compile(r"^claude[^/]*@")
 _NO_MODEL = (None, "", UNKNOWN)
 
 
-class Answered(Protocol):
+class ModelSpan(Protocol):
     """A span, as far as it tells which model answered."""
 
     @property
@@ -73,13 +73,13 @@ class Answered(Protocol):
         ...
 
 
-def model_of(span: Answered) -> str | None:
+def model_of(span: ModelSpan) -> str | None:
     """The model that answered: the one that is billed, where the ledger knows it."""
     return (span.model if span.billed_model in _NO_MODEL else span.billed_model) or None
 
 
 def provider_of_span(
-    span: Answered, attributes: Mapping[str, Any], session: Session, agent: AgentFacts | None
+    span: ModelSpan, attributes: Mapping[str, Any], session: Session, agent: AgentFacts | None
 ) -> str | None:
     """The provider of a span: as the log tells it, else by its model or the session's, else the agent's own."""
     told = attributes.get("provider")

@@ -83,7 +83,7 @@ class Stage:
     #: The address as it is shown: with the token that lets in, at a terminal.
     shown: str
     simulator: Simulator
-    chat: _Chat
+    chat: _ChatUsers
     triggers: AsyncTriggerClient
 
 
@@ -96,7 +96,7 @@ async def stage(settings: Settings) -> AsyncIterator[Stage]:
     async with (
         Simulator(latency=0.05, chunk_delay=0.02) as simulator,
         process(settings, environment(simulator.base_url)) as ready,
-        _Chat(url := ready.url or "", settings) as chat,
+        _ChatUsers(url := ready.url or "", settings) as chat,
         AsyncTriggerClient(url, INTERNAL_TOKEN) as triggers,
     ):
         yield Stage(url, shown_link(ready), simulator, chat, triggers)
@@ -160,14 +160,14 @@ async def process(settings: Settings, variables: Mapping[str, str]) -> AsyncIter
         await task
 
 
-class _Chat:
+class _ChatUsers:
     """Users who talk to App1 over HTTP."""
 
     def __init__(self, url: str, settings: Settings) -> None:
         self._url, self._secret = f"{url}/api/xcx/chat/stream", settings.jwt.secret or ""
         self._stack = contextlib.AsyncExitStack()
 
-    async def __aenter__(self) -> _Chat:
+    async def __aenter__(self) -> _ChatUsers:
         import aiohttp
 
         self._session: aiohttp.ClientSession = await self._stack.enter_async_context(aiohttp.ClientSession())
@@ -201,7 +201,7 @@ class _Chat:
 Say = Callable[..., None]
 
 
-async def _chat(chat: _Chat, facts: Facts, say: Say) -> None:
+async def _chat(chat: _ChatUsers, facts: Facts, say: Say) -> None:
     question = "今天店里生意怎么样？"
     _, facts.chat = await chat.ask("amy", question)
     say(f"  chat     amy: {question}")
@@ -221,7 +221,7 @@ async def _triggers(triggers: AsyncTriggerClient, facts: Facts, say: Say) -> Non
     say(f"           {event:<14} once more on the same day    {facts.duplicate}")
 
 
-async def _breaker(chat: _Chat, simulator: Simulator, facts: Facts, say: Say) -> None:
+async def _breaker(chat: _ChatUsers, simulator: Simulator, facts: Facts, say: Say) -> None:
     from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
 
     app = BUILTIN_APP_IDS["app1_chat"]
@@ -237,7 +237,7 @@ async def _breaker(chat: _Chat, simulator: Simulator, facts: Facts, say: Say) ->
     facts.breaker = [refused, healed]
 
 
-async def _budget(chat: _Chat, triggers: AsyncTriggerClient, facts: Facts, say: Say) -> None:
+async def _budget(chat: _ChatUsers, triggers: AsyncTriggerClient, facts: Facts, say: Say) -> None:
     async def figures_of(site: int) -> str:
         accepted = await triggers.trigger("dws_completed", site)
         return str((await triggers.wait(accepted.trigger_job_id))["status"])

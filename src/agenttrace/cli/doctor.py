@@ -13,7 +13,7 @@ from agenttrace.cli.options import AsJson
 from agenttrace.views.plain import safe
 
 if TYPE_CHECKING:
-    from agenttrace.views.checks import Check
+    from agenttrace.views.checks import Finding
 
 EPILOG = """
   agenttrace doctor
@@ -26,7 +26,7 @@ _MARKS = {"ok": ("✓", "green"), "warn": ("!", "bold yellow"), "fail": ("✗", 
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check settings, files, store and applications, and show how to fix problems."""
+    """Finding settings, files, store and applications, and show how to fix problems."""
     found = []
     for check in _findings():
         found.append(check)
@@ -44,7 +44,7 @@ def doctor(as_json: AsJson = False) -> None:
         raise typer.Exit(FAILED)
 
 
-def _findings() -> Iterator[Check]:
+def _findings() -> Iterator[Finding]:
     from agenttrace.config import SettingsError
     from agenttrace.views import checks
     from agenttrace.views.doctor import all_checks
@@ -53,12 +53,12 @@ def _findings() -> Iterator[Check]:
         settings = opening.settings()
     except SettingsError as error:
         yield from checks.machine()
-        yield checks.Check("settings", "fail", f"{error.where}: {error.key} {error.problem}", error.fix)
+        yield checks.Finding("settings", "fail", f"{error.where}: {error.key} {error.problem}", error.fix)
         return
     yield from all_checks(settings)
 
 
-def _show(check: Check) -> None:
+def _show(check: Finding) -> None:
     from rich.text import Text
 
     mark, style = _MARKS[check.state]

@@ -318,7 +318,7 @@ def forget(name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
 # -- finding a destination ------------------------------------------------------------------------------------
 
 
-class _Found(NamedTuple):
+class _Change(NamedTuple):
     """A destination, and the store to change."""
 
     settings: Settings
@@ -327,7 +327,7 @@ class _Found(NamedTuple):
 
 
 @contextmanager
-def _changing(name: str, *, removed: bool = False) -> Iterator[_Found]:
+def _changing(name: str, *, removed: bool = False) -> Iterator[_Change]:
     """The store to change, with the destination of this name; with ``removed`` also one that the settings lack."""
     settings = opening.settings()
     if not removed:
@@ -336,7 +336,7 @@ def _changing(name: str, *, removed: bool = False) -> Iterator[_Found]:
         destinations = store.exports.destinations
         destinations.keep(settings.destinations)
         rows = {row.name: row for row in destinations.rows() if removed or row.removed_at is None}
-        yield _Found(settings, store.exports, _named(settings, name, rows))
+        yield _Change(settings, store.exports, _named(settings, name, rows))
 
 
 def _configured(settings: Settings, name: str) -> DestinationSettings:

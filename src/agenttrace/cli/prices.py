@@ -227,7 +227,7 @@ def _checked(settings: Settings, file: Path, table: PriceFile, *, as_json: bool,
     return answer
 
 
-def _show_check(table: PriceFile, after: PriceTable, found: list[view.Change], answer: dict[str, Any]) -> None:
+def _show_check(table: PriceFile, after: PriceTable, found: list[view.PriceChange], answer: dict[str, Any]) -> None:
     for problem in table.problems:
         output.complain(f"{problem.place} {problem.problem}", problem.fix)
     if table.problems:
@@ -245,7 +245,7 @@ def _show_check(table: PriceFile, after: PriceTable, found: list[view.Change], a
         output.note(f"It is older than the shipped table of {after.shipped_version}.", "yellow")
 
 
-def _show_changes(found: list[view.Change]) -> None:
+def _show_changes(found: list[view.PriceChange]) -> None:
     if not found:
         output.say("No price changes.")
     for change in found[:_SHOWN_CHANGES]:

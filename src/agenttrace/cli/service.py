@@ -26,7 +26,7 @@ Never needs root: a systemd user unit on Linux, a launchd agent on macOS, a sche
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 
-class Kind(StrEnum):
+class ServiceKind(StrEnum):
     """The supported service managers."""
 
     systemd = "systemd"
@@ -34,10 +34,12 @@ class Kind(StrEnum):
     windows = "windows"
 
 
-KindOption = Annotated[Kind | None, typer.Option("--for", help="The service manager; by default that of this machine.")]
+KindOption = Annotated[
+    ServiceKind | None, typer.Option("--for", help="The service manager; by default that of this machine.")
+]
 
 
-def _plan(kind: Kind | None) -> Plan:
+def _plan(kind: ServiceKind | None) -> Plan:
     from agenttrace import service
 
     return service.plan(kind.value if kind else service.kind_here(), opening.settings())

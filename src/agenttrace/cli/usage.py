@@ -19,7 +19,7 @@ from agenttrace.views.agreement import difference, reason
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import parse_since
-from agenttrace.views.usage import Group, Report, usage_report
+from agenttrace.views.usage import GroupUsage, UsageReport, usage_report
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -51,7 +51,7 @@ class By(StrEnum):
 
 
 def usage(
-    by: Annotated[By, typer.Option(help="Group by.")] = By.day,
+    by: Annotated[By, typer.Option(help="GroupUsage by.")] = By.day,
     since: Since = None,
     check: Annotated[bool, typer.Option("--check", help="Compare sessions with the totals of their agents.")] = False,
     exit_code: Annotated[
@@ -87,7 +87,7 @@ def _number(name: str) -> Callable[[tuple[str, Bill]], str]:
     return lambda row: shown(row[1].tokens[name])
 
 
-def _show(report: Report) -> None:
+def _show(report: UsageReport) -> None:
     columns: tuple[Column[tuple[str, Bill]], ...] = (
         Column(report.by, lambda row: row[0], least=14),
         Column("requests", lambda row: figures.count(row[1].requests), right=True, optional=3),
@@ -105,7 +105,7 @@ def _show(report: Report) -> None:
         output.note(remark, "yellow")
 
 
-def _label(by: str, group: Group) -> str:
+def _label(by: str, group: GroupUsage) -> str:
     if group.title:
         return f"{short_id(group.name)}  {one_line(group.title, 60)}"
     return one_line(group.name) or f"(no {by})"

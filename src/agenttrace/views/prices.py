@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ORIGINS = {"settings": "your settings", "file": FILE_NAME, "shipped": "shipped table"}
 
 
-class Change(NamedTuple):
+class PriceChange(NamedTuple):
     """What another table would change about a model."""
 
     model: str
@@ -161,7 +161,7 @@ def listed_models(table: PriceTable) -> list[str]:
 # -- another table -----------------------------------------------------------------------------------------------------
 
 
-def changes(before: PriceTable, after: PriceTable, recorded: Iterable[str] = ()) -> list[Change]:
+def changes(before: PriceTable, after: PriceTable, recorded: Iterable[str] = ()) -> list[PriceChange]:
     """What would be priced otherwise by another table, model by model."""
     names = {plain(name): name for name in (*listed_models(before), *listed_models(after), *recorded)}
     found = []
@@ -170,7 +170,7 @@ def changes(before: PriceTable, after: PriceTable, recorded: Iterable[str] = ())
         if old != new:
             kind = "new" if not old else "gone" if not new else "changed"
             parts = [(key, old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)]
-            found.append(Change(name, kind, parts))
+            found.append(PriceChange(name, kind, parts))
     return found
 
 
@@ -190,7 +190,7 @@ def _parts(periods: Iterable[Price]) -> dict[str, str]:
     return found
 
 
-def change_fields(change: Change) -> dict[str, Any]:
+def change_fields(change: PriceChange) -> dict[str, Any]:
     """A change, for JSON."""
     parts = [{"part": part, "before": old, "after": new} for part, old, new in change.parts]
     return {"model": change.model, "change": change.change, "parts": parts}

@@ -53,35 +53,16 @@ def budget_fields(status: BudgetStatus, now: datetime) -> dict[str, Any]:
         "allowed": status.allowed,
         "reason": status.reason,
         "timezone": str(now.tzinfo),
-        "day": _period(
-            now.strftime("%Y-%m-%d"),
-            status.daily_limit,
-            status.daily_used,
-            status.daily_failed,
-            status.daily_reserved,
-            status.daily_ceiling,
-        ),
-        "month": _period(
-            now.strftime("%Y-%m"),
-            status.monthly_limit,
-            status.monthly_used,
-            status.monthly_failed,
-            status.monthly_reserved,
-            status.monthly_ceiling,
-        ),
+        "day": _period(status, "daily", now.strftime("%Y-%m-%d")),
+        "month": _period(status, "monthly", now.strftime("%Y-%m")),
     }
 
 
-def _period(period: str, limit: int, used: int, failed: int, reserved: int, ceiling: int) -> dict[str, Any]:
-    return {
-        "period": period,
-        "limit": limit,
-        "used": used,
-        "failed": failed,
-        "reserved": reserved,
-        "ceiling": ceiling,
-        "left": max(0, limit - used - failed - reserved),
-    }
+def _period(status: BudgetStatus, prefix: str, period: str) -> dict[str, Any]:
+    parts = ("limit", "used", "failed", "reserved", "ceiling")
+    found = {part: getattr(status, f"{prefix}_{part}") for part in parts}
+    left = found["limit"] - found["used"] - found["failed"] - found["reserved"]
+    return {"period": period, **found, "left": max(0, left)}
 
 
 # -- breakers -----------------------------------------------------------------------------------------------------

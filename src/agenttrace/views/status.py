@@ -1,4 +1,4 @@
-"""How recording is doing: files and how far they are read, duplicates, quarantine, the size of the store."""
+"""The state of recording: files and their offsets, duplicates, quarantine, the size of the store."""
 
 from __future__ import annotations
 

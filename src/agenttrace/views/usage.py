@@ -18,7 +18,7 @@ T = TypeVar("T")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-class Group(NamedTuple):
+class GroupUsage(NamedTuple):
     """One group of a report."""
 
     #: As the store groups: for sessions the number.
@@ -32,40 +32,40 @@ class Group(NamedTuple):
     parts: dict[str, Bill]
 
 
-class Report(NamedTuple):
+class UsageReport(NamedTuple):
     """What was used and what it cost, in all and by group."""
 
     by: UsageGroup
     total: Bill
     #: In the order of their names.
-    groups: list[Group]
+    groups: list[GroupUsage]
 
-    def ranked(self) -> list[Group]:
+    def ranked(self) -> list[GroupUsage]:
         """The groups, days and months in their order, all else with the most expensive first."""
         return self.groups if self.by in ("day", "month") else ranked(self.total, self.groups, lambda each: each.bill)
 
 
-def usage_report(store: SqliteStore, cashier: Cashier, query: UsageQuery) -> Report:
+def usage_report(store: SqliteStore, cashier: Cashier, query: UsageQuery) -> UsageReport:
     """What was used and what it cost, by the groups of the query."""
     rows = store.usage(query)
     names = store.session_names(sorted({int(row.group) for row in rows})) if query.by == "session" else {}
     return _report(cashier, query, rows, {str(number): name for number, name in names.items()})
 
 
-def empty_report(cashier: Cashier, query: UsageQuery) -> Report:
+def empty_report(cashier: Cashier, query: UsageQuery) -> UsageReport:
     """The report where there is no store."""
     return _report(cashier, query, [], {})
 
 
-def _report(cashier: Cashier, query: UsageQuery, rows: list[UsageRow], names: dict[str, SessionName]) -> Report:
+def _report(cashier: Cashier, query: UsageQuery, rows: list[UsageRow], names: dict[str, SessionName]) -> UsageReport:
     parts: dict[str, list[UsageRow]] = {}
     for row in rows if query.split != "total" else ():
         parts.setdefault(row.group, []).append(row)
-    return Report(
+    return UsageReport(
         query.by,
         cashier.bill(rows),
         [
-            Group(group, *names.get(group, (group, "")), bill, cashier.by_group(parts.get(group, ()), _part))
+            GroupUsage(group, *names.get(group, (group, "")), bill, cashier.by_group(parts.get(group, ()), _part))
             for group, bill in cashier.by_group(rows).items()
         ],
     )

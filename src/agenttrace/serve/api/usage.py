@@ -18,7 +18,7 @@ from agenttrace.serve.api.usage_table import usage_table
 from agenttrace.serve.context import Context
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.questions import UsageQuery
-from agenttrace.views.usage import Report, day_after, empty_report, first_day, ranked, usage_report
+from agenttrace.views.usage import UsageReport, day_after, empty_report, first_day, ranked, usage_report
 
 By = Literal["day", "month", "model", "agent", "project", "session"]
 Split = Literal["model", "agent", "project"]
@@ -115,7 +115,7 @@ def usage_router(context: Context) -> APIRouter:
     return router
 
 
-def _answer(question: Question, timezone: str, report: Report) -> UsageAnswer:
+def _answer(question: Question, timezone: str, report: UsageReport) -> UsageAnswer:
     return UsageAnswer(
         by=question.by,
         split=question.split,
