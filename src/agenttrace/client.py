@@ -1,11 +1,11 @@
 """The client for programs that trigger chains: ETL jobs, back ends, scripts; sync and async, on httpx.
 
 A trigger may be sent again without harm: the server runs one job for an event, a site, a member and a day, and answers
-a repetition with ``skipped_duplicate``. So whatever may pass is tried again. A forced trigger runs each time it
-arrives; it is only sent again when the connection was never made.
+a repetition with ``skipped_duplicate``. So temporary errors are retried. A forced trigger runs each time it arrives; it
+is only sent again when the connection was never made.
 
-Both clients do the same in the same order. What that is stands here once, as generators that yield what is to be done
-next (send this, wait so long) and are told the outcome; the clients only do it, each in its own way.
+Both clients share their logic: generators that yield the next step (send this request, sleep so long) and receive its
+outcome. The clients only execute the steps, blocking or not.
 """
 
 from __future__ import annotations
@@ -62,10 +62,12 @@ class TriggerUncertainError(TriggerUnavailableError):
 
 
 class JobTimeoutError(TriggerError):
-    """The job goes on; the time to wait for it is over."""
+    """The job is still running when the time to wait for it is over."""
 
     def __init__(self, job_id: int, status: str, timeout: float) -> None:
-        super().__init__(f"job {job_id} is still {status} after {timeout:g} s", "It goes on; ask for it again later.")
+        super().__init__(
+            f"job {job_id} is still {status} after {timeout:g} s", "It is still running; ask for it again later."
+        )
         self.job_id, self.job_status = job_id, status
 
 
@@ -99,12 +101,12 @@ class _Pause:
     seconds: float
 
 
-_Told: TypeAlias = httpx.Response | httpx.RequestError | None
-_Flow: TypeAlias = Generator[_TriggerRequest | _Pause, _Told, T]
+_Outcome: TypeAlias = httpx.Response | httpx.RequestError | None
+_Flow: TypeAlias = Generator[_TriggerRequest | _Pause, _Outcome, T]
 
 
 class _Flows:
-    """What both clients do, whoever does the sending and waiting."""
+    """The logic of both clients, without sending and sleeping."""
 
     def __init__(
         self,
@@ -206,7 +208,7 @@ class _Flows:
         problem = f"{self.base_url} answers, but not as an agenttrace server"
         return TriggerError(problem, "Check the address and its port.", status=status)
 
-    def _given_up(self, request: _TriggerRequest, outcome: _Told, pause: float, attempts: int) -> TriggerError:
+    def _given_up(self, request: _TriggerRequest, outcome: _Outcome, pause: float, attempts: int) -> TriggerError:
         if isinstance(outcome, httpx.Response):
             status = outcome.status_code
             problem = f"the server answers {status}: {self._hidden(_detail(outcome))}"
@@ -222,12 +224,12 @@ class _Flows:
         )
 
     def _hidden(self, text: str) -> str:
-        """No message holds the token, whoever wrote it."""
+        """The text with the token masked."""
         return text.replace(self._token, "***")
 
 
 class TriggerClient(_Flows):
-    """Triggers chains and looks at jobs, blocking.
+    """Triggers chains and queries jobs, blocking.
 
     ``base_url`` and ``token`` come from ``AGENTTRACE_URL`` and ``INTERNAL_API_TOKEN`` when they are not given. Several
     threads may use it; close it, or use it in a ``with`` block.
@@ -287,14 +289,14 @@ class TriggerClient(_Flows):
         self.close()
 
     def _do(self, flow: _Flow[T]) -> T:
-        told: _Told = None
+        outcome: _Outcome = None
         try:
             while True:
-                step, told = flow.send(told), None
+                step, outcome = flow.send(outcome), None
                 if isinstance(step, _Pause):
                     self._sleep(step.seconds)
                 else:
-                    told = self._send(step)
+                    outcome = self._send(step)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -307,7 +309,7 @@ class TriggerClient(_Flows):
 
 
 class AsyncTriggerClient(_Flows):
-    """Triggers chains and looks at jobs without blocking the loop; otherwise as ``TriggerClient``."""
+    """Triggers chains and queries jobs without blocking the loop; otherwise as ``TriggerClient``."""
 
     def __init__(
         self,
@@ -364,14 +366,14 @@ class AsyncTriggerClient(_Flows):
         await self.aclose()
 
     async def _do(self, flow: _Flow[T]) -> T:
-        told: _Told = None
+        outcome: _Outcome = None
         try:
             while True:
-                step, told = flow.send(told), None
+                step, outcome = flow.send(outcome), None
                 if isinstance(step, _Pause):
                     await self._sleep(step.seconds)
                 else:
-                    told = await self._send(step)
+                    outcome = await self._send(step)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -418,7 +420,7 @@ def _checked_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.host:
         raise TriggerError("the server's address is not one", f"Give something like {DEFAULT_URL}.")
     if parts.userinfo:
-        raise TriggerError("the server's address holds a password", "Leave it out: the token is what is asked for.")
+        raise TriggerError("the server's address has a password in it", "Leave it out: only the token is needed.")
     return str(parts).rstrip("/")
 
 
@@ -438,11 +440,11 @@ def _passing(status: int) -> bool:
     return status == 429 or status >= 500
 
 
-def _may_repeat(request: _TriggerRequest, outcome: _Told) -> bool:
+def _may_repeat(request: _TriggerRequest, outcome: _Outcome) -> bool:
     return request.repeatable or isinstance(outcome, _NOT_SENT)
 
 
-def _pause(attempt: int, outcome: _Told) -> float:
+def _pause(attempt: int, outcome: _Outcome) -> float:
     pause: float = _FIRST_PAUSE * 2**attempt
     if isinstance(outcome, httpx.Response):
         return max(pause, _retry_after(outcome.headers.get("Retry-After", "")))
@@ -469,8 +471,8 @@ def _detail(response: httpx.Response) -> str:
         problem = None
     if not isinstance(problem, dict):
         return response.reason_phrase
-    told = problem.get("detail") or problem.get("title") or response.reason_phrase
-    return " ".join((told if isinstance(told, str) else str(told)).split())[:500]
+    detail = problem.get("detail") or problem.get("title") or response.reason_phrase
+    return " ".join((detail if isinstance(detail, str) else str(detail)).split())[:500]
 
 
 def _times(attempts: int) -> str:

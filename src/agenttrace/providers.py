@@ -1,7 +1,7 @@
 """The provider of a model call, as the GenAI conventions spell it: ``gen_ai.provider.name`` wherever spans are shown.
 
-A log rarely says where a request went; the name of a model nearly always tells whose it is. Where the conventions have
-no value of their own (DashScope, Zhipu, …) a plain one stands in, which they allow.
+A log rarely has the address of a request; the name of a model nearly always shows its maker. Where the conventions have
+no value (DashScope, Zhipu, …) another one is used, which they allow.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _NO_MODEL = (None, "", UNKNOWN)
 
 
 class ModelSpan(Protocol):
-    """A span, as far as it tells which model answered."""
+    """The model names of a span."""
 
     @property
     def model(self) -> str | None:
@@ -81,7 +81,7 @@ def model_of(span: ModelSpan) -> str | None:
 def provider_of_span(
     span: ModelSpan, attributes: Mapping[str, Any], session: Session, agent: AgentFacts | None
 ) -> str | None:
-    """The provider of a span: as the log tells it, else by its model or the session's, else the agent's own."""
+    """The provider of a span: from the log, else by its model or the session's, else the agent's own."""
     told = attributes.get("provider")
     if isinstance(told, str) and told:
         return told
@@ -89,7 +89,7 @@ def provider_of_span(
 
 
 def provider_of(model: str | None, agent: AgentFacts | None = None) -> str | None:
-    """The provider of a model; where its name tells nothing, the one that the agent was made for."""
+    """The provider of a model; if its name is unknown, the provider that the agent was made for."""
     return (_by_model(model) if model else None) or (agent.provider if agent is not None else None)
 
 

@@ -564,7 +564,7 @@ def test_whoever_finds_another_exporter_waits_for_its_end(
         process = background("record")
         eventually(lambda: recorded_here.recorder_pid() == process.pid, "the recorder")
         assert process.stderr is not None
-        assert f"Process {os.getpid()} sends what is recorded" in process.stderr.readline()
+        assert f"Process {os.getpid()} is exporting" in process.stderr.readline()
     eventually(lambda: counts(recorded_here, "files")[1:] == (0, 0, 0) and written_spans(recorded_here), "the spans")
     stop(process)
     assert written_spans(recorded_here) == Counter(recorded_spans(recorded_here))

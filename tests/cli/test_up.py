@@ -199,7 +199,7 @@ def test_a_demo_whose_server_fails_is_over(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def _shows_everything(apps: dict[str, Any]) -> None:
-    """Chat, a trigger of each kind, a breaker that opens and heals, a budget that runs out."""
+    """Chat, a trigger of each kind, a breaker that opens and closes again, a budget that is used up."""
     assert apps["chat"]
     assert [(job["app_chain"], job["status"]) for job in apps["jobs"]] == [
         ("app3→app8→app7", "completed"),
@@ -216,7 +216,7 @@ def _shows_everything(apps: dict[str, Any]) -> None:
 def test_a_demo_that_is_kept_can_be_explored(program: Program) -> None:
     """The commands it prints work."""
     out = program.run("demo", "--seconds", "1", "--days", "1", "--speed", "20", "--keep", "--no-apps").stdout
-    assert "behind guards" not in out
+    assert "with limits, a breaker and a budget" not in out
     assert "What they used:" in out
     home = (
         next(line for line in out.splitlines() if "agenttrace sessions" in line).split("AGENTTRACE_HOME=")[1].split()[0]

@@ -89,7 +89,7 @@ def test_copies_and_placeholders_are_told(recorded: Program) -> None:
     total = recorded.json("usage")["total"]
     assert total["folded_copies"] > 0
     assert total["estimated_requests"] == 1
-    assert "only holds a placeholder" in recorded.run("usage").stderr
+    assert "has only a placeholder" in recorded.run("usage").stderr
 
 
 def test_since(recorded: Program) -> None:

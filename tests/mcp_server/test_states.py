@@ -141,7 +141,7 @@ def test_held_by_another(own_recorded: Program) -> None:
         holder.execute("BEGIN EXCLUSIVE")
         holder.execute("INSERT INTO meta (key, value) VALUES ('held', '1')")
         with serving(own_recorded) as asker:
-            with pytest.raises(ToolError, match="try again when that is done"):
+            with pytest.raises(ToolError, match="try again when it is done"):
                 asker.fields("list_sessions")
             holder.execute("ROLLBACK")
             holder.close()

@@ -1,4 +1,4 @@
-"""The access store for commands: opened, changed with an entry in the audit log, its errors told with their fix."""
+"""The access store for commands: changes with an entry in the audit log, errors with their fix."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def access_store() -> Iterator[AccessStore]:
 
 
 @contextmanager
-def told(store: AccessStore) -> Iterator[None]:
-    """What cannot be done with a user or a token, as the error of a command."""
+def access_errors(store: AccessStore) -> Iterator[None]:
+    """Turn errors about users and tokens into errors of a command."""
     from agenttrace.config import did_you_mean
     from agenttrace.serve.access.api_tokens import NoSuchTokenError
     from agenttrace.serve.access.users import NoSuchUserError, UserError
@@ -46,10 +46,10 @@ def told(store: AccessStore) -> Iterator[None]:
 
 
 def audited_change(action: str, target: str, change: Callable[[AccessStore], T]) -> T:
-    """Make a change; the audit log has it, whether it works or not."""
+    """Make a change and write it to the audit log, whether it succeeds or not."""
     from agenttrace.serve.access.audit_log import DONE
 
-    with access_store() as store, told(store):
+    with access_store() as store, access_errors(store):
         number = store.audit.begin(f"cli:{_os_user()}", "terminal", action, target)
         try:
             changed = change(store)

@@ -21,7 +21,7 @@ T = TypeVar("T")
 #: More rows than a table can have: no limit.
 ALL = 2**31
 
-#: What a status looks like; jobs, runs, cached results and breakers share their words.
+#: Styles of statuses; jobs, runs, cached results and breakers share them.
 STYLES = {
     "success": "green",
     "completed": "green",
@@ -44,7 +44,7 @@ STYLES = {
 
 
 def ask(action: Callable[[Engine], Awaitable[T]]) -> T:
-    """What ``action`` gives, done with everything opened for it and closed again."""
+    """The result of ``action``, with an engine that is opened and closed for it."""
     import asyncio
 
     require_run_half()
@@ -54,13 +54,13 @@ def ask(action: Callable[[Engine], Awaitable[T]]) -> T:
 
 
 def look(action: Callable[[Engine], Awaitable[T]], nothing: Callable[[], T]) -> T:
-    """The same for commands that only show something: where there is no database yet, none is made for it."""
+    """The same for commands that only read: if there is no database yet, none is created."""
     from agenttrace.run.availability import has_database
 
     require_run_half()
     if has_database(opening.settings()):
         return ask(action)
-    output.note("Nothing was run on this machine yet: there is no database.")
+    output.note("Nothing has run on this machine yet: there is no database.")
     return nothing()
 
 
@@ -74,7 +74,7 @@ def require_run_half() -> None:
 
 @contextmanager
 def database_errors(url: str | None) -> Iterator[None]:
-    """What may go wrong with the database inside the block, as errors of a command."""
+    """Turn expected errors of the database inside the block into errors of a command."""
     from agenttrace.run.availability import is_installed
 
     if not is_installed():
@@ -106,7 +106,7 @@ def database_errors(url: str | None) -> Iterator[None]:
 
 
 def explained(url: str | None, error: Exception) -> str | None:
-    """What may go wrong with the database in a sentence or two; None for a bug."""
+    """An expected error of the database in a sentence or two; None for a bug."""
     from agenttrace.views.trouble import TroubleError
 
     try:
@@ -126,7 +126,7 @@ async def _asked(settings: Settings, action: Callable[[Engine], Awaitable[T]]) -
 
 
 def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
-    """The catalog, the variables that are missing for it, and what to say about them; without a database."""
+    """The catalog, its missing variables and a message about them; needs no database."""
     require_run_half()
     from agenttrace.run.catalog.catalog import CatalogError
     from agenttrace.views import run
@@ -138,7 +138,7 @@ def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
 
 
 def wrong_catalog(error: Exception) -> CommandError:
-    """The tables ``[apps.…]`` and ``[events.…]`` of the file say something that cannot be."""
+    """The error for wrong tables ``[apps.…]`` and ``[events.…]`` of the file."""
     return CommandError(f"agenttrace.toml: {error}", "Correct that table.", code=USAGE)
 
 

@@ -37,7 +37,7 @@ def doctor(as_json: AsJson = False) -> None:
     if as_json:
         output.print_json({"ok": not failed, "checks": [check._asdict() for check in found]})
     elif failed or warned:
-        output.say(f"{failed} wrong, {warned} to look at.", "bold red" if failed else "bold yellow")
+        output.say(f"{failed} wrong, {warned} to check.", "bold red" if failed else "bold yellow")
     else:
         output.say("All is well.", "bold green")
     if failed:

@@ -74,7 +74,9 @@ def once(settings: Settings, *, as_json: bool) -> None:
     after = tally(settings)
     troubled = _report(settings, before, after, left, time.monotonic() - began, as_json=as_json)
     if stop.is_set() and left:
-        output.note("Interrupted: what was acknowledged is not sent again; the next run goes on from there.", "yellow")
+        output.note(
+            "Interrupted: what was acknowledged is not sent again; the next run continues from there.", "yellow"
+        )
         raise typer.Exit(INTERRUPTED)
     if troubled:
         raise typer.Exit(FAILED)

@@ -62,7 +62,7 @@ def unwrapped(text: str) -> str:
 
 
 def _examples(text: str, heading: str = "Examples") -> str:
-    """An epilog: the first paragraph holds one example a line, the others are prose."""
+    """An epilog: the first paragraph has one example a line, the others are prose."""
     examples, _, prose = text.strip("\n").partition("\n\n")
     # A paragraph each, as the lines of a paragraph would be joined.
     # The empty first line keeps the indentation of the examples, which cleandoc would remove.

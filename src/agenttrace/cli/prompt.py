@@ -1,6 +1,6 @@
-"""One short line for a shell prompt; fast, and never in the way.
+"""One short line for a shell prompt, made fast.
 
-Whatever goes wrong, it prints an empty line and ends well: a prompt must not break because a store is busy.
+On any error it prints an empty line and exits with 0: a prompt must not break because a store is busy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def line() -> str:
 
 
 def today() -> dict[str, object]:
-    """Who is active now, and what was used since midnight."""
+    """Active sessions, and usage since midnight."""
     from agenttrace.config import load_settings
     from agenttrace.prices.costing import Cashier
     from agenttrace.record.calendar import day_finder

@@ -135,7 +135,7 @@ def _waiting(found: list[Session]) -> str:
 
 
 def short_ids(session_ids: list[str]) -> dict[str, str]:
-    """Of each id as much as tells it from the others, and never less than eight characters."""
+    """The shortest unique beginning of each id, at least eight characters."""
     names = {session_id: session_id.removeprefix("session_") for session_id in session_ids}
     ordered = sorted(set(names.values()))
     needed = {}

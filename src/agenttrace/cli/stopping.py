@@ -1,7 +1,7 @@
 """Stop signals, and commands that run until one: the first asks for an orderly end, a second ends the process at once.
 
-Threads cannot be ended from outside. So a stop has a deadline, and when it has passed the process ends, whatever its
-threads are doing. Nothing is lost by that which a power cut would not lose: the stores are transactional.
+Threads cannot be ended from outside. So a stop has a deadline, after which the process ends with its threads. That
+loses nothing that a power cut would not lose: the stores are transactional.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from agenttrace.cli.errors import FAILED
 
 #: After the drain, for the last bytes of streams, closing files and ending child processes.
 CLOSING_SECONDS = 10.0
-#: What is left for tidying up after a second signal.
+#: Time to clean up after a second signal.
 _SECOND_SIGNAL_SECONDS = 1.0
-#: For threads that still run when the command itself is over.
+#: Time for threads that still run when the command is over.
 _LEAVING_SECONDS = 5.0
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -37,7 +37,7 @@ class Stop(threading.Event):
         self._callbacks: list[Callable[[], None]] = []
 
     def call(self, callback: Callable[[], None]) -> None:
-        """Have ``callback`` called when the event is set, or now if it is."""
+        """Call ``callback`` when the event is set, or now if it is."""
         self._callbacks.append(callback)
         if self.is_set():
             callback()
@@ -101,7 +101,7 @@ def _end_after(seconds: float, *, code: int) -> threading.Timer:
 def _end(seconds: float, code: int) -> None:
     own = threading.current_thread()
     busy = [each.name for each in threading.enumerate() if each is not own and not isinstance(each, threading.Timer)]
-    message = f"agenttrace: ended without waiting any longer ({seconds:g} s); still at work: {', '.join(busy)}\n"
+    message = f"agenttrace: ended after {seconds:g} s without waiting for threads: {', '.join(busy)}\n"
     with suppress(OSError, ValueError):
         # Not through sys.stderr, whose lock a thread may hold.
         os.write(2, message.encode("utf-8", "replace"))
@@ -109,7 +109,7 @@ def _end(seconds: float, code: int) -> None:
 
 
 def _as_before(handler: object, number: int, frame: FrameType | None) -> None:
-    """What the signal would have done without us."""
+    """The effect of the signal without this handler."""
     if callable(handler):
         handler(number, frame)
     elif handler == signal.SIG_DFL:

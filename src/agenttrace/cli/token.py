@@ -43,10 +43,10 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of t
 
 
 class _Tokens(ListFirst):
-    """``token`` is ``token list``; ``token --user u1 --site 1``, as it was once, is ``token chat``."""
+    """``token`` is ``token list``; ``token --user u1 --site 1``, as in earlier versions, is ``token chat``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
-        """Put in the command that was left out."""
+        """Insert the command that was left out."""
         is_chat = bool(args) and args[0].startswith("-") and any(each.startswith(_CHAT_OPTIONS) for each in args)
         return super().parse_args(ctx, ["chat", *args] if is_chat else args)
 

@@ -25,7 +25,7 @@ An event runs once for each site, member and day; a second trigger is answered w
 forced. The token is read from INTERNAL_API_TOKEN.
 """
 
-_PAYLOAD_FIX = "Give a JSON object, or @ and a file that holds one (@- reads it from the standard input)."
+_PAYLOAD_FIX = "Give a JSON object, or @ and a file with one (@- reads standard input)."
 
 
 def trigger(

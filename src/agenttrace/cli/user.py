@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agenttrace.cli import output
-from agenttrace.cli.access import access_store, audited_change, told
+from agenttrace.cli.access import access_errors, access_store, audited_change
 from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.grouping import ListFirst
@@ -74,7 +74,7 @@ def remove_user(name: NameArgument, as_json: AsJson = False) -> None:
 @app.command("password")
 def set_password(name: NameArgument, password_stdin: FromStdin = False, as_json: AsJson = False) -> None:
     """Change the password of a user."""
-    with access_store() as store, told(store):
+    with access_store() as store, access_errors(store):
         # Before a password is asked for: the user may not exist.
         name = store.users.get(name).name
     password_hash = _new_password(password_stdin)

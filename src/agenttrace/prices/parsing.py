@@ -1,4 +1,4 @@
-"""Prices as people write them: read from TOML into exact integers, with everything that is wrong and how to fix it."""
+"""Prices as people write them: parsed from TOML into exact integers, with all problems and their fixes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class BadPriceError(ValueError):
-    """A price that cannot be used: which part of it, what is wrong, and how to put it right."""
+    """A price that cannot be used: which part of it, the problem and its fix."""
 
     def __init__(self, key: str, problem: str, fix: str) -> None:
         super().__init__(f"{key} {problem}. {fix}".strip())
@@ -40,7 +40,7 @@ class BadPriceError(ValueError):
 
 
 class PriceProblem(NamedTuple):
-    """What is wrong with a file of prices, and how to put it right."""
+    """A problem of a price file, and its fix."""
 
     #: ``anthropic, claude-opus-5: input``.
     place: str
@@ -115,7 +115,7 @@ def parse_table(text: str, name: str) -> PriceFile:
 def _vendor(
     vendor: str, block: Mapping[str, Any], source: str, names: set[str], problems: list[PriceProblem]
 ) -> list[Price]:
-    """What the vendor's block says beside its models holds for each of them."""
+    """The prices of a vendor; settings beside its models apply to all of them."""
     shared = {key: block[key] for key in ("checked", "web_search", "places") if key in block}
     where = block.get("source")
     if isinstance(where, str) and where:
@@ -148,7 +148,7 @@ def plain(model: str) -> str:
 
 
 def parse_prices(model: str, given: object, *, source: str, currency: str | None = None) -> tuple[Price, ...]:
-    """The prices of a model; a ``BadPriceError`` says what is wrong first."""
+    """The prices of a model; raises the first ``BadPriceError``."""
     found, problems = read_prices(model, given, source=source, currency=currency)
     if problems:
         raise problems[0]
@@ -169,8 +169,8 @@ def read_prices(
     found = [_price(model, table, source, currency, problems) for table in tables]
     days = [price.since for price in found]
     if not problems and sorted(set(days)) != days:
-        told = ", ".join(day or "none" for day in days)
-        problems.append(BadPriceError("since", f"is {told}", "Give each price another day, the earliest first."))
+        listed = ", ".join(day or "none" for day in days)
+        problems.append(BadPriceError("since", f"is {listed}", "Give each price another day, the earliest first."))
     return tuple(found), problems
 
 
@@ -179,7 +179,7 @@ def _listed(given: object) -> list[Any]:
 
 
 def _price(model: str, table: Mapping[str, Any], source: str, currency: object, problems: list[BadPriceError]) -> Price:
-    """One price, in currency units for a million tokens and for a thousand searches; what is wrong is added."""
+    """One price, in currency units for a million tokens and for a thousand searches; problems are appended."""
 
     def part(key: str, read: Callable[[str, Any], T], default: T) -> T:
         try:
@@ -223,7 +223,7 @@ def _wrong_keys(fields: Mapping[str, Any], parts: Iterable[str]) -> Iterator[Bad
 
 
 def _other(price: Price, key: str, given: object) -> Price:
-    """A price beside the usual one: a table of its own, or a number that multiplies the usual one."""
+    """A price beside the usual one: a table, or a factor of the usual one."""
     if not isinstance(given, Mapping):
         return times(price, _thousandths(key, given))
     try:

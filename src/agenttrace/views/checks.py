@@ -1,4 +1,4 @@
-"""What ``agenttrace doctor`` looks at; each check says what it found and, if that is wrong, how to put it right."""
+"""Checks of ``agenttrace doctor``; each returns what it found and how to fix it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LITTLE_SPACE = 100_000_000
 _SOME_SPACE = 1_000_000_000
-#: Settings that are tables: what is in them is not shown, as it may be a secret.
+#: Tables of settings: their values are not shown, as they may be secrets.
 _TABLES = ("prices.", "destinations.")
 #: How long before a deletion it is worth a warning, in days.
 _NEAR = 5
@@ -169,7 +169,7 @@ def _sound(opened: SqliteStore) -> Finding:
 def _waiting(opened: SqliteStore) -> Iterator[Finding]:
     if held := opened.quarantine.waiting():
         fix = "Look at it: agenttrace quarantine list; after an upgrade: agenttrace quarantine retry"
-        found = f"{figures.counted(held, 'entry', 'entries')} not understood and set aside"
+        found = f"{figures.counted(held, 'entry', 'entries')} could not be parsed"
         if more := opened.status.counted_only():
             found += f", {figures.counted(more, 'further line')} only counted"
         yield Finding("quarantine", "warn", found, fix)
@@ -184,14 +184,14 @@ def _waiting(opened: SqliteStore) -> Iterator[Finding]:
 
 
 def recorder(settings: Settings) -> Iterator[Finding]:
-    """Whether somebody records, and whether the system lets it notice changes."""
+    """Whether a recorder runs, and why recording fails."""
     from agenttrace.record.health import problem
     from agenttrace.record.lock import owner
 
     process = owner(settings.home)
     trouble = problem(settings.home)
     if trouble is not None:
-        fix = "It is tried again by itself. If that does not help: agenttrace record --once says more."
+        fix = "It is retried automatically. If that does not help, run: agenttrace record --once"
         yield Finding("recording", "fail", trouble.told, fix)
     if process is None:
         fix = "Start it: agenttrace up; or for good: agenttrace service install"
@@ -255,7 +255,7 @@ def _number(path: Path) -> int | None:
 
 
 def deletions(settings: Settings, listing: Listing) -> Iterator[Finding]:
-    """Some agents delete their logs after a while; what is not recorded by then is gone."""
+    """Agents that delete their logs after a while, and logs close to that which are not recorded."""
     from agenttrace.record.formats import AGENTS
     from agenttrace.record.formats.contract import DeletesLogs
 
@@ -284,7 +284,7 @@ def _deletion(settings: Settings, title: str, logs: list[Found], cleanup: LogCle
 
 
 def recorded_offsets(settings: Settings) -> dict[str, int]:
-    """How far each file is recorded; nothing where the store cannot be read, which is another check."""
+    """The recorded offset of each file; empty if the store cannot be read, which is another check."""
     from agenttrace.store.errors import STORE_FAILURES
 
     try:

@@ -1,4 +1,4 @@
-"""What ``agenttrace doctor`` looks at of what is sent elsewhere; nothing is sent for it, and nobody is asked."""
+"""Checks of ``agenttrace doctor`` about export, from the ledger alone: nothing is sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _found(settings: Settings) -> dict[str, Any]:
         with open_store(settings) as store:
             known = store.exports.ledgers()
     except STORE_FAILURES:
-        # What is wrong with the store is said elsewhere.
+        # Another check reports problems of the store.
         known = NOTHING
     return exports_fields(known, settings)
 
@@ -49,7 +49,7 @@ def _progress(each: dict[str, Any]) -> str:
 def _wrong(each: dict[str, Any]) -> Iterator[Finding]:
     name, queued = each["name"], each["queued"] + each["sending"]
     if each["state"] == "unused":
-        fix = "Set what is missing where agenttrace is started, or take the table out of agenttrace.toml."
+        fix = "Set the missing variables where agenttrace is started, or remove the table from agenttrace.toml."
         yield Finding("export", "warn", f"{name} is not used: {each['reason']}", fix)
     elif each["state"] == "waiting":
         found = f"{name} takes nothing now: {each['reason']}; {figures.counted(queued, 'span')} queued"
@@ -61,6 +61,6 @@ def _wrong(each: dict[str, Any]) -> Iterator[Finding]:
         fix = f"See why: agenttrace export status {name}; then: agenttrace export retry {name}"
         yield Finding("export", "warn", f"{name} refused {figures.counted(each['refused'], 'span')}", fix)
     if each["unknown"]:
-        found = f"{name}: nobody knows whether {figures.counted(each['unknown'], 'span')} arrived"
-        fix = f"Look there; if so: agenttrace export accept {name}; if not: agenttrace export retry {name} --unknown"
+        found = f"{name}: it is unknown whether {figures.counted(each['unknown'], 'span')} arrived"
+        fix = f"Check there; if so: agenttrace export accept {name}; if not: agenttrace export retry {name} --unknown"
         yield Finding("export", "warn", found, fix)

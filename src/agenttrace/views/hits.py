@@ -26,10 +26,10 @@ class TextMatch(NamedTuple):
     """An event that matches, and the text of it that does."""
 
     event: RecordedEvent
-    #: ``None`` where the event says nothing; otherwise ``place`` is where the first match stands in it.
+    #: ``None`` if the event has no text; otherwise ``place`` is the position of the first match in it.
     content: Content | None
     place: int
-    #: The span that holds the text, and its name.
+    #: The span of the text, and its name.
     span_id: bytes | None
     span: str | None
 
@@ -72,7 +72,7 @@ def _candidates(store: SqliteStore, query: SearchQuery) -> Iterator[RecordedEven
 
 
 def is_within(at: int | None, query: SearchQuery) -> bool:
-    """Whether an event was written in the time that is asked for."""
+    """Whether an event was written in the period of the query."""
     if at is None:
         return query.since is None and query.until is None
     return (query.since is None or at >= query.since) and (query.until is None or at < query.until)
@@ -99,7 +99,7 @@ def _best(contents: Sequence[Content], terms: re.Pattern[str]) -> tuple[Content 
 
 
 def _span_of(store: SqliteStore, event: RecordedEvent, content: Content | None) -> tuple[bytes | None, str | None]:
-    """The span that holds the text: what a tool was asked stands in the line of the model call that asked it."""
+    """The span of the text: arguments of a tool are in the line of the model call that requested it."""
     said, own = event.said, event.said.line.span_id
     if own is not None and content is not None and content.call:
         stream = said.event.stream or said.source.stream

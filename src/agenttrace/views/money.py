@@ -19,7 +19,7 @@ def cost_text(bill: Bill) -> str:
 
 
 def remarks(bill: Bill) -> list[str]:
-    """What a reader of these numbers has to know."""
+    """Remarks on unpriced tokens, placeholders and copies."""
     found = []
     if bill.unpriced_tokens:
         models = ", ".join(sorted(bill.unpriced_models)[:5])
@@ -30,8 +30,7 @@ def remarks(bill: Bill) -> list[str]:
         )
     if bill.estimated:
         found.append(
-            f"{figures.counted(bill.estimated, 'response')} whose log only holds a placeholder: "
-            "the real usage is higher."
+            f"{figures.counted(bill.estimated, 'response')} whose log has only a placeholder: the real usage is higher."
         )
     if bill.copies:
         found.append(f"{figures.counted(bill.copies, 'repeated mention')} of a response folded into one count each.")

@@ -1,4 +1,4 @@
-"""What ``agenttrace doctor`` looks at in the run half: its variables, its catalog and its database."""
+"""Checks of ``agenttrace doctor`` about the run half: its variables, its catalog and its database."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _places(apps: Sequence[App], environ: Mapping[str, str]) -> list[str]:
 
 
 def database(settings: Settings) -> Finding:
-    """Whether the database of the run half can be used; one of our own is not started for this."""
+    """Whether the database of the run half can be used; the built-in one is not started for this."""
     from agenttrace.run.availability import is_installed
     from agenttrace.run.postgres.programs import is_made
 
@@ -69,7 +69,7 @@ def database(settings: Settings) -> Finding:
     url = settings.database.url
     if url is None:
         made = is_made(settings.home)
-        return Finding("database", "ok", "of our own, " + ("made" if made else "made when it is first needed"))
+        return Finding("database", "ok", "built in, " + ("created" if made else "created when it is first needed"))
     try:
         with psycopg.connect(url, connect_timeout=5) as connection:
             version, revision = connection.info.server_version // 10_000, revision_of(connection)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import SpanView
 
-#: Other work has no operation of its own.
+#: Other spans have no operation.
 OPERATIONS = {"turn": "invoke_agent", "step": "chat", "tool": "execute_tool"}
 _ROLES = {"prompt": "user", "text": "assistant", "thinking": "assistant"}
 _PARTS = {"thinking": "reasoning"}

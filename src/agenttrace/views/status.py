@@ -23,7 +23,7 @@ TIERS: tuple[Literal["l0"], Literal["l1"], Literal["l2"]] = ("l0", "l1", "l2")
 
 
 def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
-    """Everything there is to say, in the shape of the JSON."""
+    """The whole status, in the shape of the JSON."""
     from agenttrace.record.health import problem
     from agenttrace.record.lock import owner
 
@@ -59,7 +59,7 @@ def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
 
 
 def file_states(read: Sequence[FileStatus], listing: Listing) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Every file that is there or was read, how far, and what could not be read."""
+    """Every file that exists or was read, with its offset, and files that could not be read."""
     from agenttrace.record.files.reader import stored_path
 
     present = {stored_path(found.path): found for found in listing.files}
@@ -136,7 +136,7 @@ def _retention(store: SqliteStore, settings: Settings) -> dict[str, Any]:
 
 
 def dedup_stats(store: SqliteStore) -> dict[str, Any]:
-    """Hits and hit rates of the three tiers since the store was begun, named as ``get_stats`` names them."""
+    """Hits and hit rates of the three tiers since the store was created, named as ``get_stats`` names them."""
     found = store.status.dedup()
     hits = {"l0": found.l0_hits, "l1": found.l1_hits, "l2": found.l2_hits}
     asked = sum(hits.values()) + found.misses

@@ -38,7 +38,7 @@ def iso(micros: int | None) -> str | None:
 
 
 def moment(micros: int) -> datetime:
-    """The instant in UTC; what no calendar holds becomes its nearest end."""
+    """The instant in UTC, limited to the range of the calendar."""
     try:
         return datetime.fromtimestamp(micros // MICROS, UTC).replace(microsecond=micros % MICROS)
     except (OverflowError, OSError, ValueError):
@@ -80,7 +80,7 @@ def parse_moment(text: str, timezone: str = "local", *, now: datetime | None = N
 
 
 def _in_zone(then: datetime, place: tzinfo | None) -> datetime:
-    """A time of day in a zone, with the offset that holds on that day."""
+    """A time of day in a zone, with the offset of that day."""
     return then.astimezone() if place is None else then.replace(tzinfo=place)
 
 

@@ -1,4 +1,4 @@
-"""Usage by group: what it cost, what stands first, and the part of time that is asked for, in whole days."""
+"""Usage by group with its cost, ranked, and periods in whole days."""
 
 from __future__ import annotations
 
@@ -109,4 +109,4 @@ def _named_day(text: str) -> str | None:
     try:
         return date.fromisoformat(stripped).isoformat() if _DAY.fullmatch(stripped) else None
     except ValueError:
-        return None  # a day that no calendar has; whoever reads it as a time says so
+        return None  # not in the calendar; parse_when raises the error
