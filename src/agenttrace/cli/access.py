@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agenttrace.cli import opening
 from agenttrace.cli.errors import CommandError
+from agenttrace.config import did_you_mean
 
 if TYPE_CHECKING:
     from agenttrace.serve.access.access_store import AccessStore
@@ -27,7 +28,6 @@ def access_store() -> Iterator[AccessStore]:
 @contextmanager
 def access_errors(store: AccessStore) -> Iterator[None]:
     """Turn errors about users and tokens into errors of a command."""
-    from agenttrace.config import did_you_mean
     from agenttrace.serve.access.api_tokens import NoSuchTokenError
     from agenttrace.serve.access.users import NoSuchUserError, UserError
 

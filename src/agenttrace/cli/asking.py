@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import USAGE, CommandError
-from agenttrace.views import figures
+from agenttrace.views import figures, run
 from agenttrace.views.times import micros_of, parse_moment
+from agenttrace.views.trouble import TroubleError, database_trouble
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -45,8 +49,6 @@ STYLES = {
 
 def ask(action: Callable[[Engine], Awaitable[T]]) -> T:
     """The result of ``action``, with an engine that is opened and closed for it."""
-    import asyncio
-
     require_run_half()
     settings = opening.settings()
     with database_errors(settings.database.url):
@@ -87,7 +89,6 @@ def database_errors(url: str | None) -> Iterator[None]:
     from agenttrace.run.catalog.catalog import CatalogError
     from agenttrace.run.catalog.config import WeakTokenError
     from agenttrace.run.postgres import PostgresError
-    from agenttrace.views.trouble import database_trouble
 
     try:
         yield
@@ -107,8 +108,6 @@ def database_errors(url: str | None) -> Iterator[None]:
 
 def explained(url: str | None, error: Exception) -> str | None:
     """An expected error of the database in a sentence or two; None for a bug."""
-    from agenttrace.views.trouble import TroubleError
-
     try:
         with database_errors(url):
             raise error
@@ -129,7 +128,6 @@ def described_catalog(settings: Settings) -> tuple[Catalog, Sequence[str], str]:
     """The catalog, its missing variables and a message about them; needs no database."""
     require_run_half()
     from agenttrace.run.catalog.catalog import CatalogError
-    from agenttrace.views import run
 
     try:
         return run.described_catalog(settings)
@@ -154,8 +152,6 @@ def took(milliseconds: int | None) -> str | None:
 
 def pretty(text: str) -> str:
     """JSON indented, anything else as it is."""
-    import msgspec
-
     try:
         return msgspec.json.format(text, indent=2)
     except msgspec.DecodeError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from agenttrace.cli import asking, output
@@ -75,8 +76,6 @@ _COLUMNS: tuple[Column[dict[str, Any]], ...] = (
 @app.command("show")
 def show_result(result_id: Number, as_json: AsJson = False) -> None:
     """Show one cached result."""
-    import msgspec
-
     found: list[dict[str, Any]] = asking.look(
         lambda engine: engine.cache.list(before_id=result_id + 1, limit=1, bodies=True), list
     )

@@ -15,8 +15,13 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.options import OnlyJson, Port
+from agenttrace.cli.record import import_now, recording
+from agenttrace.cli.tail import Printer, new_events, recorder_thread
 from agenttrace.prices.costing import Cashier
+from agenttrace.store.questions import UsageQuery
 from agenttrace.views import figures, money
+from agenttrace.views.events import EventReader
+from agenttrace.views.usage import usage_report
 
 if TYPE_CHECKING:
     from agenttrace.cli.demo_apps import Facts
@@ -70,8 +75,6 @@ def demo(
 def _run(
     settings: Settings, home: Path, *, seconds: float, speed: float, seed: int, quiet: bool, apps: bool
 ) -> Facts | None:
-    from agenttrace.cli.record import import_now, recording
-    from agenttrace.cli.tail import recorder_thread
     from agenttrace.demo.writer import play
 
     with recording(settings) as (lock, stop):
@@ -103,9 +106,6 @@ def _apps(*, quiet: bool) -> Facts | None:
 
 def _watch(settings: Settings, stop: threading.Event, deadline: float, *, quiet: bool) -> None:
     """The live tail of the demo's store."""
-    from agenttrace.cli.tail import Printer, new_events
-    from agenttrace.views.events import EventReader
-
     printer = Printer(as_json=False, everything=False)
     with opening.opened_store(settings) as store:
         for event in new_events(EventReader(store), store, stop, store.last_event(), deadline=deadline):
@@ -114,34 +114,28 @@ def _watch(settings: Settings, stop: threading.Event, deadline: float, *, quiet:
 
 
 def _fields(settings: Settings, variables: dict[str, str] | None) -> dict[str, Any]:
-    from agenttrace.store.questions import UsageQuery
-
     with opening.opened_store(settings) as store:
-        rows = store.usage(UsageQuery(by="agent"))
+        report = usage_report(store, Cashier.load(settings), UsageQuery(by="agent"))
         sessions = store.sessions()
-    cash = Cashier.load(settings)
     return {
         "home": None if variables is None else variables["HOME"],
         "environment": variables,
         "sessions": len(sessions),
         "events": sum(session.events for session in sessions),
-        "total": cash.bill(rows).fields(),
-        "rows": [{"agent": agent, **bill.fields()} for agent, bill in cash.by_group(rows).items()],
+        "total": report.total.fields(),
+        "rows": [{"agent": each.name, **each.bill.fields()} for each in report.groups],
     }
 
 
 def _closing_words(settings: Settings, variables: dict[str, str], *, keep: bool) -> None:
-    from agenttrace.store.questions import UsageQuery
-
     with opening.opened_store(settings) as store:
-        rows = store.usage(UsageQuery(by="agent"))
-    bills = Cashier.load(settings).by_group(rows)
+        report = usage_report(store, Cashier.load(settings), UsageQuery(by="agent"))
     output.say()
     output.say("What they used:", "bold")
-    for agent, bill in bills.items():
+    for each in report.groups:
         output.say(
-            f"  {opening.agent_title(agent):<18} {figures.counted(bill.requests, 'request'):>14}  "
-            f"{figures.tokens(bill.tokens['output_tokens']):>8} tokens out  {money.cost_text(bill)}"
+            f"  {opening.agent_title(each.name):<18} {figures.counted(each.bill.requests, 'request'):>14}  "
+            f"{figures.tokens(each.bill.tokens['output_tokens']):>8} tokens out  {money.cost_text(each.bill)}"
         )
     output.say()
     if not keep:

@@ -20,6 +20,7 @@ import msgspec
 from agenttrace.cli import output
 from agenttrace.cli.serve import shown_link
 from agenttrace.cli.token import signed_token
+from agenttrace.config import Settings, load_settings
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import aiohttp
 
     from agenttrace.client import AsyncTriggerClient
-    from agenttrace.config import Settings
     from agenttrace.run.simulator import Simulator
     from agenttrace.serve.process import Ready
 
@@ -61,8 +61,6 @@ class Facts:
 
 def settings_for_apps(*, port: int = 0, daily_tokens: int = _DAILY_TOKENS) -> Settings:
     """The demo's settings: any free port, and limits that are reached in seconds."""
-    from agenttrace.config import load_settings
-
     return load_settings(
         flags={
             "serve.port": port,

@@ -91,6 +91,5 @@ def _explained(error: BaseException, port: int) -> errors.CommandError:
     """The error that ended the demo, with its fix."""
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return errors.CommandError(f"port {port} is taken", "Give another one, or 0 for any: demo --console --port 0")
-    told = errors.explained(error)
-    problem = str(error) or type(error).__name__ if told is None else told.problem
-    return errors.CommandError(f"the demo's server does not run: {problem}", told.fix if told is not None else "")
+    problem, fix = errors.described(error)
+    return errors.CommandError(f"the demo's server does not run: {problem}", fix)

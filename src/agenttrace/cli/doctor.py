@@ -10,6 +10,9 @@ import typer
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import FAILED
 from agenttrace.cli.options import AsJson
+from agenttrace.config import SettingsError
+from agenttrace.views import checks
+from agenttrace.views.doctor import all_checks
 from agenttrace.views.plain import safe
 
 if TYPE_CHECKING:
@@ -45,10 +48,6 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _findings() -> Iterator[Finding]:
-    from agenttrace.config import SettingsError
-    from agenttrace.views import checks
-    from agenttrace.views.doctor import all_checks
-
     try:
         settings = opening.settings()
     except SettingsError as error:

@@ -24,6 +24,12 @@ class UsageError(CommandError):
         super().__init__(problem, fix, code=USAGE)
 
 
+def described(error: BaseException) -> tuple[str, str]:
+    """The problem and the fix of any error, expected or not."""
+    known = explained(error)
+    return (str(error) or type(error).__name__, "") if known is None else (known.problem, known.fix)
+
+
 def explained(error: BaseException) -> CommandError | None:
     """An expected error as a ``CommandError``; ``None`` for a bug, which deserves its traceback.
 

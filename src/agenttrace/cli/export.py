@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
@@ -10,16 +11,19 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import FAILED, CommandError
+from agenttrace.cli.export_status import show_exporter, show_one, show_table
 from agenttrace.cli.grouping import StatusFirst
 from agenttrace.cli.options import AsJson, Yes
+from agenttrace.config import Settings, did_you_mean, ensure_home
+from agenttrace.destinations import DestinationSettings, keys_hidden
+from agenttrace.export.lock import ExporterLock, owner
+from agenttrace.store.exports import NOTHING, DestinationRow, Ledgers, Listed, State
 from agenttrace.views import figures
+from agenttrace.views.exports import exports_fields, keys_hidden_of, span_fields
 from agenttrace.views.places import store_path
 from agenttrace.views.times import iso, parse_when
 
 if TYPE_CHECKING:
-    from agenttrace.config import Settings
-    from agenttrace.destinations import DestinationSettings
-    from agenttrace.store.exports import DestinationRow, Ledgers, Listed, State
     from agenttrace.store.sqlite.exports import Exports
 
 EPILOG = """
@@ -71,8 +75,6 @@ def status(
 
     With NAME also the latest spans that were refused or are unknown, with the destination's answer.
     """
-    from agenttrace.views.exports import exports_fields, keys_hidden_of
-
     settings = opening.settings()
     with _looking(settings) as (exports, known):
         found = exports_fields(known, settings, removed=everything or name is not None)
@@ -87,15 +89,11 @@ def status(
     if as_json:
         output.print_json({**each, "spans": spans})
         return
-    from agenttrace.cli.export_status import show_exporter, show_one
-
     show_one(each, spans)
     show_exporter(found)
 
 
 def _show_all(settings: Settings, found: dict[str, Any], *, as_json: bool) -> None:
-    from agenttrace.cli.export_status import show_table
-
     if as_json:
         output.print_json(found)
     elif found["destinations"]:
@@ -110,8 +108,6 @@ def _show_all(settings: Settings, found: dict[str, Any], *, as_json: bool) -> No
 @contextmanager
 def _looking(settings: Settings) -> Iterator[tuple[Exports | None, Ledgers]]:
     """The ledgers of the store; empty ones where there is no store yet."""
-    from agenttrace.store.exports import NOTHING
-
     if not store_path(settings).exists():
         yield None, NOTHING
         return
@@ -127,7 +123,6 @@ def _latest(
     limit: int,
     hide: Callable[[str], str],
 ) -> list[dict[str, Any]]:
-    from agenttrace.views.exports import span_fields
 
     numbers = [row.destination_id for row in known.rows if row.name == name]
     if exports is None or not numbers:
@@ -138,8 +133,6 @@ def _latest(
 @app.command()
 def check(name: MaybeName = None, as_json: AsJson = False) -> None:
     """Test the connection to each destination without sending spans, and show how to fix problems."""
-    import asyncio
-
     settings = opening.settings()
     wanted = list(settings.destinations) if name is None else [_configured(settings, name)]
     if not wanted:
@@ -163,14 +156,11 @@ def check(name: MaybeName = None, as_json: AsJson = False) -> None:
 
 
 async def _checked(wanted: list[DestinationSettings]) -> list[str | None]:
-    import asyncio
-
     return list(await asyncio.gather(*map(_problem, wanted)))
 
 
 async def _problem(settings: DestinationSettings) -> str | None:
     """What is wrong with a destination, if anything."""
-    from agenttrace.destinations import keys_hidden
     from agenttrace.export.kinds import UnusableDestinationError, destination_of
     from agenttrace.masking import Mask
 
@@ -200,8 +190,6 @@ def run(
     acknowledged spans are not sent again. With --once: exit code 1 if spans are left, with the reason.
     """
     from agenttrace.cli import export_run
-    from agenttrace.config import ensure_home
-    from agenttrace.export.lock import ExporterLock
 
     settings = opening.settings()
     if not settings.destinations:
@@ -297,9 +285,7 @@ def forget(name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
 
     Stop the exporter first. Sending starts again at the destination's start setting; backfill queues earlier turns.
     """
-    from agenttrace.config import ensure_home
     from agenttrace.export.journal import Journal
-    from agenttrace.export.lock import ExporterLock
 
     settings = opening.settings()
     if not store_path(settings).exists():
@@ -345,8 +331,6 @@ def _configured(settings: Settings, name: str) -> DestinationSettings:
 
 def _named(settings: Settings, name: str, found: Mapping[str, T]) -> T:
     """The destination of this name, or an error that says which names exist."""
-    from agenttrace.config import did_you_mean
-
     if name in found:
         return found[name]
     if not found:
@@ -363,7 +347,5 @@ def _file(settings: Settings) -> str:
 
 
 def _note_no_exporter(settings: Settings, *, quiet: bool) -> None:
-    from agenttrace.export.lock import owner
-
     if not quiet and owner(settings.home) is None:
         output.note("No exporter runs. Start it with: agenttrace up; once: agenttrace export run --once")

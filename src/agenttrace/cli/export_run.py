@@ -13,6 +13,10 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import FAILED, INTERRUPTED
+from agenttrace.cli.exporter_process import GRACE_SECONDS, when_input_ends
+from agenttrace.cli.progress import SendingProgress
+from agenttrace.cli.stopping import setter, stop_event, until_stopped
+from agenttrace.record.lock import owner
 from agenttrace.views import figures, times
 from agenttrace.views.places import store_path
 from agenttrace.views.plain import one_line
@@ -41,9 +45,6 @@ class _Tally(NamedTuple):
 
 def on(settings: Settings, *, as_json: bool, until_input_ends: bool) -> None:
     """Send until Ctrl-C, SIGTERM, or where asked for the end of the input."""
-    from agenttrace.cli.exporter_process import GRACE_SECONDS, when_input_ends
-    from agenttrace.cli.stopping import setter, until_stopped
-
     began, before = time.monotonic(), tally(settings)
     if not as_json:
         names = ", ".join(each.name for each in settings.destinations)
@@ -62,9 +63,6 @@ def on(settings: Settings, *, as_json: bool, until_input_ends: bool) -> None:
 
 def once(settings: Settings, *, as_json: bool) -> None:
     """Send everything that is finished by now."""
-    from agenttrace.cli.progress import SendingProgress
-    from agenttrace.cli.stopping import stop_event
-
     # Unusable destinations are reported at the end.
     logging.getLogger("agenttrace").setLevel(logging.ERROR)
     began, before = time.monotonic(), tally(settings)
@@ -127,8 +125,6 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 async def send_once(settings: Settings, stop: Callable[[], bool], on_round: Callable[[], None]) -> dict[str, str]:
     """Send all finished spans; the reasons why some are left, by destination."""
-    from agenttrace.record.lock import owner
-
     # Without a recorder no turn changes any more: there is nothing to wait for.
     quiet = 0.0 if owner(settings.home) is None else None
     return await make_exporter(settings).run_once(quiet_seconds=quiet, stop=stop, on_round=on_round)

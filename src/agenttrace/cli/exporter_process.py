@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from agenttrace.cli import output
+from agenttrace.export.lock import owner
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -97,8 +98,6 @@ class ExporterProcess:
 
     def _is_our_turn(self) -> bool:
         """Wait while another exporter runs; False once this one is stopped."""
-        from agenttrace.export.lock import owner
-
         other = owner(self._settings.home)
         if other is not None:
             output.note(f"Process {other or 'unknown'} is exporting; this process takes over when it ends.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,15 +14,14 @@ from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import FAILED, CommandError
 from agenttrace.cli.grouping import NameFirst
 from agenttrace.cli.options import AsJson
+from agenttrace.config import Settings, ensure_home
 from agenttrace.model import Price
 from agenttrace.prices.parsing import AMOUNTS, SEARCHES, PriceFile, decode_table, read_table
 from agenttrace.prices.table import FILE_NAME, PriceTable, install, without_effect
 from agenttrace.views import figures
 from agenttrace.views import prices as view
+from agenttrace.views.places import store_path
 from agenttrace.views.plain import one_line
-
-if TYPE_CHECKING:
-    from agenttrace.config import Settings
 
 EPILOG = """
   agenttrace prices                       the models of your sessions
@@ -160,8 +159,6 @@ def check_prices(file: FileArgument, as_json: AsJson = False) -> None:
 @app.command("update")
 def update_prices(file: FileArgument, as_json: AsJson = False) -> None:
     """Validate a price table, and use it in preference to the shipped one."""
-    from agenttrace.config import ensure_home
-
     settings = opening.settings()
     table, content = _read(file), b""
     if not table.problems:
@@ -259,8 +256,6 @@ def _show_changes(found: list[view.PriceChange]) -> None:
 
 def _recorded(settings: Settings) -> list[str]:
     """The models of the recording; none where nothing is recorded."""
-    from agenttrace.views.places import store_path
-
     if not store_path(settings).exists():
         return []
     with opening.opened_store(settings) as store:

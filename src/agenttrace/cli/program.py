@@ -144,9 +144,9 @@ def run() -> int:
     try:
         app(prog_name="agenttrace")
     except Exception as error:
-        told = errors.explained(error)
-        if told is None:
+        known = errors.explained(error)
+        if known is None:
             raise
-        output.complain(told.problem, told.fix)
-        return told.code
+        output.complain(known.problem, known.fix)
+        return known.code
     return 0

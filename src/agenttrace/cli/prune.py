@@ -10,6 +10,8 @@ import typer
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.options import AsJson, DryRun, Yes
+from agenttrace.cli.search import bring_up_to_date
+from agenttrace.cli.stopping import stop_event
 from agenttrace.views import figures, times
 
 if TYPE_CHECKING:
@@ -68,8 +70,6 @@ def _seconds(settings: Settings, older_than: str | None) -> float:
 
 
 def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> tuple[Pruned, int]:
-    from agenttrace.cli.search import bring_up_to_date
-    from agenttrace.cli.stopping import stop_event
     from agenttrace.record import maintenance, own_logs
 
     with opening.opened_store(settings, read_only=False) as store, stop_event() as stop:

@@ -10,6 +10,7 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import CommandError
 from agenttrace.cli.options import AsJson, Limit, Number
+from agenttrace.record.lock import RecorderLock
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 from agenttrace.views.quarantine import entry_fields
@@ -93,7 +94,6 @@ def retry_entries(
 ) -> None:
     """Retry quarantined lines, and record those that can be parsed now."""
     from agenttrace.record.ingest.quarantine import retry
-    from agenttrace.record.lock import RecorderLock
 
     settings = opening.settings()
     with opening.opened_store(settings):

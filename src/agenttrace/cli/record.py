@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.errors import INTERRUPTED, UsageError
+from agenttrace.cli.errors import INTERRUPTED, CommandError, UsageError, explained
+from agenttrace.cli.exporter_process import exporting
 from agenttrace.cli.options import Agent, OnlyJson
+from agenttrace.cli.progress import ImportProgress, LiveStatus
 from agenttrace.cli.stopping import CLOSING_SECONDS, Stop, stop_event
+from agenttrace.config import Settings, SettingsError, ensure_home
+from agenttrace.record.lock import RecorderLock
+from agenttrace.store.errors import STORE_FAILURES, NewerStoreError, is_corruption
 from agenttrace.views import figures, places, times
 
 if TYPE_CHECKING:
-    from agenttrace.config import Settings
-    from agenttrace.record.lock import RecorderLock
     from agenttrace.record.recorder import Recorder, Summary
 
 logger = logging.getLogger(__name__)
@@ -93,9 +96,6 @@ def _checked_paths(paths: list[str]) -> list[str]:
 @contextmanager
 def recording(settings: Settings) -> Iterator[tuple[RecorderLock, Stop]]:
     """The lock of the one recorder, and the event that Ctrl-C and SIGTERM set."""
-    from agenttrace.config import ensure_home
-    from agenttrace.record.lock import RecorderLock
-
     # A batch makes many objects and no cycles; collecting them takes a twentieth of an import.
     gc.set_threshold(100_000, 50, 100)
     within = settings.run.drain_seconds + CLOSING_SECONDS
@@ -109,7 +109,6 @@ def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
     The caller holds the recorder's lock.
     """
     from agenttrace.record.recovery import recover
-    from agenttrace.store.errors import STORE_FAILURES, is_corruption
     from agenttrace.store.sqlite.replacement import finish_interrupted
 
     finish_interrupted(settings.home)
@@ -137,10 +136,8 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
 
     Raises only errors that the user has to fix first.
     """
-    from agenttrace.cli.errors import explained
     from agenttrace.record import health
     from agenttrace.record.recorder import Summary
-    from agenttrace.store.errors import is_corruption
 
     restarts, pause = 0, FIRST_PAUSE
     while True:
@@ -150,17 +147,17 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
         except Exception as error:
             if _is_for_the_user(error):
                 raise
-            damaged, told = is_corruption(error), explained(error)
-            reason = f"{type(error).__name__}: {error}" if told is None else told.problem
+            damaged, known = is_corruption(error), explained(error)
+            reason = f"{type(error).__name__}: {error}" if known is None else known.problem
             # A bug deserves its traceback, once.
             logger.warning(
-                "recording has failed: %s", reason, exc_info=error if told is None and not restarts else None
+                "recording has failed: %s", reason, exc_info=error if known is None and not restarts else None
             )
         if time.monotonic() - began >= _WELL_AFTER:
             restarts, pause = 0, FIRST_PAUSE
         restarts += 1
         health.report(settings.home, reason, restarts=restarts)
-        fix = f" {told.fix}" if told is not None and told.fix else ""
+        fix = f" {known.fix}" if known is not None and known.fix else ""
         again = "Restart AgentTrace to try again." if damaged else f"It restarts in {pause:.0f} s."
         output.note(f"{again} Everything else continues.{fix}", "red")
         # A store that is damaged again after a rebuild would be rebuilt for ever.
@@ -172,10 +169,6 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
 def _is_for_the_user(error: Exception) -> bool:
     """Whether trying again cannot help: the settings or the command are wrong, or the program is too old."""
     from click.exceptions import ClickException, Exit
-
-    from agenttrace.cli.errors import CommandError
-    from agenttrace.config import SettingsError
-    from agenttrace.store.errors import NewerStoreError
 
     return isinstance(error, SettingsError | NewerStoreError | CommandError | ClickException | Exit)
 
@@ -194,7 +187,6 @@ def import_now(
     index: bool = False,
 ) -> Summary:
     """Record what is there, with a progress bar at a terminal, and fill the search index if ``index`` is set."""
-    from agenttrace.cli.progress import ImportProgress
     from agenttrace.record.importing import import_all
 
     with ImportProgress(enabled=not quiet and output.is_terminal()) as progress:
@@ -284,7 +276,6 @@ def follow(
 
     With ``export``, spans are also sent to the configured destinations.
     """
-    from agenttrace.cli.exporter_process import exporting
     from agenttrace.record.importing import PARALLEL_BYTES
     from agenttrace.record.recorder import Recorder
 
@@ -313,7 +304,6 @@ def follow(
 
 
 def _watch(recorder: Recorder, stop: threading.Event, *, quiet: bool) -> None:
-    from agenttrace.cli.progress import LiveStatus
     from agenttrace.record.watcher import Watcher
 
     if not quiet:

@@ -12,8 +12,14 @@ import typer
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.options import Agent, AsJson, Project, Since
+from agenttrace.cli.progress import ImportProgress
 from agenttrace.cli.sessions import find_one, short_id
+from agenttrace.cli.stopping import stop_event
+from agenttrace.record.lock import AlreadyRecordingError, RecorderLock
+from agenttrace.store.questions import SearchQuery
+from agenttrace.store.search_terms import has_words
 from agenttrace.views import figures, hits
+from agenttrace.views.events import event_fields
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import parse_since
@@ -22,7 +28,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from agenttrace.config import Settings
-    from agenttrace.store.questions import SearchQuery
     from agenttrace.store.sqlite.store import SqliteStore
 
 EPILOG = """
@@ -50,9 +55,6 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search all recorded texts, newest first."""
-    from agenttrace.store.questions import SearchQuery
-    from agenttrace.store.search_terms import has_words
-
     wanted = " ".join(text)
     if not has_words(wanted):
         raise UsageError("there is nothing to search for", "Give at least one word.")
@@ -98,10 +100,6 @@ def _print(page: hits.SearchPage, query: SearchQuery, *, as_json: bool) -> None:
 
 def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
     """Update the search index; while a recorder runs, wait a little for its update."""
-    from agenttrace.cli.progress import ImportProgress
-    from agenttrace.cli.stopping import stop_event
-    from agenttrace.record.lock import AlreadyRecordingError, RecorderLock
-
     with opening.opened_store(settings) as store:
         if not store.search_index.backlog:
             return
@@ -126,8 +124,6 @@ def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
 
 
 def _fields(match: hits.TextMatch) -> dict[str, Any]:
-    from agenttrace.views.events import event_fields
-
     event, content = match.event, match.content
     fields = event_fields(event)
     del fields["contents"]

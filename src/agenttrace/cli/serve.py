@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -9,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agenttrace.cli import output
+from agenttrace.cli.asking import database_errors, described_catalog, require_run_half
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.options import AsJsonLine, Host, Port
+from agenttrace.cli.stopping import until_stopped
+from agenttrace.config import Settings, load_settings
 from agenttrace.views import figures
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from agenttrace.config import Settings
     from agenttrace.serve.process import Ready
 
 SERVE_EPILOG = """
@@ -40,8 +41,6 @@ def serve(
     as_json: AsJsonLine = False,
 ) -> None:
     """Serve the console, triggers and chat over HTTP, without a recorder and without a worker."""
-    from agenttrace.config import load_settings
-
     _run(load_settings(flags={"serve.host": host, "serve.port": port}), role="server", as_json=as_json)
 
 
@@ -52,9 +51,6 @@ def worker(
     as_json: AsJsonLine = False,
 ) -> None:
     """Run queued jobs."""
-    from agenttrace.cli.asking import described_catalog, require_run_half
-    from agenttrace.config import load_settings
-
     require_run_half()
     settings = load_settings(flags={"run.worker_concurrency": concurrency})
     catalog, _, advice = described_catalog(settings)
@@ -66,8 +62,6 @@ def worker(
 
 
 def _run(settings: Settings, *, role: str, as_json: bool) -> None:
-    from agenttrace.cli.asking import database_errors
-    from agenttrace.cli.stopping import until_stopped
     from agenttrace.serve.process import run_process
 
     output.show_warnings()

@@ -11,6 +11,8 @@ import typer
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import FAILED
 from agenttrace.cli.options import AsJson, DryRun
+from agenttrace.config import ensure_home, load_settings
+from agenttrace.record.lock import owner
 
 if TYPE_CHECKING:
     from agenttrace.service import Plan
@@ -49,7 +51,6 @@ def _plan(kind: ServiceKind | None) -> Plan:
 def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Install the service, which records whenever the machine runs."""
     from agenttrace import service
-    from agenttrace.config import ensure_home
 
     what = _plan(kind)
     if not dry_run:
@@ -72,7 +73,6 @@ def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = 
 def _note_missing_keys(what: Plan) -> None:
     """Keys of destinations are often in the environment of a shell, which the service does not have."""
     from agenttrace import service
-    from agenttrace.config import load_settings
 
     here = opening.settings()
     there = load_settings(environ=service.kept_variables(here.home))
@@ -97,7 +97,6 @@ def _note_missing_keys(what: Plan) -> None:
 def status(kind: KindOption = None, as_json: AsJson = False) -> None:
     """Show whether the service is installed and whether a recorder is running."""
     from agenttrace import service
-    from agenttrace.record.lock import owner
 
     what = _plan(kind)
     installed, active = service.is_installed(what), service.is_active(what)

@@ -11,6 +11,9 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.options import Agent, AsJson, Project, Since
+from agenttrace.store import errors
+from agenttrace.store.questions import SessionFilter
+from agenttrace.store.session_state import recent_since
 from agenttrace.views import figures, money
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import bills_of, session_fields, title_of
@@ -54,8 +57,6 @@ def sessions(
     as_json: AsJson = False,
 ) -> None:
     """List sessions, newest first, with tokens and cost."""
-    from agenttrace.store.questions import SessionFilter
-
     settings = opening.settings()
     name = opening.checked_agent(agent)
     wanted = SessionFilter(
@@ -81,8 +82,6 @@ def sessions(
 
 def find_one(store: SqliteStore, name: str) -> Session:
     """The session of that key, id or beginning of an id; clear errors for none and several."""
-    from agenttrace.store import errors
-
     try:
         return store.session(name)
     except errors.SessionNameError as error:
@@ -127,8 +126,6 @@ def _tools(session: Session) -> str:
 
 
 def _waiting(found: list[Session]) -> str:
-    from agenttrace.store.session_state import recent_since
-
     recent = recent_since()
     waiting = sum(1 for session in found if session.state == "waiting" and (session.last_at or 0) >= recent)
     return f"{figures.counted(waiting, 'session waits', 'sessions wait')} for you. " if waiting else ""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from agenttrace.cli import opening, output
@@ -13,6 +14,7 @@ from agenttrace.cli.options import AsJson
 from agenttrace.cli.sessions import STATE_STYLES, find_one
 from agenttrace.prices.costing import TOKEN_FIELDS
 from agenttrace.views import figures, money
+from agenttrace.views.agreement import sentence
 from agenttrace.views.plain import one_line, safe
 from agenttrace.views.sessions import bills_of, session_fields, title_of
 
@@ -50,8 +52,6 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one session: turns, model calls and tools, with durations, tokens and errors."""
-    import msgspec
-
     from agenttrace.record.texts.contents import span_contents
     from agenttrace.views.spans import span_fields
 
@@ -77,8 +77,6 @@ def show(
 
 
 def _show_header(session: Session, bill: Bill, agreement: Agreement) -> None:
-    from agenttrace.views.agreement import sentence
-
     output.say(one_line(title_of(session)) or "(no title)", "bold")
     rows = {
         "session": session.session_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,11 +10,10 @@ import typer
 
 from agenttrace.cli import output
 from agenttrace.cli.errors import CommandError, UsageError
+from agenttrace.cli.stopping import until_stopped
 from agenttrace.views import figures
 
 if TYPE_CHECKING:
-    import asyncio
-
     from agenttrace.run.simulator import Fault, Simulator
 
 EPILOG = """
@@ -91,8 +91,6 @@ def _value(text: str) -> int | float | str:
 
 
 def _serve(simulator: Simulator, *, as_json: bool) -> None:
-    from agenttrace.cli.stopping import until_stopped
-
     async def main(stop: asyncio.Event) -> None:
         await _start(simulator)
         _show_start(simulator, as_json=as_json)

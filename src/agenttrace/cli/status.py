@@ -11,6 +11,7 @@ from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.options import AsJson
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
+from agenttrace.views.status import collected
 
 EPILOG = """
   agenttrace status
@@ -30,8 +31,6 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show the state of recording: recorder, files, backlog, quarantine, store size."""
-    from agenttrace.views.status import collected
-
     settings = opening.settings()
     with opening.opened_store(settings) as store:
         found = collected(store, settings)

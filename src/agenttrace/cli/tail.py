@@ -15,8 +15,13 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import CommandError
+from agenttrace.cli.progress import what_to_do
+from agenttrace.cli.record import import_now, rebuilding, recording
 from agenttrace.cli.sessions import find_one, short_id
+from agenttrace.cli.stopping import stop_event
+from agenttrace.record.lock import AlreadyRecordingError
 from agenttrace.views import figures
+from agenttrace.views.events import EventReader, RecordedEvent, event_fields
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +29,6 @@ if TYPE_CHECKING:
 
     from agenttrace.config import Settings
     from agenttrace.store.sqlite.store import SqliteStore
-    from agenttrace.views.events import EventReader, RecordedEvent
 
 EPILOG = """
   agenttrace tail                           everything, live
@@ -65,8 +69,6 @@ def tail(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, all events.")] = False,
 ) -> None:
     """Follow events live, one per line."""
-    from agenttrace.views.events import EventReader
-
     settings = opening.settings()
     output.show_warnings()
     with recorded(settings, wanted=follow, quiet=as_json) as stop, opening.opened_store(settings) as store:
@@ -144,8 +146,6 @@ class Printer:
 
     def show(self, event: RecordedEvent) -> None:
         """Print one event."""
-        from agenttrace.views.events import event_fields
-
         if self._as_json:
             output.print_json(event_fields(event), one_line=True)
         elif self._wanted(event):
@@ -157,10 +157,6 @@ class Printer:
 @contextmanager
 def recorded(settings: Settings, *, wanted: bool, quiet: bool) -> Iterator[threading.Event]:
     """Make sure that a recorder runs: another process, or else this one."""
-    from agenttrace.cli.record import import_now, rebuilding, recording
-    from agenttrace.cli.stopping import stop_event
-    from agenttrace.record.lock import AlreadyRecordingError
-
     if wanted:
         try:
             with recording(settings) as (lock, stop):
@@ -204,7 +200,5 @@ def recorder_thread(settings: Settings, stop: threading.Event) -> Iterator[None]
 
 
 def _report(reason: str | None) -> None:
-    from agenttrace.cli.progress import what_to_do
-
     if reason is not None:
         output.note(f"recording is blocked: {reason}; {what_to_do(reason)}", "red")

@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from agenttrace.cli import output
+from agenttrace.cli.asking import STYLES
 from agenttrace.cli.errors import FAILED, UsageError
 from agenttrace.cli.options import AsJson
 
@@ -72,8 +74,6 @@ def trigger(
 
 def read_payload(text: str | None) -> dict[str, Any] | None:
     """The object that was given, or the one in the file that was named."""
-    import msgspec
-
     if text is None:
         return None
     try:
@@ -103,7 +103,6 @@ def _show_result(result: TriggerResult) -> None:
 
 
 def _end(job: dict[str, Any], as_json: bool) -> None:
-    from agenttrace.cli.asking import STYLES
     from agenttrace.client import GOOD
 
     status = str(job.get("status"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -10,19 +11,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from agenttrace.cli import errors, opening, output
+from agenttrace.cli.asking import explained
 from agenttrace.cli.errors import INTERRUPTED
+from agenttrace.cli.open import can_open, open_link
 from agenttrace.cli.options import Browser, Host, Port
+from agenttrace.cli.record import follow, import_now, keep_recording, recording
+from agenttrace.cli.serve import announce
+from agenttrace.cli.stopping import Stop, beside
+from agenttrace.config import Settings, load_settings
+from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.views import figures, places
 
 if TYPE_CHECKING:
-    import asyncio
     from contextlib import AbstractContextManager
 
-    from agenttrace.cli.stopping import Stop
-    from agenttrace.config import Settings
     from agenttrace.record.files.discover import Found
     from agenttrace.record.formats.contract import Agent
 
@@ -47,9 +53,6 @@ def up(
     ] = False,
 ) -> None:
     """Record all agents of this machine, serve the console and run applications, in the foreground."""
-    from agenttrace.cli.record import follow, import_now, keep_recording, recording
-    from agenttrace.config import load_settings
-
     output.show_warnings()
     settings = load_settings(flags={"serve.host": host, "serve.port": port})
     with recording(settings) as (lock, stop), run_half(settings, until=stop, as_json=as_json, browser=browser):
@@ -74,12 +77,8 @@ def _destinations(settings: Settings) -> list[dict[str, object]]:
 
 def run_half(settings: Settings, *, until: Stop, as_json: bool, browser: bool = False) -> AbstractContextManager[None]:
     """Server and worker beside the recorder; if they do not start, this is reported and recording continues."""
-    from agenttrace.cli.stopping import beside
 
     async def main(stop: asyncio.Event) -> None:
-        from agenttrace.cli.asking import explained
-        from agenttrace.cli.open import can_open, open_link
-        from agenttrace.cli.serve import announce
         from agenttrace.serve.process import Ready, run_process
 
         def on_ready(ready: Ready) -> None:
@@ -101,9 +100,8 @@ def run_half(settings: Settings, *, until: Stop, as_json: bool, browser: bool = 
 
 
 def _not_serving(error: BaseException) -> None:
-    told = errors.explained(error)
-    problem = str(error) or type(error).__name__ if told is None else told.problem
-    output.complain(f"the server does not run; recording continues: {problem}", told.fix if told is not None else "")
+    problem, fix = errors.described(error)
+    output.complain(f"the server does not run; recording continues: {problem}", fix)
 
 
 def what_is_there(settings: Settings) -> list[dict[str, Any]]:
@@ -127,10 +125,7 @@ def what_is_there(settings: Settings) -> list[dict[str, Any]]:
 
 def _known_sources(settings: Settings) -> dict[str, tuple[str, str]]:
     """Agent and session of each recorded file."""
-    import msgspec
-
     from agenttrace.record.formats.contract import Source
-    from agenttrace.store.errors import STORE_FAILURES
 
     # Without a readable store, agent and session are found in the files.
     known = {}
@@ -154,13 +149,10 @@ def _whose(agents: Sequence[Agent], found: Found) -> tuple[str, str]:
 
 def _head(path: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        with open(path, "rb", buffering=0) as file:
+            return file.read(_HEAD_BYTES)
     except OSError:
         return b""
-    try:
-        return os.read(descriptor, _HEAD_BYTES)
-    finally:
-        os.close(descriptor)
 
 
 def show_found(found: list[dict[str, Any]]) -> None:

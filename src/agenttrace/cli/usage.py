@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from agenttrace.cli import opening, output
@@ -14,6 +15,8 @@ from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.options import AsJson, Since
 from agenttrace.cli.sessions import short_id
 from agenttrace.prices.costing import Bill, Cashier
+from agenttrace.record.calendar import day_finder
+from agenttrace.store.questions import NOTHING, Agreement, SessionFilter, UsageQuery
 from agenttrace.views import figures, money
 from agenttrace.views.agreement import difference, reason
 from agenttrace.views.plain import one_line
@@ -24,7 +27,6 @@ from agenttrace.views.usage import GroupUsage, UsageReport, usage_report
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.model import Session
-    from agenttrace.store.questions import Agreement
 
 EPILOG = """
   agenttrace usage                            by day
@@ -60,9 +62,6 @@ def usage(
     as_json: AsJson = False,
 ) -> None:
     """Show tokens and cost by day, month, model, agent, project or session."""
-    from agenttrace.record.calendar import day_finder
-    from agenttrace.store.questions import UsageQuery
-
     settings = opening.settings()
     moment = parse_since(since, settings.usage.timezone)
     if check:
@@ -116,8 +115,6 @@ def _label(by: str, group: GroupUsage) -> str:
 
 def _check(settings: Settings, since: int | None, *, as_json: bool) -> int:
     """Compare all sessions with the totals of their agents; how many differ."""
-    from agenttrace.store.questions import NOTHING, SessionFilter
-
     with opening.opened_store(settings) as store:
         totals = store.sessions_with_totals()
         sessions = store.sessions(SessionFilter(since=since))
@@ -132,8 +129,6 @@ def _check(settings: Settings, since: int | None, *, as_json: bool) -> int:
 
 
 def _print_json(counts: Counter[str], found: list[tuple[Session, Agreement]]) -> None:
-    import msgspec
-
     listed = [
         {"session_id": session.session_id, "agent": session.agent, **msgspec.to_builtins(agreement)}
         for session, agreement in found

@@ -11,8 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from agenttrace.prices.table import PriceTable, without_effect
+from agenttrace.record.health import problem
+from agenttrace.record.lock import owner
 from agenttrace.store import open_store, store_path
+from agenttrace.store.errors import STORE_FAILURES, is_corruption
 from agenttrace.views import figures, places
+from agenttrace.views.prices import file_trouble, tables_used
 from agenttrace.views.trouble import REBUILD
 
 if TYPE_CHECKING:
@@ -79,9 +84,6 @@ def settings_in_use(settings: Settings) -> Finding:
 
 def prices(settings: Settings) -> Finding:
     """Which price table is used, and what of the user's own prices has no effect."""
-    from agenttrace.prices.table import PriceTable, without_effect
-    from agenttrace.views.prices import file_trouble, tables_used
-
     table = PriceTable.load(settings)
     trouble = file_trouble(table)
     if trouble is not None:
@@ -139,8 +141,6 @@ def _space(home: Path) -> Finding:
 
 def store(settings: Settings) -> Iterator[Finding]:
     """Whether the store is sound, and what waits in it."""
-    from agenttrace.store.errors import STORE_FAILURES, is_corruption
-
     if not places.store_path(settings).exists():
         yield Finding("store", "warn", "nothing recorded yet", "Record what is there: agenttrace record --once")
         return
@@ -185,9 +185,6 @@ def _waiting(opened: SqliteStore) -> Iterator[Finding]:
 
 def recorder(settings: Settings) -> Iterator[Finding]:
     """Whether a recorder runs, and why recording fails."""
-    from agenttrace.record.health import problem
-    from agenttrace.record.lock import owner
-
     process = owner(settings.home)
     trouble = problem(settings.home)
     if trouble is not None:
@@ -285,8 +282,6 @@ def _deletion(settings: Settings, title: str, logs: list[Found], cleanup: LogCle
 
 def recorded_offsets(settings: Settings) -> dict[str, int]:
     """The recorded offset of each file; empty if the store cannot be read, which is another check."""
-    from agenttrace.store.errors import STORE_FAILURES
-
     try:
         with open_store(settings) as opened:
             return opened.status.offsets()

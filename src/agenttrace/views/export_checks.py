@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from agenttrace.store import open_store
+from agenttrace.store.errors import STORE_FAILURES
+from agenttrace.store.exports import NOTHING
 from agenttrace.views import figures
 from agenttrace.views.checks import Finding
+from agenttrace.views.exports import exports_fields
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -26,11 +30,6 @@ def destinations(settings: Settings) -> Iterator[Finding]:
 
 
 def _found(settings: Settings) -> dict[str, Any]:
-    from agenttrace.store import open_store
-    from agenttrace.store.errors import STORE_FAILURES
-    from agenttrace.store.exports import NOTHING
-    from agenttrace.views.exports import exports_fields
-
     try:
         with open_store(settings) as store:
             known = store.exports.ledgers()

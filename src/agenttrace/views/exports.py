@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from agenttrace.destinations import DestinationSettings, keys_hidden, shown_address
+from agenttrace.export.lock import owner
 from agenttrace.store.exports import STATES, DestinationRow, Ledgers, ListedSpan
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.destinations import DestinationSettings
 
 #: idle: everything is acknowledged; confirming: all is sent, not all is acknowledged; waiting: for the next retry;
 #: unused: it cannot be used as it is configured; stopped: no exporter runs; removed: from the settings.
@@ -23,8 +24,6 @@ _TITLE_CHARS = 300
 
 def exports_fields(known: Ledgers, settings: Settings, *, removed: bool = False) -> dict[str, Any]:
     """The exporter and the state of each destination; with ``removed`` also those removed from the settings."""
-    from agenttrace.export.lock import owner
-
     process = owner(settings.home)
     configured = {each.name: each for each in settings.destinations}
     found = [
@@ -101,15 +100,11 @@ def _fields(row: DestinationRow, known: Ledgers, state: tuple[DestinationState, 
 
 def keys_hidden_of(settings: Settings, name: str) -> Callable[[str], str]:
     """Hides the keys of a destination in what it answered, where an earlier version wrote them down."""
-    from agenttrace.destinations import keys_hidden
-
     found = next((each for each in settings.destinations if each.name == name), None)
     return str if found is None else keys_hidden(found)
 
 
 def _discreet(fields: dict[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
-    from agenttrace.destinations import shown_address
-
     told = {name: hide(fields[name]) for name in ("reason", "last_error") if fields[name]}
     address = fields["address"]
     return fields | told | {"address": shown_address(address) if "://" in address else address}

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from agenttrace.ids import tool_span_id
 from agenttrace.store.search_terms import search_terms
+from agenttrace.views.events import EventReader, RecordedEvent
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
     from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import SearchQuery
     from agenttrace.store.sqlite.store import SqliteStore
-    from agenttrace.views.events import RecordedEvent
 
 _AROUND = 70
 #: So many events are read at a time, and for one page no more than these.
@@ -56,10 +58,6 @@ def find(store: SqliteStore, query: SearchQuery, *, most_read: int = MOST_READ) 
 
 def _candidates(store: SqliteStore, query: SearchQuery) -> Iterator[RecordedEvent]:
     """Events whose text matches, newest first, whenever they were written."""
-    import msgspec
-
-    from agenttrace.views.events import EventReader
-
     reader, before = EventReader(store), query.before
     timed = query.since is not None or query.until is not None
     # One more than is wanted, to know whether there is another page.

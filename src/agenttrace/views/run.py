@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from agenttrace.config import Settings, did_you_mean
 from agenttrace.views.times import iso, micros_of
 from agenttrace.views.trouble import TroubleError
 
 if TYPE_CHECKING:
-    from agenttrace.config import Settings
     from agenttrace.run.catalog.catalog import App, Catalog, Lane
     from agenttrace.run.engine import Engine
     from agenttrace.run.guards.breaker import BreakerView
@@ -115,8 +115,6 @@ async def app_id_of(engine: Engine, name: str) -> str:
             return found.app_id
     if any(view.app_id == name for view in await engine.breaker.states()):
         return name
-    from agenttrace.config import did_you_mean
-
     names = [*apps, *(found.app_type for found in apps.values())]
     raise TroubleError(f"there is no application named {name!r}", did_you_mean(name, names), misused=True)
 

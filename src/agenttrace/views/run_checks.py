@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agenttrace.views.checks import Finding
+from agenttrace.views.trouble import database_trouble
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -64,7 +65,6 @@ def database(settings: Settings) -> Finding:
     import psycopg
 
     from agenttrace.run.postgres.pool import HEAD, revision_of
-    from agenttrace.views.trouble import database_trouble
 
     url = settings.database.url
     if url is None:

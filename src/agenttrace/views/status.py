@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from agenttrace.record.health import problem
+from agenttrace.record.lock import owner
 from agenttrace.views import places
 from agenttrace.views.times import iso
 
@@ -24,9 +26,6 @@ TIERS: tuple[Literal["l0"], Literal["l1"], Literal["l2"]] = ("l0", "l1", "l2")
 
 def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
     """The whole status, in the shape of the JSON."""
-    from agenttrace.record.health import problem
-    from agenttrace.record.lock import owner
-
     process = owner(settings.home)
     trouble = problem(settings.home)
     listing = places.logs(settings)

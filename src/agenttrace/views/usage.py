@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from agenttrace.record.calendar import day_finder
 from agenttrace.views.times import parse_when
 
 if TYPE_CHECKING:
@@ -88,15 +89,11 @@ def ranked(total: Bill, entries: Iterable[T], bill_of: Callable[[T], Bill]) -> l
 
 def first_day(since: str, timezone: str) -> str:
     """The day of a moment; ``2026-11-01`` is that day wherever days begin."""
-    from agenttrace.record.calendar import day_finder
-
     return _named_day(since) or day_finder(timezone)(parse_when(since, timezone))
 
 
 def day_after(until: str, timezone: str) -> str:
     """The first day that does not begin before a moment."""
-    from agenttrace.record.calendar import day_finder
-
     last = _named_day(until)
     if last is not None:
         return last
