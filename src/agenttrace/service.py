@@ -27,7 +27,6 @@ from agenttrace.record.formats import AGENTS
 NAME = "agenttrace"
 LABEL = "agenttrace.recorder"
 TASK = "AgentTrace recorder"
-KINDS = ("systemd", "launchd", "windows")
 
 #: The file from which systemd reads keys.
 ENVIRONMENT_FILE = "service.env"

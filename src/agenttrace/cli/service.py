@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,14 +27,7 @@ Never needs root: a systemd user unit on Linux, a launchd agent on macOS, a sche
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 
-class ServiceKind(StrEnum):
-    """The supported service managers."""
-
-    systemd = "systemd"
-    launchd = "launchd"
-    windows = "windows"
-
-
+ServiceKind = Literal["systemd", "launchd", "windows"]
 KindOption = Annotated[
     ServiceKind | None, typer.Option("--for", help="The service manager; by default that of this machine.")
 ]
@@ -44,7 +36,7 @@ KindOption = Annotated[
 def _plan(kind: ServiceKind | None) -> Plan:
     from agenttrace import service
 
-    return service.plan(kind.value if kind else service.kind_here(), opening.settings())
+    return service.plan(kind or service.kind_here(), opening.settings())
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
@@ -13,7 +12,7 @@ from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.options import Agent, AsJson, Project, Since
 from agenttrace.store import errors
 from agenttrace.store.questions import SessionFilter
-from agenttrace.store.session_state import recent_since
+from agenttrace.store.session_state import SessionState, recent_since
 from agenttrace.views import figures, money
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import bills_of, session_fields, title_of
@@ -36,20 +35,11 @@ _LATEST = 20
 STATE_STYLES = {"working": "bold green", "waiting": "bold yellow", "interrupted": "red", "ended": "dim"}
 
 
-class State(StrEnum):
-    """The states of a session."""
-
-    working = "working"
-    waiting = "waiting"
-    ended = "ended"
-    interrupted = "interrupted"
-
-
 def sessions(
     agent: Agent = None,
     project: Project = None,
     since: Since = None,
-    state: Annotated[State | None, typer.Option(help="Filter by state.")] = None,
+    state: Annotated[SessionState | None, typer.Option(help="Filter by state.")] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=0, help="The maximum number of rows; 0: all.", show_default="20, with --json all"),
@@ -63,7 +53,7 @@ def sessions(
         agents=frozenset() if name is None else frozenset([name]),
         project_contains=project,
         since=parse_since(since, settings.usage.timezone),
-        states=frozenset() if state is None else frozenset([state.value]),
+        states=frozenset() if state is None else frozenset([state]),
     )
     with opening.opened_store(settings) as store:
         shown = limit if limit is not None else 0 if as_json else _LATEST

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
@@ -41,19 +40,11 @@ a model without a price are shown as unpriced (?), never as free.
 """
 
 
-class By(StrEnum):
-    """What usage can be grouped by."""
-
-    day = "day"
-    month = "month"
-    model = "model"
-    agent = "agent"
-    project = "project"
-    session = "session"
+By = Literal["day", "month", "model", "agent", "project", "session"]
 
 
 def usage(
-    by: Annotated[By, typer.Option(help="GroupUsage by.")] = By.day,
+    by: Annotated[By, typer.Option(help="GroupUsage by.")] = "day",
     since: Since = None,
     check: Annotated[bool, typer.Option("--check", help="Compare sessions with the totals of their agents.")] = False,
     exit_code: Annotated[
@@ -69,9 +60,9 @@ def usage(
         raise typer.Exit(1 if differ and exit_code else 0)
     since_day = None if moment is None else day_finder(settings.usage.timezone)(moment)
     with opening.opened_store(settings) as store:
-        report = usage_report(store, Cashier.load(settings), UsageQuery(by=by.value, since_day=since_day))
+        report = usage_report(store, Cashier.load(settings), UsageQuery(by=by, since_day=since_day))
     if as_json:
-        rows = [{by.value: each.name or None, **each.bill.fields()} for each in report.groups]
+        rows = [{by: each.name or None, **each.bill.fields()} for each in report.groups]
         output.print_json({"total": report.total.fields(), "rows": rows})
     elif not report.groups:
         output.say(
