@@ -91,7 +91,7 @@ def test_without_a_console(program: Program) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
 def test_at_a_terminal_the_link_is_printed(program: Program) -> None:
-    """A person gets the link with its token; whatever keeps the output of ``up`` gets the address alone."""
+    """A terminal gets the link with its token; a file or a pipe gets the address only."""
     program.environment["AGENTTRACE_DATABASE_URL"] = "postgresql://nobody@127.0.0.1:1/none?connect_timeout=1"
     program.environment["TERM"] = "dumb"
     ours, theirs = pty.openpty()
@@ -203,7 +203,7 @@ def test_tokens_for_scripts(program: Program) -> None:
 
 
 def test_the_browser_is_led_by_a_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is opened is a file of the owner's; the link stands in it, and not in what a process is called with."""
+    """The browser opens a private file with the link, so that the link is in no process arguments."""
     opened: list[str] = []
 
     def note(url: str) -> bool:
@@ -235,7 +235,7 @@ def test_the_browser_is_led_by_a_private_file(tmp_path: Path, monkeypatch: pytes
 def test_where_a_browser_is_opened(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, variables: dict[str, str], opens: bool
 ) -> None:
-    """For a person at a machine with a screen, and nowhere else: never a text browser in somebody's terminal."""
+    """Only at a terminal on a machine with a graphical browser; never a text browser."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(output, "is_terminal", lambda: terminal)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "SSH_CONNECTION"):

@@ -98,7 +98,7 @@ def test_texts_are_cut_between_characters(parts: list[str], end: int) -> None:
 
 @given(nasty, st.booleans())
 def test_json_reaches_a_terminal_without_harm(text: str, one_line: bool) -> None:
-    """It is valid, says the same, and has nothing raw in it that a terminal would act upon or nobody would see."""
+    """It is valid, equal, and has no raw control characters or invisible characters."""
     written = io.BytesIO()
     with contextlib.redirect_stdout(io.TextIOWrapper(written)):
         print_json({text: [text]}, one_line=one_line)

@@ -84,7 +84,7 @@ def _count(program: Program) -> int:
     return len(out.splitlines())
 
 
-def test_it_records_by_itself_when_nobody_does(
+def test_it_records_when_no_recorder_runs(
     program: Program, background: Callable[..., subprocess.Popen[str]]
 ) -> None:
     """Without a recorder the tail is one, and what it saw is stored when it ends."""

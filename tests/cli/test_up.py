@@ -94,7 +94,7 @@ def test_up_for_programs(machine: Program, background: Callable[..., subprocess.
 
 
 def test_up_records_when_it_cannot_serve(machine: Program, background: Callable[..., subprocess.Popen[str]]) -> None:
-    """A port that somebody else has: said clearly, and recording goes on. Without a database the console does, too."""
+    """A port in use is reported, and recording continues. Without a database the console runs, too."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

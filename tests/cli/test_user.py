@@ -128,7 +128,7 @@ def test_changes_end_logins_at_once(program: Program) -> None:
         assert passwords.matches(changed, "another good password")
 
 
-def test_mistakes_are_told(program: Program) -> None:
+def test_mistakes_are_reported(program: Program) -> None:
     """What is wrong and what to do, with the right exit code; what was tried on users is in the log."""
     add(program, "anna")
     assert "already" in with_stdin(program, PASSWORD, "user", "add", "ANNA", "--password-stdin", code=1).stderr
@@ -167,7 +167,7 @@ def test_two_passwords_that_differ(program: Program) -> None:
     assert program.json("user", "list") == []
 
 
-def test_a_damaged_file_is_told(program: Program) -> None:
+def test_a_damaged_file_is_reported(program: Program) -> None:
     """One line that names it and what to do; the trace store's own advice would not help."""
     add(program, "anna")
     (program.home / "access.db").write_bytes(b"x" * 5000)

@@ -166,7 +166,7 @@ def test_turns_make_up_the_session(asker: Asker, detail: str) -> None:
 
 
 def test_details_are_a_ladder(asker: Asker) -> None:
-    """Each tells what the one before tells, and more; thinking is told where it is asked for."""
+    """Each level shows what the one before shows, and more; thinking is shown on request."""
     prompts, lengths = [], []
     for detail in DETAILS[1:]:
         found = read(asker, KIMI_CODE, detail=detail)

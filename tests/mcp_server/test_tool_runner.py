@@ -47,7 +47,7 @@ def test_a_cancelled_question_ends(asked: ToolRunner) -> None:
 
 
 def test_no_question_takes_for_ever(asked: ToolRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After its time it is called off, and whoever asked is told to ask for less."""
+    """After its time it is cancelled, and the error says to ask for less."""
     monkeypatch.setattr(tool_runner, "_SECONDS", 0.05)
     with pytest.raises(TroubleError) as caught:
         anyio.run(asked.ask, lambda look: look.store.connection.execute(_FOR_EVER).fetchall())

@@ -56,7 +56,7 @@ def test_only_its_owner_can_read_it(home: Path) -> None:
     assert modes == dict.fromkeys(("access.db", "access.db-wal", "access.db-shm"), 0o600)
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     """What is no database, or one of somebody else, is named with what to do, and left alone."""
     path = tmp_path / "access.db"
     path.write_bytes(b"no database " * 100)
