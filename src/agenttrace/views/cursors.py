@@ -24,7 +24,7 @@ Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
 _encoder = msgspec.json.Encoder()
 
 
-class NotACursorError(TroubleError):
+class NotACursorError(TroubleError, ValueError):
     """A text that is no cursor of this list."""
 
     def __init__(self, cursor: str) -> None:

@@ -19,7 +19,7 @@ _FIX = (
 _WORDS = {"today": 0, "yesterday": 1}
 
 
-class NotATimeError(TroubleError):
+class NotATimeError(TroubleError, ValueError):
     """A text that names no time: what is wrong with it, and how to write one."""
 
     def __init__(self, problem: str, fix: str) -> None:
