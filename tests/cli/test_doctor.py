@@ -46,7 +46,7 @@ def test_a_healthy_machine(own_recorded: Program) -> None:
     assert "Claude Code: 3 logs" in found["agents"]["found"]
     assert "environment AGENTTRACE_HOME" in found["settings"]["found"]
     text = own_recorded.run("doctor").stdout
-    assert "0 wrong, 1 to look at." in text
+    assert "0 wrong, 1 to check." in text
     assert "fix:" in text
 
 
