@@ -22,7 +22,7 @@ from agenttrace.config import (
     load_settings,
 )
 from agenttrace.config.documentation import updated
-from agenttrace.price_tables import parse_table
+from agenttrace.prices.parsing import parse_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 
@@ -254,7 +254,7 @@ def test_a_mistake_in_a_variable_is_explained(name: str, value: str, fix: str) -
     assert fix in caught.value.fix
 
 
-def test_other_programs_variables_are_left_alone() -> None:
+def test_variables_of_other_programs_are_ignored() -> None:
     """Only the sections that hold settings are watched for typing errors."""
     assert load_settings({"HOME": "/nowhere", "AGENTTRACE_DATABASE_URL": "x", "AGENTTRACES": "y"})
 
@@ -337,7 +337,7 @@ def test_the_home_is_created_for_its_owner_alone(home: Path) -> None:
 
 
 def test_a_home_that_is_a_file_is_refused(home: Path) -> None:
-    """A file in the way is named, and left alone."""
+    """A file in the way is named, and not changed."""
     (home / "data").write_text("precious", encoding="utf-8")
     with pytest.raises(SettingsError, match=r"data is not a directory"):
         ensure_home(load_settings(flags={"home": home / "data"}))

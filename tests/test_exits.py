@@ -18,15 +18,15 @@ import zstandard
 from aiohttp import web
 from mcp import types
 
-from agenttrace.costing import Cashier
 from agenttrace.destinations import Content, DestinationSettings
 from agenttrace.export.assembly import Assembly
 from agenttrace.export.kinds import destination_of
 from agenttrace.export.span import ExportSpan
 from agenttrace.masking import Mask
-from agenttrace.mcp.past import Past
 from agenttrace.mcp.server import Context, Desk
-from agenttrace.prices import PriceTable
+from agenttrace.mcp.tool_runner import ToolRunner
+from agenttrace.prices.costing import Cashier
+from agenttrace.prices.table import PriceTable
 from agenttrace.record.formats import FACTS
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.record.texts.session_texts import SessionTexts
@@ -228,7 +228,7 @@ def _delivered(world: World, **switches: Content) -> list[ExportSpan]:
 def desk(world: World, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """What answers the requests of a client."""
     monkeypatch.setenv("AGENTTRACE_HOME", str(world.settings.home))
-    return Desk(Past())
+    return Desk(ToolRunner())
 
 
 def test_no_agent_is_told_a_secret(world: World, desk: Desk) -> None:
@@ -284,7 +284,7 @@ def test_no_agent_is_told_what_nobody_sees(tmp_path: Path, monkeypatch: pytest.M
     (world.logs / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     world.record()
     monkeypatch.setenv("AGENTTRACE_HOME", str(world.settings.home))
-    desk = Desk(Past())
+    desk = Desk(ToolRunner())
 
     async def main() -> None:
         (listed,) = (await _asked(desk, "list_sessions"))["sessions"]

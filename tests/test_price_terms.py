@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import UsageSettings, load_settings
-from agenttrace.costing import Cashier
 from agenttrace.ids import response_key
 from agenttrace.model import Price, Session, Usage
-from agenttrace.price_tables import parse_prices
-from agenttrace.prices import PriceTable, cost_numerator, shape, variant_of
+from agenttrace.prices.costing import Cashier
+from agenttrace.prices.parsing import parse_prices
+from agenttrace.prices.table import PriceTable, cost_numerator, shape, variant_of
 from agenttrace.record.calendar import day_finder
 from agenttrace.store.batch import Batch, Claim
 from agenttrace.store.questions import UsageQuery, UsageRow
@@ -270,7 +270,7 @@ def test_terms_that_come_late_are_added(store: Ledger) -> None:
 
 def test_sums_are_made_anew_when_a_model_gets_peak_hours(monkeypatch: pytest.MonkeyPatch) -> None:
     """The name of the rules covers steps and peak hours, not amounts."""
-    from agenttrace import prices
+    from agenttrace.prices import table as prices
 
     def shape_with(entry: Mapping[str, object]) -> str:
         book = prices._Book(parse_prices("m", {"input": 1, "output": 1, **entry}, source="", currency="USD"))

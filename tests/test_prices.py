@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from agenttrace.config import Settings, UsageSettings, load_settings
 from agenttrace.model import Price, Usage
-from agenttrace.price_tables import AMOUNTS, BadPriceError, parse_prices
-from agenttrace.prices import PriceTable, cost_micros, cost_numerator, displayed
+from agenttrace.prices.parsing import AMOUNTS, BadPriceError, parse_prices
+from agenttrace.prices.table import PriceTable, cost_micros, cost_numerator, displayed
 
 SHIPPED = PriceTable.load(load_settings({}))
 
@@ -211,7 +211,7 @@ def test_the_memory_of_looked_up_names_is_bounded() -> None:
 
 
 def shipped_file() -> dict[str, Any]:
-    text = resources.files("agenttrace").joinpath("prices.toml").read_text(encoding="utf-8")
+    text = resources.files("agenttrace.prices").joinpath("prices.toml").read_text(encoding="utf-8")
     return tomllib.loads(text, parse_float=Decimal)
 
 

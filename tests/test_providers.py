@@ -18,7 +18,7 @@ from agenttrace.export import conventions as c
 from agenttrace.export import genai
 from agenttrace.export.span import ExportSpan
 from agenttrace.mcp import span as mcp_span
-from agenttrace.mcp.past import Past
+from agenttrace.mcp.tool_runner import ToolRunner
 from agenttrace.providers import UNKNOWN, provider_of
 from agenttrace.record.formats import FACTS
 from agenttrace.views.spans import span_fields
@@ -95,7 +95,7 @@ def exported(span: ExportSpan) -> str | None:
     return None if found == UNKNOWN else found
 
 
-def told_to_agents(past: Past, session: str, span: str) -> str | None:
+def told_to_agents(past: ToolRunner, session: str, span: str) -> str | None:
     asked = mcp_span.SpanArguments(session=session, span=span)
     head, *_ = past.asked(lambda look: mcp_span.read(look, asked), threading.Event())
     found = re.search(r"^- Provider: (.*)$", head, re.MULTILINE)
@@ -120,7 +120,7 @@ def test_show_api_mcp_and_export_agree(tmp_path: Path, monkeypatch: pytest.Monke
     with Store.of(world.settings).served() as http:
         listed = [http.get(f"/sessions/{name}/spans").json()["items"] for name in wanted]
     served = {item["span_id"]: item["attributes"].get("gen_ai.provider.name") for items in listed for item in items}
-    past = Past()
+    past = ToolRunner()
     for name, (_, _, provider) in wanted.items():
         shown = CliRunner().invoke(app, ["show", name, "--json"])
         spans = json.loads(shown.stdout)["spans"]
@@ -132,8 +132,8 @@ def test_show_api_mcp_and_export_agree(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.fixture(scope="module")
-def past() -> Past:
-    return Past()
+def past() -> ToolRunner:
+    return ToolRunner()
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     | st.sampled_from([case[0] for case in CASES]).flatmap(lambda name: st.text(max_size=5).map(f"{name}".__add__)),
     agent=st.sampled_from(sorted(FACTS)) | st.text(st.characters(categories=["L"]), min_size=1, max_size=5),
 )
-def test_they_agree_for_any_model(world: World, past: Past, model: str | None, agent: str) -> None:
+def test_they_agree_for_any_model(world: World, past: ToolRunner, model: str | None, agent: str) -> None:
     """Whatever a log names as the model, and whichever agent it is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AGENTTRACE_HOME", str(world.settings.home))

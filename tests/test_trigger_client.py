@@ -39,7 +39,7 @@ PASSING = (500, 502, 503, 504, 429, "reset")
 
 @dataclass
 class Scripted:
-    """A server that gives the answers it was told, in order, and then accepts everything."""
+    """A server with scripted answers, which then accepts everything."""
 
     url: str = ""
     script: list[Any] = field(default_factory=list)
@@ -227,7 +227,7 @@ def test_a_server_that_comes_up_late_gets_the_trigger(is_forced: bool) -> None:
 
 
 @both
-def test_nobody_there(is_async: bool) -> None:
+def test_no_server_there(is_async: bool) -> None:
     """All attempts are used, and the error names the address, the reason and what to do."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -260,8 +260,8 @@ def test_a_date_to_wait_for(server: Scripted) -> None:
     assert 3000 < module._retry_after(formatdate(time.time() + 3600, usegmt=True)) <= 3600
 
 
-def test_nobody_waits_for_an_hour(server: Scripted) -> None:
-    """A Retry-After beyond a minute is told to the caller instead of waited for."""
+def test_a_long_retry_after_is_not_waited_for(server: Scripted) -> None:
+    """A Retry-After beyond a minute is an error instead of a wait."""
     server.order((429, {"Retry-After": "3600"}))
     caller = Caller(server.url)
     with pytest.raises(TriggerUnavailableError, match="3600 s") as caught:
@@ -273,7 +273,7 @@ def test_nobody_waits_for_an_hour(server: Scripted) -> None:
 @both
 @given(status=st.sampled_from([301, 400, 401, 403, 404, 409, 413, 422]))
 def test_a_refusal_stays_one(server: Scripted, is_async: bool, status: int) -> None:
-    """What the server refuses is not sent again, and its detail is told."""
+    """A refused request is not sent again, and the error has its detail."""
     server.order(status)
     caller = Caller(server.url, is_async=is_async)
     with pytest.raises(TriggerRefusedError, match="as ordered") as caught:
@@ -306,7 +306,7 @@ def test_waiting_ends_with_the_job(server: Scripted, is_async: bool, looks: list
 
 @both
 def test_waiting_ends_with_its_time(server: Scripted, is_async: bool) -> None:
-    """After the time given, and no later, the caller is told how the job stands."""
+    """After the timeout, and no later, the error has the status of the job."""
     server.order(*({"id": 7, "status": "running"} for _ in range(100)))
     caller = Caller(server.url, is_async=is_async)
     with pytest.raises(JobTimeoutError, match="job 7 is still running after 5 s") as caught:
@@ -332,7 +332,7 @@ def test_a_job_is_given_as_it_is(server: Scripted, is_async: bool) -> None:
 
 @both
 @given(fault=st.sampled_from([400, 401, 500, "reset"]))
-def test_the_token_is_told_to_nobody(server: Scripted, is_async: bool, fault: int | str) -> None:
+def test_the_token_is_in_no_message(server: Scripted, is_async: bool, fault: int | str) -> None:
     """It is in no repr and no traceback, not even when the server or the driver repeats it."""
     server.order(fault, detail=f"{TOKEN} is wrong")
     with pytest.raises(TriggerError) as caught:
@@ -366,7 +366,7 @@ def test_address_and_token_come_from_the_environment(server: Scripted, monkeypat
 def test_without_a_token_nothing_is_sent(
     kind: type[TriggerClient | AsyncTriggerClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A missing token is told at once, with the variable to set."""
+    """A missing token is an error at once, with the variable to set."""
     monkeypatch.delenv("INTERNAL_API_TOKEN", raising=False)
     with pytest.raises(TriggerError, match="Set INTERNAL_API_TOKEN"):
         kind("http://127.0.0.1:1")
@@ -389,7 +389,7 @@ def test_an_address_that_is_none(url: str) -> None:
 
 
 def test_a_proxy_of_the_environment_is_not_used(server: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token goes to the server and to nobody else."""
+    """The token goes to the server only."""
     server.order()
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")

@@ -1,11 +1,11 @@
 """The client for programs that trigger chains: ETL jobs, back ends, scripts; sync and async, on httpx.
 
 A trigger may be sent again without harm: the server runs one job for an event, a site, a member and a day, and answers
-a repetition with ``skipped_duplicate``. So whatever may pass is tried again. A forced trigger runs each time it
-arrives; it is only sent again when the connection was never made.
+a repetition with ``skipped_duplicate``. So temporary errors are retried. A forced trigger runs each time it arrives; it
+is only sent again when the connection was never made.
 
-Both clients do the same in the same order. What that is stands here once, as generators that yield what is to be done
-next (send this, wait so long) and are told the outcome; the clients only do it, each in its own way.
+Both clients share their logic: generators that yield the next step (send this request, sleep so long) and receive its
+outcome. The clients only execute the steps, blocking or not.
 """
 
 from __future__ import annotations
@@ -62,10 +62,12 @@ class TriggerUncertainError(TriggerUnavailableError):
 
 
 class JobTimeoutError(TriggerError):
-    """The job goes on; the time to wait for it is over."""
+    """The job is still running when the time to wait for it is over."""
 
     def __init__(self, job_id: int, status: str, timeout: float) -> None:
-        super().__init__(f"job {job_id} is still {status} after {timeout:g} s", "It goes on; ask for it again later.")
+        super().__init__(
+            f"job {job_id} is still {status} after {timeout:g} s", "It is still running; ask for it again later."
+        )
         self.job_id, self.job_status = job_id, status
 
 
@@ -86,7 +88,7 @@ class TriggerResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Request:
+class _TriggerRequest:
     method: str
     path: str
     body: Mapping[str, Any] | None = None
@@ -99,12 +101,12 @@ class _Pause:
     seconds: float
 
 
-_Told: TypeAlias = httpx.Response | httpx.RequestError | None
-_Flow: TypeAlias = Generator[_Request | _Pause, _Told, T]
+_Outcome: TypeAlias = httpx.Response | httpx.RequestError | None
+_Flow: TypeAlias = Generator[_TriggerRequest | _Pause, _Outcome, T]
 
 
 class _Flows:
-    """What both clients do, whoever does the sending and waiting."""
+    """The logic of both clients, without sending and sleeping."""
 
     def __init__(
         self,
@@ -135,7 +137,7 @@ class _Flows:
         }
 
     def _triggering(self, body: Mapping[str, Any]) -> _Flow[TriggerResult]:
-        request = _Request(
+        request = _TriggerRequest(
             method="POST", path=f"{_PREFIX}/trigger", body=body, repeatable=not body.get("is_forced", False)
         )
         answer = yield from self._exchange(request)
@@ -150,10 +152,10 @@ class _Flows:
             raise self._not_ours(200) from None
 
     def _looking(self, job_id: int) -> _Flow[dict[str, Any]]:
-        return (yield from self._exchange(_Request(method="GET", path=f"{_PREFIX}/jobs/{int(job_id)}")))
+        return (yield from self._exchange(_TriggerRequest(method="GET", path=f"{_PREFIX}/jobs/{int(job_id)}")))
 
     def _reading(self, what: str, **query: int | str) -> _Flow[dict[str, Any]]:
-        return (yield from self._exchange(_Request(method="GET", path=f"{_PREFIX}/{what}?{urlencode(query)}")))
+        return (yield from self._exchange(_TriggerRequest(method="GET", path=f"{_PREFIX}/{what}?{urlencode(query)}")))
 
     def _result(self, cache_type: str, site_id: int, target_id: str) -> _Flow[dict[str, Any] | None]:
         found = yield from self._reading("cache", cache_type=cache_type, site_id=site_id, target_id=target_id)
@@ -177,7 +179,7 @@ class _Flows:
             yield _Pause(min(pause, left))
             pause = min(pause * 1.5, _LAST_LOOK)
 
-    def _exchange(self, request: _Request) -> _Flow[dict[str, Any]]:
+    def _exchange(self, request: _TriggerRequest) -> _Flow[dict[str, Any]]:
         """Send a request until there is an answer that stays."""
         for attempt in range(self.retries + 1):
             outcome = yield request
@@ -206,7 +208,7 @@ class _Flows:
         problem = f"{self.base_url} answers, but not as an agenttrace server"
         return TriggerError(problem, "Check the address and its port.", status=status)
 
-    def _given_up(self, request: _Request, outcome: _Told, pause: float, attempts: int) -> TriggerError:
+    def _given_up(self, request: _TriggerRequest, outcome: _Outcome, pause: float, attempts: int) -> TriggerError:
         if isinstance(outcome, httpx.Response):
             status = outcome.status_code
             problem = f"the server answers {status}: {self._hidden(_detail(outcome))}"
@@ -222,12 +224,12 @@ class _Flows:
         )
 
     def _hidden(self, text: str) -> str:
-        """No message holds the token, whoever wrote it."""
+        """The text with the token masked."""
         return text.replace(self._token, "***")
 
 
 class TriggerClient(_Flows):
-    """Triggers chains and looks at jobs, blocking.
+    """Triggers chains and queries jobs, blocking.
 
     ``base_url`` and ``token`` come from ``AGENTTRACE_URL`` and ``INTERNAL_API_TOKEN`` when they are not given. Several
     threads may use it; close it, or use it in a ``with`` block.
@@ -287,19 +289,19 @@ class TriggerClient(_Flows):
         self.close()
 
     def _do(self, flow: _Flow[T]) -> T:
-        told: _Told = None
+        outcome: _Outcome = None
         try:
             while True:
-                step, told = flow.send(told), None
+                step, outcome = flow.send(outcome), None
                 if isinstance(step, _Pause):
                     self._sleep(step.seconds)
                 else:
-                    told = self._send(step)
+                    outcome = self._send(step)
         except StopIteration as end:
             result: T = end.value
             return result
 
-    def _send(self, request: _Request) -> httpx.Response | httpx.RequestError:
+    def _send(self, request: _TriggerRequest) -> httpx.Response | httpx.RequestError:
         try:
             return self._http.request(request.method, request.path, json=request.body)
         except httpx.RequestError as error:
@@ -307,7 +309,7 @@ class TriggerClient(_Flows):
 
 
 class AsyncTriggerClient(_Flows):
-    """Triggers chains and looks at jobs without blocking the loop; otherwise as ``TriggerClient``."""
+    """Triggers chains and queries jobs without blocking the loop; otherwise as ``TriggerClient``."""
 
     def __init__(
         self,
@@ -364,19 +366,19 @@ class AsyncTriggerClient(_Flows):
         await self.aclose()
 
     async def _do(self, flow: _Flow[T]) -> T:
-        told: _Told = None
+        outcome: _Outcome = None
         try:
             while True:
-                step, told = flow.send(told), None
+                step, outcome = flow.send(outcome), None
                 if isinstance(step, _Pause):
                     await self._sleep(step.seconds)
                 else:
-                    told = await self._send(step)
+                    outcome = await self._send(step)
         except StopIteration as end:
             result: T = end.value
             return result
 
-    async def _send(self, request: _Request) -> httpx.Response | httpx.RequestError:
+    async def _send(self, request: _TriggerRequest) -> httpx.Response | httpx.RequestError:
         try:
             return await self._http.request(request.method, request.path, json=request.body)
         except httpx.RequestError as error:
@@ -418,7 +420,7 @@ def _checked_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.host:
         raise TriggerError("the server's address is not one", f"Give something like {DEFAULT_URL}.")
     if parts.userinfo:
-        raise TriggerError("the server's address holds a password", "Leave it out: the token is what is asked for.")
+        raise TriggerError("the server's address has a password in it", "Leave it out: only the token is needed.")
     return str(parts).rstrip("/")
 
 
@@ -438,11 +440,11 @@ def _passing(status: int) -> bool:
     return status == 429 or status >= 500
 
 
-def _may_repeat(request: _Request, outcome: _Told) -> bool:
+def _may_repeat(request: _TriggerRequest, outcome: _Outcome) -> bool:
     return request.repeatable or isinstance(outcome, _NOT_SENT)
 
 
-def _pause(attempt: int, outcome: _Told) -> float:
+def _pause(attempt: int, outcome: _Outcome) -> float:
     pause: float = _FIRST_PAUSE * 2**attempt
     if isinstance(outcome, httpx.Response):
         return max(pause, _retry_after(outcome.headers.get("Retry-After", "")))
@@ -469,8 +471,8 @@ def _detail(response: httpx.Response) -> str:
         problem = None
     if not isinstance(problem, dict):
         return response.reason_phrase
-    told = problem.get("detail") or problem.get("title") or response.reason_phrase
-    return " ".join((told if isinstance(told, str) else str(told)).split())[:500]
+    detail = problem.get("detail") or problem.get("title") or response.reason_phrase
+    return " ".join((detail if isinstance(detail, str) else str(detail)).split())[:500]
 
 
 def _times(attempts: int) -> str:

@@ -1,4 +1,4 @@
-"""One process of a kind for a data directory: the second one learns who the first is."""
+"""Locks for one process of a kind on a data directory, with the owner's number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 
 
 class LockedError(Exception):
-    """Another process holds the lock."""
+    """Another process has the lock."""
 
     def __init__(self, owner: str) -> None:
         super().__init__(f"held by process {owner or 'unknown'}")
@@ -40,7 +40,7 @@ class ProcessLock:
         os.write(self.descriptor, (str(os.getpid()) if text is None else text).encode())
 
     def release(self) -> None:
-        """Let another process have it."""
+        """Release it."""
         os.close(self.descriptor)
 
     def __enter__(self) -> Self:
@@ -51,13 +51,13 @@ class ProcessLock:
 
 
 def owner_of(path: Path) -> int | None:
-    """The process that holds the lock now, if any; 0 where it has not written its number yet."""
+    """The process that has the lock now, if any; 0 if it has not written its number yet."""
     text = held_text(path)
     return None if text is None else int(text) if text.isdigit() else 0
 
 
 def held_text(path: Path) -> str | None:
-    """What the process that holds the lock wrote into it; None where none holds it."""
+    """The text of the process that has the lock; None if it is free."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:
@@ -78,7 +78,7 @@ def _written(descriptor: int) -> str:
 
 
 def _lock_patiently(descriptor: int) -> None:
-    """Whoever only asks for the owner holds the lock for an instant."""
+    """Lock, with retries: a process that asks for the owner has the lock for an instant."""
     for _ in range(5):
         try:
             return _lock(descriptor)

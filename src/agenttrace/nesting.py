@@ -1,13 +1,13 @@
-"""How deep JSON may be nested where it comes from outside: beyond a limit, whatever walks through it fails."""
+"""The limit on the nesting of JSON from outside, beyond which recursive code would fail."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-#: Far more than anything that somebody writes, and far less than Python's own limit.
+#: Far more than real data has, and far less than Python's recursion limit.
 MOST_DEPTH = 64
-#: Stands in for what is nested deeper.
+#: Replaces values that are nested deeper.
 CUT = "…"
 
 

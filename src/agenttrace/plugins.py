@@ -54,7 +54,7 @@ class PluginError(Exception):
 
 @cache
 def installed(group: Group) -> tuple[Plugin, ...]:
-    """The plug-ins that are installed, in the order of their names; nothing of theirs is run."""
+    """The plug-ins that are installed, in the order of their names; none of their code is run."""
     if not any(f"[{group}]".encode() in text for text in _declarations()):
         return ()  # as nearly everywhere: the library below takes many times as long to import as this to look
     from importlib.metadata import entry_points
@@ -98,5 +98,5 @@ def load(plugin: Plugin) -> Any:  # noqa: ANN401 - whatever the package names
 
 def reason_of(error: BaseException) -> str:
     """What went wrong, in one line."""
-    told = " ".join(str(error).split())
-    return f"{type(error).__name__}{': ' if told else ''}{told}"[:_REASON_CHARS]
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' if text else ''}{text}"[:_REASON_CHARS]

@@ -1,7 +1,7 @@
 """The provider of a model call, as the GenAI conventions spell it: ``gen_ai.provider.name`` wherever spans are shown.
 
-A log rarely says where a request went; the name of a model nearly always tells whose it is. Where the conventions have
-no value of their own (DashScope, Zhipu, …) a plain one stands in, which they allow.
+A log rarely has the address of a request; the name of a model nearly always shows its maker. Where the conventions have
+no value (DashScope, Zhipu, …) another one is used, which they allow.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _ON_VERTEX = re.compile(r"^claude[^/]*@")
 _NO_MODEL = (None, "", UNKNOWN)
 
 
-class Answered(Protocol):
-    """A span, as far as it tells which model answered."""
+class ModelSpan(Protocol):
+    """The model names of a span."""
 
     @property
     def model(self) -> str | None:
@@ -73,15 +73,15 @@ class Answered(Protocol):
         ...
 
 
-def model_of(span: Answered) -> str | None:
+def model_of(span: ModelSpan) -> str | None:
     """The model that answered: the one that is billed, where the ledger knows it."""
     return (span.model if span.billed_model in _NO_MODEL else span.billed_model) or None
 
 
 def provider_of_span(
-    span: Answered, attributes: Mapping[str, Any], session: Session, agent: AgentFacts | None
+    span: ModelSpan, attributes: Mapping[str, Any], session: Session, agent: AgentFacts | None
 ) -> str | None:
-    """The provider of a span: as the log tells it, else by its model or the session's, else the agent's own."""
+    """The provider of a span: from the log, else by its model or the session's, else the agent's own."""
     told = attributes.get("provider")
     if isinstance(told, str) and told:
         return told
@@ -89,7 +89,7 @@ def provider_of_span(
 
 
 def provider_of(model: str | None, agent: AgentFacts | None = None) -> str | None:
-    """The provider of a model; where its name tells nothing, the one that the agent was made for."""
+    """The provider of a model; if its name is unknown, the provider that the agent was made for."""
     return (_by_model(model) if model else None) or (agent.provider if agent is not None else None)
 
 

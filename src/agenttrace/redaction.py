@@ -1,4 +1,4 @@
-"""Records on their way out: every text in them passes the mask, whatever field it stands in.
+"""Masking of whole records before they leave: every text in every field.
 
 An exit assembles a record, redacts it whole, and only then writes it. So a field that is added later cannot be
 forgotten.
@@ -26,7 +26,7 @@ Hide = Callable[[str], str]
 #: Fields with words of AgentTrace's own, by which programs tell records apart.
 _OURS = frozenset({"kind", "status", "state"})
 _SAID = "text"
-#: What holds no text; most fields are of these.
+#: Types without text; most fields have these.
 _NUMBERS = frozenset({type(None), bool, int, float, bytes, Decimal})
 #: Recording keeps the beginnings of prompts and errors at these lengths. A key that was cut there is still a part of a
 #: key, and may be too short to be recognised.
@@ -62,7 +62,7 @@ def _fields(record: object, names: Collection[str], hide: Hide, keep: Collection
     for name in names:
         value = getattr(record, name)
         if type(value) not in _NUMBERS and name not in _OURS and name not in keep:
-            # What was said was not cut: all of it stands in the log.
+            # Contents are never cut: the log has them in full.
             masked[name] = hide(value) if name == _SAID else _any(value, hide, ())
     return masked
 
@@ -104,5 +104,5 @@ def redacted_line(raw: bytes, mask: Mask) -> bytes:
 def _unambiguous(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(fields)
     if len(found) < len(fields):
-        raise ValueError("a field that stands there twice")
+        raise ValueError("a field occurs twice")
     return found

@@ -1,10 +1,10 @@
 """The recorder as a service of the user's own: systemd unit, launchd agent or Windows scheduled task.
 
-None of them needs an administrator. Each begins recording with the login (or the machine), starts it again when it
-fails, and can be looked at and taken away. The program that is started is the one that installed it.
+None of them needs an administrator. Each starts the recorder with the login (or the machine) and restarts it when it
+fails. The program that it starts is the one that installed it.
 
-Its file is for the user's eyes alone, and holds no secrets: of the environment it keeps what the recorder needs, by
-name. Keys of destinations belong into the settings file, or with systemd into ``service.env`` in the data directory.
+Its file is readable by the user only and has no secrets: of the environment it contains the variables that the recorder
+needs. Keys of destinations belong into the settings file, or with systemd into ``service.env`` in the data directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from agenttrace.record.formats import AGENTS
 NAME = "agenttrace"
 LABEL = "agenttrace.recorder"
 TASK = "AgentTrace recorder"
-KINDS = ("systemd", "launchd", "windows")
 
 #: The file from which systemd reads keys.
 ENVIRONMENT_FILE = "service.env"
@@ -67,7 +66,7 @@ SystemCallArchitectures=native
 WantedBy=default.target
 """
 
-#: Directories that are another one for whoever has ``PrivateTmp``.
+#: Directories that a service with ``PrivateTmp`` cannot see.
 _SHARED_TMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - nothing is written there
 
 _VARIABLE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)=", re.MULTILINE)
@@ -102,7 +101,7 @@ class ServiceError(Exception):
 
 
 class Plan(NamedTuple):
-    """What installing means: one file, and the commands that make the system see it."""
+    """What installing does: one file, and the commands that activate it."""
 
     kind: str
     path: Path
@@ -129,7 +128,7 @@ def plan(kind: str, settings: Settings, environ: Mapping[str, str] = os.environ)
 
 
 def kept_variables(home: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What the service will have of the environment of today."""
+    """The variables of this environment that the service gets."""
     variables = {name: value for name in _KEPT if (value := environ.get(name))}
     if environ.get("AGENTTRACE_CONFIG"):
         variables["AGENTTRACE_CONFIG"] = str(Path(environ["AGENTTRACE_CONFIG"]).expanduser().absolute())
@@ -138,7 +137,7 @@ def kept_variables(home: Path, environ: Mapping[str, str] = os.environ) -> dict[
 
 
 def left_out(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Variables of ours that the service will not have."""
+    """AgentTrace variables that the service does not get."""
     kept = {*_KEPT, "AGENTTRACE_CONFIG", "AGENTTRACE_HOME"}
     return sorted(name for name in environ if name.startswith("AGENTTRACE_") and name not in kept)
 
@@ -244,7 +243,7 @@ def _windows(user: Path, settings: Settings, variables: Mapping[str, str], envir
 
 
 def install(what: Plan) -> None:
-    """Write the file and have it started; what cannot be started is not left behind."""
+    """Write the file and start the service; if that fails, the file is restored."""
     before = what.path.read_bytes() if what.path.exists() else None
     what.path.parent.mkdir(parents=True, exist_ok=True)
     for directory in what.writable:
@@ -264,7 +263,7 @@ def install(what: Plan) -> None:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    """Write a file that was never readable by others, not even for a moment; an old one is replaced."""
+    """Write a file that others cannot read at any moment; an old one is replaced."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -285,7 +284,7 @@ def is_active(what: Plan) -> bool:
 
 
 def uninstall(what: Plan) -> bool:
-    """Stop it and take the file away; False if it was not installed."""
+    """Stop it and remove the file; False if it was not installed."""
     if not is_installed(what):
         return False
     try:
@@ -300,7 +299,7 @@ def _run(step: tuple[str, ...]) -> None:
     if shutil.which(step[0]) is None:
         raise ServiceError(
             f"{step[0]} is not on this machine",
-            "Let whatever starts programs here run: agenttrace record",
+            "Start agenttrace record with the service manager of this machine.",
         )
     done = subprocess.run(step, capture_output=True, text=True, check=False)
     if done.returncode != 0:

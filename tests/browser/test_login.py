@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import APIResponse, Browser, Page, expect
 
 import forked
-from agenttrace.cli.browser import _PAGE
+from agenttrace.cli.open import _PAGE
 from agenttrace.serve.access.link import running_consoles
 from cli.conftest import Program
 

@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 import forked
-from agenttrace.cli import browser, output
+from agenttrace.cli import open as browser
+from agenttrace.cli import output
 from agenttrace.serve.access.link import StartToken, published
 
 from .conftest import Program, eventually, stop
@@ -90,7 +91,7 @@ def test_without_a_console(program: Program) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
 def test_at_a_terminal_the_link_is_printed(program: Program) -> None:
-    """A person gets the link with its token; whatever keeps the output of ``up`` gets the address alone."""
+    """A terminal gets the link with its token; a file or a pipe gets the address only."""
     program.environment["AGENTTRACE_DATABASE_URL"] = "postgresql://nobody@127.0.0.1:1/none?connect_timeout=1"
     program.environment["TERM"] = "dumb"
     ours, theirs = pty.openpty()
@@ -131,7 +132,7 @@ def test_output_that_may_be_kept_has_no_token(
     token = eventually(lambda: _token(program), "the console")
     time.sleep(0.1)
     out, err = stop(process)
-    assert "The link that lets a browser in: agenttrace open" in out
+    assert "To log in with a browser: agenttrace open" in out
     assert token not in out + err
 
 
@@ -174,7 +175,7 @@ def test_a_short_internal_token_is_refused(
             err += (line := process.stderr.readline())
             assert line, err
         stop(process)
-        assert "recording goes on" in err
+        assert "recording continues" in err
     else:
         err = program.run(command, code=2).stderr
     assert "INTERNAL_API_TOKEN has 15 characters, at least 16 are needed" in err
@@ -202,7 +203,7 @@ def test_tokens_for_scripts(program: Program) -> None:
 
 
 def test_the_browser_is_led_by_a_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is opened is a file of the owner's; the link stands in it, and not in what a process is called with."""
+    """The browser opens a private file with the link, so that the link is in no process arguments."""
     opened: list[str] = []
 
     def note(url: str) -> bool:
@@ -234,7 +235,7 @@ def test_the_browser_is_led_by_a_private_file(tmp_path: Path, monkeypatch: pytes
 def test_where_a_browser_is_opened(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, variables: dict[str, str], opens: bool
 ) -> None:
-    """For a person at a machine with a screen, and nowhere else: never a text browser in somebody's terminal."""
+    """Only at a terminal on a machine with a graphical browser; never a text browser."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(output, "is_terminal", lambda: terminal)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "SSH_CONNECTION"):

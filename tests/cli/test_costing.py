@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import UsageSettings
-from agenttrace.costing import Cashier
 from agenttrace.model import Price, Usage
-from agenttrace.prices import PriceTable, cost_micros
+from agenttrace.prices.costing import Cashier
+from agenttrace.prices.table import PriceTable, cost_micros
 from agenttrace.store.questions import UsageRow
 
 PRICES = (

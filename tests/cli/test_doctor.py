@@ -30,7 +30,7 @@ def checks(program: Program, code: int = 0, env: Mapping[str, str] | None = None
 
 
 def test_a_healthy_machine(own_recorded: Program) -> None:
-    """Nothing is wrong; that nobody records is worth a word."""
+    """Nothing is wrong; a missing recorder is a warning."""
     found = checks(own_recorded)
     assert {name for name, check in found.items() if check["state"] != "ok"} == {"recorder"}
     assert {
@@ -46,7 +46,7 @@ def test_a_healthy_machine(own_recorded: Program) -> None:
     assert "Claude Code: 3 logs" in found["agents"]["found"]
     assert "environment AGENTTRACE_HOME" in found["settings"]["found"]
     text = own_recorded.run("doctor").stdout
-    assert "0 wrong, 1 to look at." in text
+    assert "0 wrong, 1 to check." in text
     assert "fix:" in text
 
 
@@ -135,7 +135,7 @@ def test_the_period_in_force(machine: Program, period: int, state: str) -> None:
 
 
 def test_the_variables_of_applications(program: Program) -> None:
-    """None: nobody wants them. Some, or old names: told which, and what they are called now. All: how many apps."""
+    """None: not configured. Some, or old names: which, and their new names. All: how many apps."""
     assert checks(program)["applications"]["state"] == "ok"
     some = checks(program, env={"DASHSCOPE_API_KEY": "sk-hunter2", "BAILIAN_APP_ID_1_CHAT": "x"})["applications"]
     assert some["state"] == "warn"

@@ -133,7 +133,7 @@ def test_without_a_destination_every_command_shows_how_to_add_one(program: Progr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_name_that_is_none_is_told_with_the_nearest_one(program: Program, command: str) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest_one(program: Program, command: str) -> None:
     """Exit code 1, and the name that was meant."""
     configure(program, otlp("http://127.0.0.1:1", name="langfuse-eu"))
     told = program.run("export", command, "langfuse-us", code=1).stderr
@@ -193,7 +193,7 @@ def test_once_leaves_what_cannot_be_sent_and_says_why(machine: Program) -> None:
     assert counts(machine) == (len(spans), 0, 0, 0)
 
 
-def test_a_paused_destination_is_left_alone_and_the_others_are_not(recorded_here: Program, there: Collector) -> None:
+def test_a_paused_destination_gets_nothing_and_the_others_do(recorded_here: Program, there: Collector) -> None:
     """What is paused waits; resumed, it goes on."""
     configure(recorded_here, FILES + otlp(there.url))
     assert recorded_here.json("export", "pause", "there") == {"name": "there", "paused": True}
@@ -227,7 +227,7 @@ def test_what_is_refused_is_shown_with_its_answer_and_sent_again_when_asked(away
 
 
 def _doubtful(program: Program, there: Collector) -> int:
-    """Have everything unknown: sent by somebody who was not answered, as far as anybody knows; how many spans."""
+    """Make all spans unknown: sent without an answer; how many spans."""
     there.manner = "busy"
     program.run("export", "run", "--once", code=1)
     there.manner = "take"
@@ -235,7 +235,7 @@ def _doubtful(program: Program, there: Collector) -> int:
         return connection.execute("UPDATE export_spans SET state = 'unknown', answer = 'it hung up'").rowcount
 
 
-def test_what_nobody_answered_for_waits_for_the_user(away: Program, there: Collector) -> None:
+def test_unknown_spans_wait_for_the_user(away: Program, there: Collector) -> None:
     """A plain retry leaves unknown spans alone, and so does every run; accepted, they are never sent."""
     unknown = _doubtful(away, there)
     assert counts(away) == (0, 0, 0, unknown)
@@ -251,7 +251,7 @@ def test_what_nobody_answered_for_waits_for_the_user(away: Program, there: Colle
     assert not there.spans
 
 
-def test_what_nobody_answered_for_is_sent_again_when_asked(away: Program, there: Collector) -> None:
+def test_unknown_spans_are_retried_on_request(away: Program, there: Collector) -> None:
     """With ``--unknown``: it had not arrived, and is there once then."""
     unknown = _doubtful(away, there)
     assert away.json("export", "retry", "there", "--unknown") == {"name": "there", "queued": unknown}
@@ -261,7 +261,7 @@ def test_what_nobody_answered_for_is_sent_again_when_asked(away: Program, there:
 
 
 def test_backfill_sends_what_was_before_and_nothing_twice(machine: Program, there: Collector) -> None:
-    """A destination begins with what happens after it was added; told to, it gets the rest, however often."""
+    """A destination starts with what happens after it was added; backfill queues the rest, and can be repeated."""
     configure(machine, f'[destinations.there]\ntype = "otlp"\nurl = "{there.url}"\n')
     machine.run("record", "--once")
     machine.run("export", "run", "--once")
@@ -279,7 +279,7 @@ def test_backfill_sends_what_was_before_and_nothing_twice(machine: Program, ther
 
 
 def test_what_was_forgotten_is_sent_anew(recorded_here: Program) -> None:
-    """It asks first; where nobody can be asked nothing is forgotten."""
+    """It asks first; without a terminal nothing is reset."""
     recorded_here.run("export", "run", "--once")
     spans = recorded_spans(recorded_here)
     assert "--yes" in recorded_here.run("export", "forget", "files", code=2).stderr
@@ -363,7 +363,7 @@ def test_the_guide_has_every_setting_of_a_destination() -> None:
 
 
 def test_check_reaches_each_destination_and_sends_no_span(program: Program, there: Collector) -> None:
-    """Fine ones and broken ones are told apart, with the exit code of the worst; nothing is stored for it."""
+    """Working and broken ones are reported, with the exit code of the worst; nothing is stored."""
     configure(program, otlp(there.url) + FILES)
     program.run("export", "check")
     configure(program, otlp(there.url) + otlp("http://127.0.0.1:1", name="gone") + _keyed("lang"))
@@ -555,7 +555,7 @@ def _has_spans(program: Program) -> bool:
         return False  # the store is being made
 
 
-def test_whoever_finds_another_exporter_waits_for_its_end(
+def test_a_second_exporter_waits_for_the_end_of_the_first(
     recorded_here: Program, background: Callable[..., subprocess.Popen[str]]
 ) -> None:
     """A recorder beside an exporter says so, and sends when that has ended."""
@@ -564,7 +564,7 @@ def test_whoever_finds_another_exporter_waits_for_its_end(
         process = background("record")
         eventually(lambda: recorded_here.recorder_pid() == process.pid, "the recorder")
         assert process.stderr is not None
-        assert f"Process {os.getpid()} sends what is recorded" in process.stderr.readline()
+        assert f"Process {os.getpid()} is exporting" in process.stderr.readline()
     eventually(lambda: counts(recorded_here, "files")[1:] == (0, 0, 0) and written_spans(recorded_here), "the spans")
     stop(process)
     assert written_spans(recorded_here) == Counter(recorded_spans(recorded_here))

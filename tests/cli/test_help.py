@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 import subprocess
@@ -9,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 from typer.testing import CliRunner
 
 import forked
@@ -167,3 +169,15 @@ def test_a_closed_pipe_is_no_error(recorded: Program) -> None:
     process.wait(timeout=60)
     assert "Traceback" not in error
     assert "error" not in error.lower()
+
+
+def test_help_loses_nothing_to_markup() -> None:
+    """Brackets in the help of an option are shown, or escaped: ``[default: 20]`` would be taken for a style."""
+    for group in (app, *(each.typer_instance for each in app.registered_groups)):
+        assert group is not None
+        for command in group.registered_commands:
+            for parameter in inspect.signature(command.callback or app, eval_str=True).parameters.values():
+                for option in getattr(parameter.annotation, "__metadata__", ()):
+                    text = option.help or ""
+                    assert Text.from_markup(text).plain == text.replace("\\[", "["), (command.name, parameter.name)
+                    assert not (option.metavar or "").startswith("["), (command.name, parameter.name)

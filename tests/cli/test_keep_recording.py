@@ -12,7 +12,7 @@ import pytest
 
 from agenttrace.cli import record
 from agenttrace.cli.record import keep_recording
-from agenttrace.cli.running import beside
+from agenttrace.cli.stopping import beside
 from agenttrace.config import Settings, SettingsError, ensure_home
 from agenttrace.record import health
 from agenttrace.record.recorder import Recorder, Summary
@@ -93,7 +93,7 @@ def test_what_the_user_must_put_right_is_raised(settings: Settings) -> None:
 def test_a_store_that_is_damaged_again_is_not_rebuilt_for_ever(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told, and everything else goes on until the program is ended."""
+    """It is reported, and everything else continues until the program ends."""
     rebuilt = []
     monkeypatch.setattr("agenttrace.record.recovery.recover", lambda *_, **__: rebuilt.append(1))
     stop = threading.Event()

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from agenttrace.cli.errors import explained
 from agenttrace.cli.program import app
 from agenttrace.config import Settings
-from agenttrace.price_tables import parse_table, read_table
-from agenttrace.prices import PriceTable, install, without_effect
+from agenttrace.prices.parsing import parse_table, read_table
+from agenttrace.prices.table import PriceTable, install, without_effect
 from agenttrace.views.prices import amount, changes, listed_models, price_fields
 
 from .conftest import Program
@@ -140,7 +140,7 @@ def test_an_unknown_model(program: InProcess) -> None:
     assert "Did you mean gpt-5" in program.run("prices", "gtp-5", code=1).stderr
 
 
-def test_everything_wrong_is_told_at_once(program: InProcess, tmp_path: Path) -> None:
+def test_all_problems_are_reported_together(program: InProcess, tmp_path: Path) -> None:
     """Each with its place and how to put it right; nothing is written."""
     path = tmp_path / "bad.toml"
     path.write_text(BAD)
@@ -196,7 +196,7 @@ def test_reading_a_table_never_fails(text: str) -> None:
 
 
 def test_a_table_is_checked_put_in_and_removed(program: InProcess, table: Path) -> None:
-    """The change is told before and after; the file is private; nothing else is left in the directory."""
+    """The change is printed before and after; the file is private; nothing else is left in the directory."""
     checked = program.json("prices", "check", str(table))
     assert not program.home.exists()
     change = {one["model"]: one for one in checked["changes"]}
@@ -248,7 +248,7 @@ def test_a_damaged_file_never_stops_a_command(recorded: InProcess, content: byte
     recorded.run("prices", "reset")
 
 
-def test_a_file_that_is_older_than_the_shipped_table_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_older_than_the_shipped_table_is_reported(tmp_path: Path) -> None:
     """After an upgrade the shipped prices may be the newer ones."""
     from agenttrace.views.checks import prices
 
@@ -286,7 +286,7 @@ def test_the_shipped_table_has_no_problem_and_changes_nothing_against_itself() -
     """Every rule of the check holds for what is shipped."""
     from importlib import resources
 
-    shipped = parse_table(resources.files("agenttrace").joinpath("prices.toml").read_text(encoding="utf-8"), "x")
+    shipped = parse_table(resources.files("agenttrace.prices").joinpath("prices.toml").read_text(encoding="utf-8"), "x")
     assert shipped.problems == ()
     settings = Settings(home=Path("/nowhere"))
     assert changes(PriceTable.of(settings, None), PriceTable.of(settings, shipped)) == []

@@ -126,7 +126,7 @@ def test_lines_that_stand_together_go_together(program: Program) -> None:
 
 
 def test_dry_run_changes_nothing(program: Program) -> None:
-    """It tells exactly what the real run then does."""
+    """It prints exactly what the real run then does."""
     write_session(program, "old", 100)
     program.run("record", "--once")
     planned = program.json("prune", "--older-than", "90d", "--dry-run")
@@ -135,7 +135,7 @@ def test_dry_run_changes_nothing(program: Program) -> None:
     assert {**planned, "dry_run": False, "before": ""} == {**removed, "before": ""}
 
 
-def test_nobody_to_ask(program: Program) -> None:
+def test_no_terminal_to_ask_at(program: Program) -> None:
     """Without a terminal and without --yes nothing is removed; exit code 2."""
     write_session(program, "old", 100)
     program.run("record", "--once")

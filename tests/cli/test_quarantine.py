@@ -30,7 +30,7 @@ def test_list_and_show(program: Program) -> None:
 
 def test_nothing_in_quarantine(recorded: Program) -> None:
     """It says so."""
-    assert "every line was understood" in recorded.run("quarantine", "list").stdout
+    assert "every line was parsed" in recorded.run("quarantine", "list").stdout
     assert recorded.json("quarantine", "list") == []
 
 
@@ -40,7 +40,7 @@ def test_an_entry_that_does_not_exist(recorded: Program) -> None:
 
 
 def test_retry_of_what_is_still_broken(program: Program) -> None:
-    """It stays where it is, and the reason is told; nothing is counted twice."""
+    """It stays in quarantine, and the reason is printed; nothing is counted twice."""
     program.run("record", str(BROKEN), "--once")
     before = program.json("status")["lines"]
     outcomes = program.json("quarantine", "retry")
@@ -120,7 +120,7 @@ def test_one_entry_by_its_number(program: Program) -> None:
 
 
 def test_a_line_that_is_nowhere_any_more(program: Program) -> None:
-    """Neither kept nor in its file: it stays in quarantine, and the reason is told."""
+    """Neither stored nor in its file: it stays in quarantine, and the reason is printed."""
     write_long_lines(program)
     program.run("record", "--once", env=LIMIT)
     (program.home / "logs" / "one.jsonl").unlink()
@@ -139,7 +139,7 @@ main()
 """
 
 
-def test_a_file_that_nobody_recognised(program: Program) -> None:
+def test_a_file_that_was_not_recognised(program: Program) -> None:
     """Once a format claims it, the whole file is recorded."""
     place = str(DATA / "claude-code-2.1.197")
     older = [sys.executable, "-c", OLDER, "record", place, "--once"]
@@ -154,7 +154,7 @@ def test_a_file_that_nobody_recognised(program: Program) -> None:
 
 
 def test_retry_waits_for_no_recorder(program: Program) -> None:
-    """While somebody records, the retry says so instead of working beside it."""
+    """While a recorder runs, the retry is refused with an error."""
     program.run("record", str(BROKEN), "--once")
     recorder = program.start("record")
     try:

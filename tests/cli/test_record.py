@@ -259,7 +259,7 @@ def test_a_terminal_gets_one_line_that_is_kept_up_to_date(machine: Program) -> N
 
 
 def test_another_agents_files_are_left_for_another_time(program: Program) -> None:
-    """With ``--agent`` the other files are neither read nor held against anybody, and can be recorded later."""
+    """With ``--agent`` the other files are neither read nor quarantined, and can be recorded later."""
     only = program.json("record", str(DATA / "claude-code-2.1.197"), "--once", "--agent", "codex")
     assert (only["files"], only["lines"], only["quarantined"]) == (0, 0, 0)
     assert program.json("record", str(DATA / "claude-code-2.1.197"), "--once")["recorded"] == 50

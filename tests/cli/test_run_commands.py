@@ -46,7 +46,7 @@ COMMANDS = ("trigger", "apps", "budget", *GROUPS)
 
 @dataclass
 class Running:
-    """A server with a worker on a database of their own, and the program of somebody who uses them."""
+    """A server with a worker on a separate database, and a program that uses them."""
 
     program: Program
     simulator: Simulator
@@ -173,7 +173,7 @@ def test_tables_for_people(running: Running) -> None:
 
 
 def test_a_second_trigger_of_the_day(running: Running) -> None:
-    """It is skipped and fails nobody; a forced one runs."""
+    """It is skipped without an error; a forced one runs."""
     arguments = ("dws_completed", "--site", "7")
     first = running.run_job(*arguments)
     assert len(first["steps"]) == 8
@@ -200,7 +200,7 @@ def test_jobs_are_filtered_and_limited(running: Running) -> None:
     assert len(running.program.json("runs", "--site", "20", "--limit", "3", "--status", "success")) == 3
 
 
-def test_a_step_that_fails_is_told_with_its_reason(running: Running) -> None:
+def test_a_failed_step_is_shown_with_its_reason(running: Running) -> None:
     """The chain goes on; the run that failed, and the job, say why."""
     running.order(
         lambda simulator: simulator.script(BUILTIN_APP_IDS["app6_note"], faults.status("InvalidParameter", 400))
@@ -231,7 +231,7 @@ def test_a_job_that_is_over_is_not_cancelled(running: Running) -> None:
 
 
 def test_a_job_that_waits_is_cancelled_and_run_again(alone: Program, database_url: str) -> None:
-    """Cancelled at once while nobody has begun it; rerun makes a new, forced job of the same event."""
+    """A pending job is cancelled at once; rerun makes a new, forced job of the same event."""
     insert = """INSERT INTO biz.ai_trigger_jobs (site_id, event_type, member_id, payload, app_chain, event_date)
                 VALUES (1, 'consumption', 2, '{"coach_id": 8}', 'app3', '2026-11-15') RETURNING id"""
     [(number,)] = execute(database_url, insert)
@@ -240,7 +240,7 @@ def test_a_job_that_waits_is_cancelled_and_run_again(alone: Program, database_ur
     assert (again["status"], again["rerun_of"]) == ("pending", number)
     job = alone.json("jobs", "show", str(again["trigger_job_id"]))
     assert (job["is_forced"], job["rerun_of"], job["member_id"], job["payload"]) == (True, number, 2, {"coach_id": 8})
-    assert "No step was called yet" in alone.run("jobs", str(again["trigger_job_id"])).stdout
+    assert "No step has run yet" in alone.run("jobs", str(again["trigger_job_id"])).stdout
     assert [job["status"] for job in alone.json("jobs")] == ["pending", "cancelled"]
 
 
@@ -257,7 +257,7 @@ def test_an_event_that_is_no_longer_known_is_not_run_again(alone: Program, datab
 
 
 def test_the_server_refuses(running: Running) -> None:
-    """A wrong token and an unknown event are told with what to do, exit code 1, and the token is not repeated."""
+    """A wrong token and an unknown event are errors with a fix, exit code 1, and the token is not repeated."""
     wrong = running.program.run(
         "trigger", "consumption", "--site", "1", code=1, env={"INTERNAL_API_TOKEN": "wrong-secret"}
     )
@@ -310,12 +310,12 @@ def test_the_client_against_the_server(running: Running) -> None:
 # ── guards ──
 
 
-def test_a_breaker_is_opened_and_closed_by_hand(running: Running) -> None:
+def test_a_breaker_is_opened_and_closed_manually(running: Running) -> None:
     """While it is held open the application is not called; closed, it is."""
     app_id = BUILTIN_APP_IDS["app5_tactics"]
     opened = running.program.json("breakers", "open", "app5")
     assert (opened["app_id"], opened["state"], opened["held"]) == (app_id, "open", True)
-    assert "held by hand" in running.program.run("breakers").stdout
+    assert "held open" in running.program.run("breakers").stdout
     job = running.run_job("task_assigned", "--site", "1", "--member", "500")
     assert {step["step"]: step["status"] for step in job["steps"]} == {"app4": "success", "app5": "circuit_open"}
     closed = running.program.json("breakers", "close", "app5_tactics")
@@ -411,8 +411,8 @@ def test_results_are_shown_and_taken_out_of_use(running: Running) -> None:
 
 def test_which_results_has_to_be_said(alone: Program) -> None:
     """Neither nothing nor both ways at once: that would take too much, or the wrong thing, out of use."""
-    assert "not clear" in alone.run("cache", "invalidate", code=2).stderr
-    assert "not clear" in alone.run("cache", "invalidate", "3", "--site", "1", code=2).stderr
+    assert "either an ID or filters" in alone.run("cache", "invalidate", code=2).stderr
+    assert "either an ID or filters" in alone.run("cache", "invalidate", "3", "--site", "1", code=2).stderr
     assert "there is no cached result 3" in alone.run("cache", "show", "3", code=1).stderr
 
 
@@ -504,7 +504,7 @@ def test_a_token_opens_the_chat(running: Running) -> None:
 
 
 def test_a_token_needs_a_secret(program: Program) -> None:
-    """Without one it is told which variable to set; a short one and a wrong user are refused."""
+    """Without one the error names the variable to set; a short one and a wrong user are refused."""
     assert "AGENTTRACE_JWT_SECRET" in program.run("token", "--user", "u1", "--site", "1", code=1).stderr
     short = program.run("token", "--user", "u1", "--site", "1", code=2, env={"AGENTTRACE_JWT_SECRET": "tooshort"})
     assert "at least 32 characters" in short.stderr
@@ -552,7 +552,7 @@ def test_the_embedded_database_serves_as_well(program: Program) -> None:
     """Without a server of one's own everything works all the same, and the database stops with the command."""
     assert program.json("jobs") == []
     assert program.json("budget")["allowed"] is True
-    assert "No call fits" in program.run("runs").stdout
+    assert "No call matches" in program.run("runs").stdout
     assert not (program.home / "postgres" / "postmaster.pid").exists()
 
 

@@ -87,9 +87,9 @@ def test_a_windows_task(program: Program) -> None:
 
 
 def test_install_status_uninstall(managed: Program) -> None:
-    """The whole life of the service, with what the service manager was told."""
+    """The whole life of the service, with the commands for the service manager."""
     assert managed.json("service", "status", code=1)["installed"] is False
-    assert "recording runs" in managed.run("service", "install").stdout
+    assert "the recorder runs" in managed.run("service", "install").stdout
     unit = managed.user / ".config/systemd/user/agenttrace.service"
     assert unit.exists()
     status = managed.json("service", "status")
@@ -111,7 +111,7 @@ KINDS = ("systemd", "launchd", "windows")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_secret_of_the_environment_is_written(program: Program, kind: str) -> None:
-    """The service is given what recording needs, by name; whatever else is in the environment stays there."""
+    """The service gets the variables that recording needs, and no others."""
     secrets = {"AGENTTRACE_JWT_SECRET": "x" * 40, "AGENTTRACE_DATABASE_URL": "postgresql://u:hunter22@h/d"}
     secrets |= {"AGENTTRACE_INTERNAL_TOKEN": "hunter23", "AGENTTRACE_TOMORROW": "hunter24", "LANGFUSE_KEY": "hunter25"}
     program.environment |= secrets | {"AGENTTRACE_RECORD_POLL_SECONDS": "3", "CODEX_HOME": "/srv/codex"}
@@ -130,7 +130,7 @@ def test_variables_that_are_kept_are_no_secrets() -> None:
 
 
 def test_the_unit_is_for_its_owner_alone(managed: Program) -> None:
-    """From the beginning, whatever the umask is, and also where there was one that everybody could read."""
+    """From the beginning, with any umask, and also where the old file was readable by others."""
     unit = managed.user / ".config/systemd/user/agenttrace.service"
     unit.parent.mkdir(parents=True)
     unit.write_text("[Service]\nEnvironment=AGENTTRACE_JWT_SECRET=old\n")
@@ -172,14 +172,14 @@ def test_a_unit_that_systemd_understands(managed: Program) -> None:
 
 
 def test_keys_for_the_service(managed: Program) -> None:
-    """What is missing is said with where to put it; what stands in the file of keys is not missing."""
+    """Missing keys are printed with where to put them; keys in service.env are not missing."""
     table = '[destinations.there]\ntype = "otlp"\nurl = "http://127.0.0.1:1"\nheaders = { key = "${THERE_KEY}" }\n'
     configure(managed, table)
     managed.environment |= {"THERE_KEY": "hunter22", "AGENTTRACE_JWT_SECRET": "x" * 40}
     told = managed.run("service", "install").stderr
     assert "does not have THERE_KEY" in told
     assert str(managed.home / "service.env") in told
-    assert "AGENTTRACE_JWT_SECRET: not given to the service" in told
+    assert "recording does not need them: AGENTTRACE_JWT_SECRET" in told
     (managed.home / "service.env").write_text("THERE_KEY=hunter22\n")
     assert "THERE_KEY" not in managed.run("service", "install").stderr
     assert "hunter22" not in (managed.user / ".config/systemd/user/agenttrace.service").read_text()

@@ -63,7 +63,7 @@ def test_golden_numbers_of_a_session_and_its_fork(recorded: Program) -> None:
 
 
 def test_unknown_prices_are_unknown(recorded: Program) -> None:
-    """A session of a model nobody knows has no cost, which is not a cost of nothing."""
+    """A session of an unknown model has no cost, which is not a cost of 0."""
     session = next(each for each in recorded.json("sessions") if each["session_id"] == KIMI_CODE)
     assert session["cost"] is None
     assert session["unpriced_tokens"] == sum(session["usage"][name] for name in USAGE[:4])

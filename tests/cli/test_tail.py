@@ -84,9 +84,7 @@ def _count(program: Program) -> int:
     return len(out.splitlines())
 
 
-def test_it_records_by_itself_when_nobody_does(
-    program: Program, background: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_it_records_when_no_recorder_runs(program: Program, background: Callable[..., subprocess.Popen[str]]) -> None:
     """Without a recorder the tail is one, and what it saw is stored when it ends."""
     tail = background("tail", "--lines", "0")
     eventually(lambda: program.recorder_pid() == tail.pid, "the tail to hold the lock")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.cli.errors import UsageError
-from agenttrace.cli.times import parse_since, parse_span, since_micros
+from agenttrace.cli.errors import USAGE, explained
+from agenttrace.views.times import NotATimeError, parse_moment, parse_since, parse_span
 
 NOW = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -20,7 +20,7 @@ UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 def test_spans_count_back_from_now(number: int, unit: str, gap: str) -> None:
     """``7d`` is seven days ago, whatever the letter's case."""
     expected = NOW - timedelta(**{UNITS[unit.lower()]: number})
-    assert parse_since(f"{number}{gap}{unit}", now=NOW) == expected
+    assert parse_moment(f"{number}{gap}{unit}", now=NOW) == expected
     assert parse_span(f"{number}{gap}{unit}") == NOW - expected
 
 
@@ -33,15 +33,15 @@ def test_spans_count_back_from_now(number: int, unit: str, gap: str) -> None:
 def test_iso_times_are_taken_as_they_are(moment: datetime, offset: timedelta) -> None:
     """A time with a zone means that instant, to the microsecond."""
     aware = moment.replace(tzinfo=timezone(offset))
-    assert parse_since(aware.isoformat()) == aware
-    micros = since_micros(aware.isoformat())
+    assert parse_moment(aware.isoformat()) == aware
+    micros = parse_since(aware.isoformat())
     assert micros == (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 @given(st.dates(datetime(1971, 1, 1).date(), datetime(2100, 1, 1).date()))
 def test_a_day_begins_at_local_midnight(day: object) -> None:
     """A day without a time is local, not UTC."""
-    then = parse_since(str(day))
+    then = parse_moment(str(day))
     assert str(then.date()) == str(day)
     assert (then.hour, then.minute) == (0, 0)
     assert then.tzinfo is not None
@@ -51,24 +51,25 @@ def test_a_day_begins_at_local_midnight(day: object) -> None:
 def test_anything_else_is_a_usage_error(text: str) -> None:
     """No text makes it fail in any other way than by saying how to write a time."""
     try:
-        found: object = parse_since(text, now=NOW).tzinfo
-    except UsageError as error:
-        found = error.code == 2 and "7d" in error.fix
+        found: object = parse_moment(text, now=NOW).tzinfo
+    except NotATimeError as error:
+        told = explained(error)
+        found = told is not None and told.code == USAGE and "7d" in told.fix
     assert found
 
 
 @pytest.mark.parametrize("text", ["", "7", "d7", "-3d", "7days", "tomorrow", "2026-13-01", "9999999w"])
 def test_what_is_not_a_time(text: str) -> None:
     """These are refused."""
-    with pytest.raises(UsageError):
-        parse_since(text, now=NOW)
+    with pytest.raises(NotATimeError):
+        parse_moment(text, now=NOW)
 
 
 def test_words() -> None:
     """Today and yesterday begin at midnight."""
     now = datetime.now().astimezone()
-    assert parse_since("today").date() == now.date()
-    assert parse_since("Yesterday").date() == now.date() - timedelta(days=1)
+    assert parse_moment("today").date() == now.date()
+    assert parse_moment("Yesterday").date() == now.date() - timedelta(days=1)
 
 
 @given(
@@ -77,8 +78,8 @@ def test_words() -> None:
 )
 def test_today_is_a_day_of_the_setting(now: datetime, zone: str) -> None:
     """It begins at midnight there, whatever the machine's own zone is, and what is called by its date is the same."""
-    begin = parse_since("today", zone, now=now)
+    begin = parse_moment("today", zone, now=now)
     there = begin.astimezone(ZoneInfo(zone))
     assert there.date() == now.astimezone(ZoneInfo(zone)).date()
     assert (there.hour, there.minute) == (0, 0)
-    assert parse_since(there.date().isoformat(), zone, now=now) == begin
+    assert parse_moment(there.date().isoformat(), zone, now=now) == begin

@@ -94,7 +94,7 @@ def test_up_for_programs(machine: Program, background: Callable[..., subprocess.
 
 
 def test_up_records_when_it_cannot_serve(machine: Program, background: Callable[..., subprocess.Popen[str]]) -> None:
-    """A port that somebody else has: said clearly, and recording goes on. Without a database the console does, too."""
+    """A port in use is reported, and recording continues. Without a database the console runs, too."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -103,13 +103,13 @@ def test_up_records_when_it_cannot_serve(machine: Program, background: Callable[
         _imported(process)
         _, err = stop(process)
     assert process.returncode == 0
-    assert "recording goes on" in err
+    assert "recording continues" in err
     machine.environment["AGENTTRACE_DATABASE_URL"] = "postgresql://nobody:hunter2@127.0.0.1:1/none?connect_timeout=1"
     process = background("up", "--port", "0")
     eventually(lambda: machine.recorder_pid() == process.pid, "up to begin")
     assert process.stderr is not None
     told = ""
-    while "no application can be run, recording goes on" not in told:
+    while "applications cannot run; recording continues" not in told:
         told += (line := process.stderr.readline())
         assert line, told
     out, err = stop(process)
@@ -199,7 +199,7 @@ def test_a_demo_whose_server_fails_is_over(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def _shows_everything(apps: dict[str, Any]) -> None:
-    """Chat, a trigger of each kind, a breaker that opens and heals, a budget that runs out."""
+    """Chat, a trigger of each kind, a breaker that opens and closes again, a budget that is used up."""
     assert apps["chat"]
     assert [(job["app_chain"], job["status"]) for job in apps["jobs"]] == [
         ("app3→app8→app7", "completed"),
@@ -216,7 +216,7 @@ def _shows_everything(apps: dict[str, Any]) -> None:
 def test_a_demo_that_is_kept_can_be_explored(program: Program) -> None:
     """The commands it prints work."""
     out = program.run("demo", "--seconds", "1", "--days", "1", "--speed", "20", "--keep", "--no-apps").stdout
-    assert "behind guards" not in out
+    assert "with limits, a breaker and a budget" not in out
     assert "What they used:" in out
     home = (
         next(line for line in out.splitlines() if "agenttrace sessions" in line).split("AGENTTRACE_HOME=")[1].split()[0]

@@ -84,12 +84,12 @@ def test_what_has_no_price_is_shown_as_such(recorded: Program) -> None:
     assert "$0.00 " not in done.stdout
 
 
-def test_copies_and_placeholders_are_told(recorded: Program) -> None:
+def test_copies_and_placeholders_are_reported(recorded: Program) -> None:
     """How often the logs repeated themselves, and which numbers they never finished."""
     total = recorded.json("usage")["total"]
     assert total["folded_copies"] > 0
     assert total["estimated_requests"] == 1
-    assert "only holds a placeholder" in recorded.run("usage").stderr
+    assert "has only a placeholder" in recorded.run("usage").stderr
 
 
 def test_since(recorded: Program) -> None:

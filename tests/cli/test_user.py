@@ -85,7 +85,7 @@ def audit(program: Program) -> list[tuple[str, str, str]]:
 
 def test_users_from_the_first_to_the_last(program: Program) -> None:
     """They are added, listed, changed and removed, in words and in JSON, and the log has every step."""
-    assert "nobody can log in" in program.run("user").stdout
+    assert "there is no login" in program.run("user").stdout
     assert "ben can log in now, as a viewer." in add(program, "Ben")
     anna = json.loads(add(program, "anna", "--role", "admin", "--json"))
     assert {"name", "role", "created_at", "changed_at", "logins", "last_seen_at"} == set(anna)
@@ -128,7 +128,7 @@ def test_changes_end_logins_at_once(program: Program) -> None:
         assert passwords.matches(changed, "another good password")
 
 
-def test_mistakes_are_told(program: Program) -> None:
+def test_mistakes_are_reported(program: Program) -> None:
     """What is wrong and what to do, with the right exit code; what was tried on users is in the log."""
     add(program, "anna")
     assert "already" in with_stdin(program, PASSWORD, "user", "add", "ANNA", "--password-stdin", code=1).stderr
@@ -139,7 +139,7 @@ def test_mistakes_are_told(program: Program) -> None:
     assert (
         "at least 12 characters" in with_stdin(program, "short", "user", "add", "b", "--password-stdin", code=2).stderr
     )
-    assert "there is nobody to ask" in program.run("user", "add", "ben", code=2).stderr
+    assert "the password cannot be asked for" in program.run("user", "add", "ben", code=2).stderr
     program.run("user", "role", "anna", "owner", code=2)
     program.run("user", "add", "ben", "--role", "owner", code=2)
     assert [outcome for _, _, outcome in audit(program)] == [
@@ -167,7 +167,7 @@ def test_two_passwords_that_differ(program: Program) -> None:
     assert program.json("user", "list") == []
 
 
-def test_a_damaged_file_is_told(program: Program) -> None:
+def test_a_damaged_file_is_reported(program: Program) -> None:
     """One line that names it and what to do; the trace store's own advice would not help."""
     add(program, "anna")
     (program.home / "access.db").write_bytes(b"x" * 5000)

@@ -72,7 +72,7 @@ def test_commands_of_the_run_half_say_what_to_install(without_run_half: Program,
 def test_the_console_without_the_run_half(
     without_run_half: Program, background: Callable[..., subprocess.Popen[str]], command: str
 ) -> None:
-    """The server answers; the pages of the run half are told what to install, and nothing is called broken."""
+    """The server answers; the pages of the run half say what to install, and no error is shown."""
     process = background(command, "--json", "--port", "0")
     assert process.stdout is not None
     lines = [json.loads(process.stdout.readline()) for _ in range(2 if command == "up" else 1)]

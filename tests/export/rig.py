@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from agenttrace.config import ExportSettings, Settings, ensure_home
-from agenttrace.costing import Cashier
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.assembly import Assembly, Texts
 from agenttrace.export.courier import Courier
@@ -25,7 +24,8 @@ from agenttrace.export.journal import Journal
 from agenttrace.export.sealing import Sealer, targets
 from agenttrace.export.span import ExportSpan
 from agenttrace.masking import Mask
-from agenttrace.prices import PriceTable
+from agenttrace.prices.costing import Cashier
+from agenttrace.prices.table import PriceTable
 from agenttrace.record.formats import FACTS
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts.session_texts import SessionTexts

@@ -173,7 +173,7 @@ def test_objects_cannot_be_changed(home: Path) -> None:
 
 
 def test_recording_in_ones_own_process(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``once`` records what is there and nothing twice; a second recorder is refused; ``follow`` ends when told to."""
+    """``once`` records everything once; a second one is refused; ``follow`` ends when ``stop`` is set."""
     for name, value in program.environment.items():
         monkeypatch.setenv(name, value)
     program.log("mine", {"type": "turn.begin", "ts": 1.0, "prompt": "hello"}, {"type": "turn.end", "ts": 2.0})

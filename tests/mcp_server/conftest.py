@@ -15,6 +15,6 @@ __all__ = ["background", "own_recorded", "program", "shared_store"]
 
 @pytest.fixture(scope="session")
 def asker(shared_store: Program) -> Iterator[Asker]:
-    """A server for somebody who used four agents."""
+    """A server for a user of four agents."""
     with serving(shared_store) as asker:
         yield asker

@@ -95,7 +95,7 @@ class Said(NamedTuple):
 
 
 def parsed(markdown: str) -> list[Said]:
-    """The lines and texts of a page, as whoever reads Markdown understands it."""
+    """The lines and texts of a page, parsed as Markdown."""
     lines = iter(markdown.split("\n"))
     found: list[Said] = []
     for line in lines:

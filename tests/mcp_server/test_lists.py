@@ -198,7 +198,7 @@ def test_status_names_what_filters_need(asker: Asker, sessions: list[dict[str, A
         ("list_sessions", {"state": "asleep"}, "state is one of ended, interrupted"),
         ("list_sessions", {"cursor": "x"}, "begin without one"),
         ("list_sessions", {"limit": 0}, "limit"),
-        ("list_sessions", {"folder": "x"}, "It takes: query, agent, project"),
+        ("list_sessions", {"folder": "x"}, "It takes: query, state, limit"),
         ("search", {}, "query (needed)"),
         ("search", {"query": "!!"}, "Give words"),
         ("usage", {"by": "hour"}, "by is one of agent, day, model"),

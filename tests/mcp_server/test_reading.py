@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, Page, Passage
+from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, MarkdownPage, Passage
 from cli.conftest import CLAUDE, CLAUDE_FORK, KIMI_CLI, KIMI_CODE, Program
 
 from .rig import Asker, Said, joined, parsed, serving
@@ -133,7 +133,7 @@ def test_pages_never_grow_beyond_their_room(texts: list[str], lines: list[bool],
     while place < len(passages):
         room = rooms[turn % len(rooms)]
         turn += 1
-        page = Page(room)
+        page = MarkdownPage(room)
         while place < len(passages):
             left = page.put(passages[place], offset)
             if left is not None:
@@ -166,7 +166,7 @@ def test_turns_make_up_the_session(asker: Asker, detail: str) -> None:
 
 
 def test_details_are_a_ladder(asker: Asker) -> None:
-    """Each tells what the one before tells, and more; thinking is told where it is asked for."""
+    """Each level shows what the one before shows, and more; thinking is shown on request."""
     prompts, lengths = [], []
     for detail in DETAILS[1:]:
         found = read(asker, KIMI_CODE, detail=detail)

@@ -97,7 +97,7 @@ def test_newer_clients(shared_store: Program, mode: str) -> None:
 
 
 def test_the_tools_as_json(shared_store: Program, asker: Asker) -> None:
-    """``--json`` prints what clients are told."""
+    """``--json`` prints what clients receive."""
     printed = shared_store.json("mcp")
     offered = asker.call(asker.client.list_tools).tools
     assert printed == [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in offered]
@@ -152,7 +152,7 @@ def test_signals_end_it(wire: Wire, number: signal.Signals) -> None:
 
 
 def test_a_client_that_reads_no_more(wire: Wire) -> None:
-    """Answers that nobody takes end the process without a traceback."""
+    """A client that is gone ends the process without a traceback."""
     wire.send(HELLO)
     wire.receive()
     assert wire.process.stdout is not None

@@ -134,14 +134,14 @@ def test_rebuilt_under_the_server(own_recorded: Program) -> None:
 
 @pytest.mark.slow
 def test_held_by_another(own_recorded: Program) -> None:
-    """A store that is locked for long is told as such."""
+    """A store that is locked for long is reported as such."""
     holder = sqlite3.connect(own_recorded.home / "agenttrace.db", isolation_level=None)
     try:
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
         holder.execute("INSERT INTO meta (key, value) VALUES ('held', '1')")
         with serving(own_recorded) as asker:
-            with pytest.raises(ToolError, match="try again when that is done"):
+            with pytest.raises(ToolError, match="try again when it is done"):
                 asker.fields("list_sessions")
             holder.execute("ROLLBACK")
             holder.close()

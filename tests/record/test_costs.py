@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from agenttrace.config import Settings, UsageSettings, ensure_home
-from agenttrace.costing import price_of
 from agenttrace.model import Usage
-from agenttrace.prices import PriceTable, cost_micros, cost_numerator
+from agenttrace.prices.costing import Cashier, price_of
+from agenttrace.prices.table import PriceTable, cost_micros, cost_numerator
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.questions import UsageQuery
 from agenttrace.store.sqlite import database
@@ -23,7 +23,6 @@ from agenttrace.store.sqlite.schema import MIGRATIONS
 from agenttrace.store.sqlite.sessions import list_sessions
 from agenttrace.store.sqlite.span_rows import session_rows
 from agenttrace.store.sqlite.usage import usage_rows
-from agenttrace.views.money import cashier
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "claude-code-2.1.325"
 #: Names of ``cost-state`` by ours.
@@ -130,7 +129,7 @@ def test_a_store_of_the_schema_before_gets_right_costs(tmp_path: Path, monkeypat
     expected = {"claude-haiku-5-5": haiku, "deepseek-v4-flash": deepseek, "gpt-5.6": 35_000 + 24_000}
     for _ in range(2):
         with recorder(settings) as found:
-            bills = cashier(settings).by_group(usage_rows(found.connection, UsageQuery(by="model")))
+            bills = Cashier.load(settings).by_group(usage_rows(found.connection, UsageQuery(by="model")))
             assert {model: bill.costs["USD"] for model, bill in bills.items()} == expected
             variants = found.connection.execute("SELECT DISTINCT variant FROM responses ORDER BY 1").fetchall()
             assert variants == [("",), (">100000",), ("peak",)]

@@ -32,8 +32,8 @@ from agenttrace.export.langfuse_span import described as langfuse_span
 from agenttrace.export.langsmith import multipart
 from agenttrace.export.langsmith_runs import run_of
 from agenttrace.export.otlp_encoding import request_bytes
-from agenttrace.mcp.past import Past
 from agenttrace.mcp.server import Desk
+from agenttrace.mcp.tool_runner import ToolRunner
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite.database import connect
@@ -209,7 +209,7 @@ def _pages(get: Any, session: dict[str, Any]) -> None:  # noqa: ANN401 - a funct
 
 async def _tools(settings: Settings) -> None:
     """What agents ask over MCP."""
-    desk = Desk(Past())
+    desk = Desk(ToolRunner())
 
     async def ask(tool: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON
         params = types.CallToolRequestParams(name=tool, arguments=arguments)

@@ -17,14 +17,13 @@ import httpx
 import msgspec
 
 from agenttrace.config import RecordSettings, ServeSettings, Settings, ensure_home
-from agenttrace.costing import Cashier
 from agenttrace.model import Session
+from agenttrace.prices.costing import Cashier
 from agenttrace.record.recorder import Recorder
 from agenttrace.serve.app import create_app
 from agenttrace.serve.server import serve
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.sessions import list_sessions
-from agenttrace.views.money import cashier
 from console_login import login_headers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -67,7 +66,7 @@ class Store:
 
     @property
     def prices(self) -> Cashier:
-        return cashier(self.settings)
+        return Cashier.load(self.settings)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -81,7 +81,7 @@ def mistake(path: Path) -> None:
     [
         (damaged, Failure.CORRUPT, "Rebuild it"),
         (no_database, Failure.CORRUPT, "Rebuild it"),
-        (locked, Failure.BUSY, "Another program holds it"),
+        (locked, Failure.BUSY, "Another program has locked it"),
         (full, Failure.FULL, "Free some disk space"),
         (read_only, Failure.NOT_WRITABLE, "Check the permissions"),
         (nowhere, Failure.NOT_WRITABLE, "Check the permissions"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agenttrace.ids import response_key
 from agenttrace.model import Session, Span, Usage
-from agenttrace.prices import variant_of
+from agenttrace.prices.table import variant_of
 from agenttrace.store.batch import Batch, Claim, span_row
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.database import connect

@@ -1,4 +1,4 @@
-"""The access store for commands: opened, changed with an entry in the audit log, its errors told with their fix."""
+"""The access store for commands: changes with an entry in the audit log, errors with their fix."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agenttrace.cli import opening
 from agenttrace.cli.errors import CommandError
+from agenttrace.config import did_you_mean
 
 if TYPE_CHECKING:
     from agenttrace.serve.access.access_store import AccessStore
@@ -25,9 +26,8 @@ def access_store() -> Iterator[AccessStore]:
 
 
 @contextmanager
-def told(store: AccessStore) -> Iterator[None]:
-    """What cannot be done with a user or a token, as the error of a command."""
-    from agenttrace.config import did_you_mean
+def access_errors(store: AccessStore) -> Iterator[None]:
+    """Turn errors about users and tokens into errors of a command."""
     from agenttrace.serve.access.logins import NoSuchTokenError
     from agenttrace.serve.access.users import NoSuchUserError, UserError
 
@@ -46,10 +46,10 @@ def told(store: AccessStore) -> Iterator[None]:
 
 
 def audited_change(action: str, target: str, change: Callable[[AccessStore], T]) -> T:
-    """Make a change; the audit log has it, whether it works or not."""
+    """Make a change and write it to the audit log, whether it succeeds or not."""
     from agenttrace.serve.access.audit import DONE
 
-    with access_store() as store, told(store):
+    with access_store() as store, access_errors(store):
         number = store.audit.begin(f"cli:{_os_user()}", "terminal", action, target)
         try:
             changed = change(store)

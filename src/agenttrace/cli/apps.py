@@ -1,39 +1,38 @@
-"""``agenttrace apps``: the whole catalog on one screen, with what is not set up yet."""
+"""``agenttrace apps``: the catalog of applications and events, and which variables are missing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from agenttrace.cli import asking, opening, output
 from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.options import AsJson
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
 from agenttrace.views.run import app_fields, event_fields, schedule_fields
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from agenttrace.run.catalog.catalog import App, AppCatalog, Lane
     from agenttrace.run.upstream.calls import RateRule
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace apps
-
   agenttrace apps --json | jq -r '.missing[]'
 
-Applications, events and chains of your own, at DashScope or at any OpenAI-compatible endpoint, are defined in
-agenttrace.toml under \\[apps.NAME] and \\[events.NAME], times for events under \\[schedules.NAME]. Needs no database
-and no server.
+Define your own applications, at DashScope or at any OpenAI-compatible endpoint, in agenttrace.toml under
+\\[apps.NAME], chains under \\[events.NAME], and times for events under \\[schedules.NAME]. This command needs no
+database and no server.
 """
 
 _HOUR, _MINUTE = 3600, 60
 
 
-def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def apps(as_json: AsJson = False) -> None:
     """Show all applications with their providers, the chains that events start, and which variables are missing."""
     catalog, missing, advice = asking.described_catalog(opening.settings())
     if as_json:
@@ -52,7 +51,8 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
     _show_events(catalog)
     output.say()
     if catalog.schedules:
-        _show_schedules(catalog)
+        print_table(_SCHEDULE_COLUMNS, _schedules(catalog))
+        output.note(f"Times are in {opening.settings().run.timezone}; next is in UTC.")
         output.say()
     if advice:
         ready = sum(not app.missing for app in catalog.apps.values())
@@ -65,34 +65,25 @@ def apps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
 def _show_apps(catalog: AppCatalog) -> None:
     # Wide enough for the name of a variable, where one has to be set.
     widest = max((len(name) for app in catalog.apps.values() for name in app.missing[-1:]), default=0)
-    columns = (
-        Column("app"),
-        Column("type", least=10),
-        Column("title", least=8, optional=3),
-        Column("provider", least=9),
-        Column("id or model", least=max(10, min(widest + len("not set: "), 42))),
-        Column("limit", optional=2),
-        Column("results kept", least=10),
-        Column("gets", optional=1),
+    columns: tuple[Column[App], ...] = (
+        Column("app", lambda app: app.key, style="cyan"),
+        Column("type", lambda app: one_line(app.app_type), least=10),
+        Column("title", lambda app: one_line(app.title), least=8, optional=3),
+        Column("provider", lambda app: app.provider, least=9),
+        Column("id or model", _called, least=max(10, min(widest + len("not set: "), 42))),
+        Column("limit", _limits, optional=2),
+        Column("results kept", keep_text, least=10),
+        Column("gets", lambda app: ", ".join(app.inputs) or None, optional=1),
     )
-    print_table(columns, [_row(app) for app in catalog.apps.values()])
+    print_table(columns, list(catalog.apps.values()))
 
 
-def _row(app: App) -> list[Any]:
-    return [
-        output.styled(app.key, "cyan"),
-        one_line(app.app_type),
-        one_line(app.title),
-        app.provider,
-        _called(app),
-        ", ".join(rate_text(rule) for rule in (app.rate, app.rate_limit) if rule),
-        keep_text(app),
-        ", ".join(app.inputs) or "–",
-    ]
+def _limits(app: App) -> str:
+    return ", ".join(rate_text(rule) for rule in (app.rate, app.rate_limit) if rule)
 
 
-def _called(app: App) -> Any:  # noqa: ANN401 - a text with a style
-    """What is called, or what has to be set for that; the variable that only this application needs comes first."""
+def _called(app: App) -> Text:
+    """The id or model, or the variables to set; the variable that only this application needs comes first."""
     if app.missing:
         return output.styled(f"not set: {', '.join(reversed(app.missing))}", "yellow")
     return output.styled(one_line(app.endpoint.model if app.endpoint else app.app_id), "green")
@@ -105,10 +96,10 @@ def rate_text(rate: RateRule) -> str:
     return f"{rate.limit} {span} {'in all' if rate.scope == 'app' else f'per {rate.scope}'}"
 
 
-def keep_text(app: App) -> str:
+def keep_text(app: App) -> str | None:
     """``7 days per member``."""
     if app.cache is None:
-        return "–"
+        return None
     if app.cache.end_of_day:
         length = "until midnight"
     else:
@@ -117,10 +108,11 @@ def keep_text(app: App) -> str:
 
 
 def _show_events(catalog: AppCatalog) -> None:
-    rows: list[list[Any]] = [
-        [output.styled(name, "cyan"), _chain_text(lanes, catalog)] for name, lanes in catalog.events.items()
-    ]
-    print_table((Column("event"), Column("starts", least=20)), rows)
+    columns: tuple[Column[tuple[str, Sequence[Lane]]], ...] = (
+        Column("event", lambda event: event[0], style="cyan"),
+        Column("starts", lambda event: "  +  ".join(_lane_text(lane, catalog) for lane in event[1]), least=20),
+    )
+    print_table(columns, list(catalog.events.items()))
     output.note(f"Time dimensions: {', '.join(catalog.dimensions)}")
 
 
@@ -129,32 +121,14 @@ def _schedules(catalog: AppCatalog) -> list[dict[str, Any]]:
     return [schedule_fields(schedule, zone, now) for schedule in catalog.schedules.values()]
 
 
-def _show_schedules(catalog: AppCatalog) -> None:
-    columns = (
-        Column("schedule"),
-        Column("event", least=10),
-        Column("at", least=5),
-        Column("days", optional=1),
-        Column("stores", least=6, optional=2),
-        Column("next"),
-    )
-    rows: list[list[Any]] = [
-        [
-            output.styled(one_line(found["schedule"]), "cyan"),
-            found["event"],
-            ", ".join(found["at"]),
-            "every day" if len(found["days"]) == 7 else ", ".join(found["days"]),
-            ", ".join(map(str, found["sites"])),
-            found["next"],
-        ]
-        for found in _schedules(catalog)
-    ]
-    print_table(columns, rows)
-    output.note(f"Times are those of {opening.settings().run.timezone}; next is in UTC.")
-
-
-def _chain_text(lanes: Sequence[Lane], catalog: AppCatalog) -> str:
-    return "  +  ".join(_lane_text(lane, catalog) for lane in lanes)
+_SCHEDULE_COLUMNS: tuple[Column[dict[str, Any]], ...] = (
+    Column("schedule", lambda row: one_line(row["schedule"]), style="cyan"),
+    Column("event", itemgetter("event"), least=10),
+    Column("at", lambda row: ", ".join(row["at"]), least=5),
+    Column("days", lambda row: "every day" if len(row["days"]) == 7 else ", ".join(row["days"]), optional=1),
+    Column("stores", lambda row: ", ".join(map(str, row["sites"])), least=6, optional=2),
+    Column("next", itemgetter("next")),
+)
 
 
 def _lane_text(lane: Lane, catalog: AppCatalog) -> str:

@@ -1,16 +1,20 @@
-"""The run half for a command: opened, asked one thing, closed; what may go wrong with its database is told clearly."""
+"""The run half for commands: opened, asked, closed, and the errors of its database reported."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import USAGE, CommandError
-from agenttrace.views import figures
-from agenttrace.views.times import micros_of
+from agenttrace.views import figures, run
+from agenttrace.views.times import micros_of, parse_moment
+from agenttrace.views.trouble import TroubleError, database_trouble
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -18,8 +22,10 @@ if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
 
 T = TypeVar("T")
+#: More rows than a table can have: no limit.
+ALL = 2**31
 
-#: What a status looks like; jobs, runs, cached results and breakers share their words.
+#: Styles of statuses; jobs, runs, cached results and breakers share them.
 STYLES = {
     "success": "green",
     "completed": "green",
@@ -42,9 +48,7 @@ STYLES = {
 
 
 def ask(action: Callable[[Engine], Awaitable[T]]) -> T:
-    """What ``action`` gives, done with everything opened for it and closed again."""
-    import asyncio
-
+    """The result of ``action``, with an engine that is opened and closed for it."""
     require_run_half()
     settings = opening.settings()
     with database_errors(settings.database.url):
@@ -52,13 +56,13 @@ def ask(action: Callable[[Engine], Awaitable[T]]) -> T:
 
 
 def look(action: Callable[[Engine], Awaitable[T]], nothing: Callable[[], T]) -> T:
-    """The same for commands that only show something: where there is no database yet, none is made for it."""
+    """The same for commands that only read: if there is no database yet, none is created."""
     from agenttrace.run.availability import has_database
 
     require_run_half()
     if has_database(opening.settings()):
         return ask(action)
-    output.note("Nothing was run on this machine yet: there is no database.")
+    output.note("Nothing has run on this machine yet: there is no database.")
     return nothing()
 
 
@@ -72,7 +76,7 @@ def require_run_half() -> None:
 
 @contextmanager
 def database_errors(url: str | None) -> Iterator[None]:
-    """What may go wrong with the database inside the block, as errors of a command."""
+    """Turn expected errors of the database inside the block into errors of a command."""
     from agenttrace.run.availability import is_installed
 
     if not is_installed():
@@ -85,7 +89,6 @@ def database_errors(url: str | None) -> Iterator[None]:
     from agenttrace.run.catalog.catalog import CatalogError
     from agenttrace.run.catalog.config import WeakTokenError
     from agenttrace.run.postgres import PostgresError
-    from agenttrace.views.trouble import database_trouble
 
     try:
         yield
@@ -104,9 +107,7 @@ def database_errors(url: str | None) -> Iterator[None]:
 
 
 def explained(url: str | None, error: Exception) -> str | None:
-    """What may go wrong with the database in a sentence or two; None for a bug."""
-    from agenttrace.views.trouble import TroubleError
-
+    """An expected error of the database in a sentence or two; None for a bug."""
     try:
         with database_errors(url):
             raise error
@@ -124,10 +125,9 @@ async def _asked(settings: Settings, action: Callable[[Engine], Awaitable[T]]) -
 
 
 def described_catalog(settings: Settings) -> tuple[AppCatalog, Sequence[str], str]:
-    """The catalog, the variables that are missing for it, and what to say about them; without a database."""
+    """The catalog, its missing variables and a message about them; needs no database."""
     require_run_half()
     from agenttrace.run.catalog.catalog import CatalogError
-    from agenttrace.views import run
 
     try:
         return run.described_catalog(settings)
@@ -136,8 +136,26 @@ def described_catalog(settings: Settings) -> tuple[AppCatalog, Sequence[str], st
 
 
 def wrong_catalog(error: Exception) -> CommandError:
-    """The tables ``[apps.…]`` and ``[events.…]`` of the file say something that cannot be."""
+    """The error for wrong tables ``[apps.…]`` and ``[events.…]`` of the file."""
     return CommandError(f"agenttrace.toml: {error}", "Correct that table.", code=USAGE)
+
+
+def moment_of(since: str | None) -> datetime | None:
+    """The time of the option ``--since``."""
+    return None if since is None else parse_moment(since, opening.settings().usage.timezone)
+
+
+def took(milliseconds: int | None) -> str | None:
+    """How long a call took, all attempts together."""
+    return None if milliseconds is None else figures.duration(milliseconds * 1000)
+
+
+def pretty(text: str) -> str:
+    """JSON indented, anything else as it is."""
+    try:
+        return msgspec.json.format(text, indent=2)
+    except msgspec.DecodeError:
+        return text
 
 
 def clock(moment: datetime | None) -> str:

@@ -1,14 +1,15 @@
-"""``agenttrace breakers``: which applications are left alone because they failed, and opening and closing by hand."""
+"""``agenttrace breakers``: circuit breakers of applications, and opening and closing them manually."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agenttrace.cli import asking, opening, output
-from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.grouping import ListFirst
+from agenttrace.cli.options import AsJson
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
 from agenttrace.views.run import (
@@ -26,40 +27,32 @@ if TYPE_CHECKING:
     from agenttrace.run.guards.breaker import BreakerView
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace breakers                the state of every application
-
   agenttrace breakers open app3      no calls until it is closed manually
-
   agenttrace breakers close app3     allow calls again
 
-A breaker opens after five failures in a row and lets one probe through after a minute; if that succeeds it closes.
-All servers and workers on one database share the breakers.
+By default a breaker opens after five failures in a row and allows one probe after a minute; if that succeeds, it
+closes. All servers and workers on one database share the breakers.
 """
 
 app = typer.Typer(cls=ListFirst, rich_markup_mode="rich")
 
 AppArgument = Annotated[
-    str, typer.Argument(metavar="APP", help="Its name (app3), its type (app3_clue) or its id at DashScope.")
+    str, typer.Argument(metavar="APP", help="The name (app3), type (app3_clue) or DashScope id of an application.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
 def list_breakers(as_json: AsJson = False) -> None:
     """Show the circuit breaker of every application."""
-    lines = asking.look(breakers_of, _untouched)
-    if as_json:
-        output.print_json([breaker_fields(line) for line in lines])
-    elif not lines:
-        output.say("No application has an id yet. See what is missing: agenttrace apps")
-    else:
-        _show(lines)
-
-
-def _untouched() -> list[Breaker]:
-    return breakers_in(described_catalog(opening.settings())[0], ())
+    print_list(
+        asking.look(breakers_of, lambda: breakers_in(described_catalog(opening.settings())[0], ())),
+        _COLUMNS,
+        breaker_fields,
+        as_json=as_json,
+        empty="No application has an id yet. See what is missing: agenttrace apps",
+        hint="Next: agenttrace breakers open APP, agenttrace breakers close APP",
+    )
 
 
 @app.command("open")
@@ -71,7 +64,7 @@ def open_breaker(name: AppArgument, as_json: AsJson = False) -> None:
         await engine.breaker.hold_open(app_id)
         return await breaker_of(engine, app_id)
 
-    _tell(asking.ask(action), as_json, "is open until it is closed by hand")
+    _print(asking.ask(action), "is open until it is closed manually", as_json=as_json)
 
 
 @app.command("close")
@@ -83,44 +76,31 @@ def close_breaker(name: AppArgument, as_json: AsJson = False) -> None:
         await engine.breaker.close(app_id)
         return await breaker_of(engine, app_id)
 
-    _tell(asking.ask(action), as_json, "is closed: calls go through")
+    _print(asking.ask(action), "is closed: calls are allowed", as_json=as_json)
 
 
-def _tell(line: Breaker, as_json: bool, what: str) -> None:
-    if as_json:
-        output.print_json(breaker_fields(line))
-    else:
-        output.say(f"The breaker of {line.name or line.app_id} {what}.")
+def _print(line: Breaker, outcome: str, *, as_json: bool) -> None:
+    output.answer(breaker_fields(line), f"The breaker of {line.name or line.app_id} {outcome}.", as_json=as_json)
 
 
-def _show(lines: list[Breaker]) -> None:
-    columns = (
-        Column("application", least=12),
-        Column("state"),
-        Column("failures", right=True),
-        Column("last failure", right=True, optional=1),
-        Column("next probe", right=True),
-        Column("id", least=10, optional=2),
-    )
-    print_table(columns, [_row(line) for line in lines])
-    output.note("Next: agenttrace breakers open APP, agenttrace breakers close APP")
+_COLUMNS: tuple[Column[Breaker], ...] = (
+    Column("application", lambda line: one_line(line.name or "(not in the catalog)"), least=12),
+    Column("state", lambda line: line.state, style=asking.STYLES),
+    Column("failures", lambda line: figures.count(line.view.failure_count if line.view else 0), right=True),
+    Column(
+        "last failure",
+        lambda line: asking.clock(line.view.last_failure_at) if line.view else None,
+        right=True,
+        optional=1,
+    ),
+    Column("next probe", lambda line: _next_probe(line.view), right=True),
+    Column("id", lambda line: line.app_id, least=10, optional=2, style="dim"),
+)
 
 
-def _row(line: Breaker) -> list[Any]:
-    view, state = line.view, line.state
-    return [
-        one_line(line.name or "(not in the catalog)"),
-        output.styled(state, asking.STYLES.get(state, "")),
-        figures.count(view.failure_count if view else 0),
-        asking.clock(view.last_failure_at) if view else "–",
-        _next_probe(view),
-        output.styled(line.app_id, "dim"),
-    ]
-
-
-def _next_probe(view: BreakerView | None) -> str:
+def _next_probe(view: BreakerView | None) -> str | None:
     if view is None or view.state.value == "closed":
-        return "–"
+        return None
     if view.held:
-        return "held by hand"
+        return "held open"
     return f"in {figures.duration(round(view.retry_after * times.MICROS))}" if view.retry_after else "now"

@@ -1,35 +1,29 @@
-"""``agenttrace budget``: the tokens of the day and the month, by the numbers that refuse calls."""
+"""``agenttrace budget``: the token budget of the day and the month, with the numbers that calls are refused by."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-import typer
-
 from agenttrace.cli import asking, opening, output
+from agenttrace.cli.options import AsJson
 from agenttrace.views import figures
 from agenttrace.views.run import budget_fields
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from agenttrace.run.engine import Engine
     from agenttrace.run.guards.budget import BudgetStatus
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace budget
-
   agenttrace budget --json | jq .day.left
 
-A call reserves what its application's largest answer of the last two days took, and settles what it did use
-afterwards. What calls used that failed in the end is billed all the same, so it counts. A call is refused when its
-reservation does not fit into what is left. While what calls under way may take at most does not fit, calls pass one at
-a time, so the limit is passed by the error of one call at most. Change the limits in agenttrace.toml under \\[run]:
-daily_tokens, monthly_tokens, max_call_tokens.
+Before a call, the tokens of its application's largest answer of the last two days are reserved; afterwards the
+reservation is replaced by the tokens used. Failed calls count, because they are billed. A call is refused when its
+reservation exceeds what is left. Near the limit calls run one at a time, so that at most one of them can exceed it.
+Change the limits in agenttrace.toml under \\[run]: daily_tokens, monthly_tokens, max_call_tokens.
 """
 
 _WIDTH, _INDENT = 40, 11
@@ -38,10 +32,11 @@ _LABELS = {"used": "used", "failed": "burnt by failed calls", "reserved": "reser
 _AT_MOST = "calls under way may take at most"
 
 
-def budget(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def budget(as_json: AsJson = False) -> None:
     """Show used, reserved and remaining tokens of today and this month."""
     zone = opening.settings().run.timezone
-    found = budget_fields(asking.look(_status, _untouched), datetime.now(ZoneInfo(zone)))
+    status = asking.look(lambda engine: engine.budget.check_budget(), _unused)
+    found = budget_fields(status, datetime.now(ZoneInfo(zone)))
     if as_json:
         output.print_json(found)
         return
@@ -54,11 +49,7 @@ def budget(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         output.say(f"Calls are refused ({found['reason']}) until {when}, {zone}, or until the limit is raised.", "red")
 
 
-async def _status(engine: Engine) -> BudgetStatus:
-    return await engine.budget.check_budget()
-
-
-def _untouched() -> BudgetStatus:
+def _unused() -> BudgetStatus:
     from agenttrace.run.guards.budget import BudgetStatus
 
     run = opening.settings().run
@@ -84,7 +75,7 @@ def _show(period: dict[str, Any]) -> None:
 
 
 def bar(period: dict[str, Any]) -> Text:
-    """The parts of a limit side by side; what is there at all is never drawn as nothing while there is room."""
+    """The parts of a limit side by side; a part above zero gets at least one cell while there is room."""
     from rich.text import Text
 
     drawn, room = Text(), _WIDTH

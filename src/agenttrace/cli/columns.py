@@ -1,56 +1,86 @@
-"""Tables that fit: columns give way in a settled order instead of all of them becoming unreadable.
+"""Tables that fit the terminal: columns are cut or dropped in a fixed order.
 
-Drawn here and not by Rich's tables, which shrink every column alike and take a second for ten thousand rows.
+Not drawn with Rich's tables, which shrink every column alike and take a second for ten thousand rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agenttrace.cli import output
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+T = TypeVar("T")
 _GAP = 2
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column and how it gives way when the terminal is narrow."""
+class Column(Generic[T]):
+    """One column: its cells, their style, and how it shrinks when the terminal is narrow."""
 
     name: str
+    #: The cell of an item; ``None`` is shown as a dash.
+    cell: Callable[[T], object]
     right: bool = False
     #: Texts are cut down to this width; 0: never cut.
     least: int = 0
-    #: Of a path the end says most: cut its beginning.
+    #: Cut the beginning and not the end, as for paths.
     keep_end: bool = False
-    #: Columns with the highest number are left out first; 0: never left out.
+    #: Columns with the highest number are dropped first; 0: never dropped.
     optional: int = 0
+    #: One style, or a style for each text of a cell.
+    style: str | Mapping[str, str] = ""
+
+    def text(self, item: T) -> Text:
+        """The cell of an item as it is drawn."""
+        from rich.text import Text
+
+        cell = self.cell(item)
+        if isinstance(cell, Text):
+            return cell.copy()
+        text = "–" if cell is None else str(cell)
+        return output.styled(text, self.style if isinstance(self.style, str) else self.style.get(text, ""))
 
 
-def print_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], *, footer: Sequence[str | Text] = ()
+def print_list(
+    items: Sequence[T],
+    columns: Sequence[Column[T]],
+    fields: Callable[[T], dict[str, Any]],
+    *,
+    as_json: bool,
+    empty: str,
+    hint: str = "",
 ) -> None:
-    """Print rows under their headers, and a footer set apart."""
+    """Print items as JSON or as a table with a hint below; ``empty`` is printed instead of an empty table."""
+    if as_json:
+        output.print_json([fields(item) for item in items])
+    elif not items:
+        output.say(empty)
+    else:
+        print_table(columns, items)
+        if hint:
+            output.note(hint)
+
+
+def print_table(columns: Sequence[Column[T]], items: Sequence[T], *, footer: T | None = None) -> None:
+    """Print items under their headers, and a footer set apart."""
     console = output.stdout()
-    for line in table_lines(columns, rows, footer=footer, width=console.width):
+    for line in table_lines(columns, items, footer=footer, width=console.width):
         console.print(line, soft_wrap=True)
 
 
 def table_lines(
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[str | Text]],
-    *,
-    footer: Sequence[str | Text] = (),
-    width: int,
+    columns: Sequence[Column[T]], items: Sequence[T], *, footer: T | None = None, width: int
 ) -> Iterator[Text]:
     """The lines of a table no wider than ``width``, if its columns can be made to fit."""
     from rich.text import Text
 
-    cells = [[_text(cell) for cell in row] for row in (*rows, *([footer] if footer else []))]
+    rows = [*items] if footer is None else [*items, footer]
+    cells = [[column.text(item) for column in columns] for item in rows]
     natural = [
         max(len(column.name), *(row[index].cell_len for row in cells), 0) for index, column in enumerate(columns)
     ]
@@ -59,20 +89,16 @@ def table_lines(
     yield _line([Text(columns[index].name, style="bold") for index in shown], columns, shown, widths)
     yield Text("─" * (sum(widths) + _GAP * (len(shown) - 1)), style="dim")
     for number, row in enumerate(cells):
-        if footer and number == len(cells) - 1:
+        if footer is not None and number == len(cells) - 1:
             yield Text("─" * (sum(widths) + _GAP * (len(shown) - 1)), style="dim")
         yield _line([row[index] for index in shown], columns, shown, widths)
 
 
-def _text(cell: str | Text) -> Text:
-    return output.styled(cell) if isinstance(cell, str) else cell.copy()
-
-
-def _least(column: Column, natural: int) -> int:
+def _least(column: Column[Any], natural: int) -> int:
     return min(natural, column.least) if column.least else natural
 
 
-def _chosen(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
+def _chosen(columns: Sequence[Column[Any]], natural: Sequence[int], width: int) -> list[int]:
     """Which columns stay."""
     shown = list(range(len(columns)))
     while True:
@@ -83,7 +109,7 @@ def _chosen(columns: Sequence[Column], natural: Sequence[int], width: int) -> li
         shown.remove(max(optional, key=lambda index: columns[index].optional))
 
 
-def _fitted(columns: Sequence[Column], natural: Sequence[int], shown: Sequence[int], width: int) -> list[int]:
+def _fitted(columns: Sequence[Column[Any]], natural: Sequence[int], shown: Sequence[int], width: int) -> list[int]:
     """The widths of the columns that stay; the widest text is cut first."""
     widths = {index: natural[index] for index in shown}
     excess = sum(widths.values()) + _GAP * (len(shown) - 1) - width
@@ -101,7 +127,7 @@ def _fitted(columns: Sequence[Column], natural: Sequence[int], shown: Sequence[i
     return [widths[index] for index in shown]
 
 
-def _line(cells: list[Text], columns: Sequence[Column], shown: Sequence[int], widths: Sequence[int]) -> Text:
+def _line(cells: list[Text], columns: Sequence[Column[Any]], shown: Sequence[int], widths: Sequence[int]) -> Text:
     from rich.text import Text
 
     line = Text()

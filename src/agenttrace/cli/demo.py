@@ -1,4 +1,4 @@
-"""``agenttrace demo``: made-up sessions of every agent and applications behind guards, away from your own data."""
+"""``agenttrace demo``: generated sessions of every agent, and applications, in a temporary home directory."""
 
 from __future__ import annotations
 
@@ -13,43 +13,42 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agenttrace.cli import money, opening, output
-from agenttrace.views import figures
-from agenttrace.views.money import cashier
+from agenttrace.cli import opening, output
+from agenttrace.cli.options import OnlyJson, Port
+from agenttrace.cli.record import import_now, recording
+from agenttrace.cli.tail import Printer, new_events, recorder_thread
+from agenttrace.prices.costing import Cashier
+from agenttrace.store.questions import UsageQuery
+from agenttrace.views import figures, money
+from agenttrace.views.events import EventReader
+from agenttrace.views.usage import usage_report
 
 if TYPE_CHECKING:
     from agenttrace.cli.demo_apps import Facts
     from agenttrace.config import Settings
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace demo                       half a minute, or until Ctrl-C
-
   agenttrace demo --console             in the browser, live until Ctrl-C
+  agenttrace demo --seconds 5 --keep    keep the data to explore it
+  agenttrace demo --no-apps             agents only
 
-  agenttrace demo --seconds 5 --keep    leaves the data for you to explore
-
-  agenttrace demo --no-apps             the agents alone
-
-Nothing of yours is read or changed: the demo has a home of its own.
+Your own logs and data are neither read nor changed: the demo uses a temporary home directory.
 """
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.0, help="How long the agents work; 0: until Ctrl-C.")] = 30.0,
+    seconds: Annotated[float, typer.Option(min=0.0, help="How long it runs; 0: until Ctrl-C.")] = 30.0,
     speed: Annotated[float, typer.Option(min=0.01, help="Speed factor.")] = 2.0,
     days: Annotated[int, typer.Option(min=0, max=365, help="Days of history to generate.")] = 14,
     seed: Annotated[int, typer.Option(help="Seed of the generated data.")] = 0,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory of the demo.")] = False,
     apps: Annotated[bool, typer.Option("--apps/--no-apps", help="Include applications.")] = True,
     console: Annotated[bool, typer.Option("--console", help="Open the console, until Ctrl-C.")] = False,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="The console's port; 0: any free one.", show_default="8317")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+    port: Port = None,
+    as_json: OnlyJson = False,
 ) -> None:
-    """Run a demo: generated sessions of every agent, then applications behind guards."""
+    """Run a demo: generated sessions of every agent, then applications with limits, a breaker and a budget."""
     from agenttrace.cli import demo_console
     from agenttrace.demo.writer import environment, past
 
@@ -76,8 +75,6 @@ def demo(
 def _run(
     settings: Settings, home: Path, *, seconds: float, speed: float, seed: int, quiet: bool, apps: bool
 ) -> Facts | None:
-    from agenttrace.cli.record import import_now, recording
-    from agenttrace.cli.tail import recorder_thread
     from agenttrace.demo.writer import play
 
     with recording(settings) as (lock, stop):
@@ -109,58 +106,42 @@ def _apps(*, quiet: bool) -> Facts | None:
 
 def _watch(settings: Settings, stop: threading.Event, deadline: float, *, quiet: bool) -> None:
     """The live tail of the demo's store."""
-    from agenttrace.cli.tail import Printer
-    from agenttrace.views.events import EventReader
-
+    printer = Printer(as_json=False, everything=False)
     with opening.opened_store(settings) as store:
-        reader, printer = EventReader(store), Printer(as_json=False, everything=False)
-        last = store.last_event()
-        while not stop.is_set() and time.monotonic() < deadline:
-            fresh = store.events_after(last)
-            if not fresh:
-                stop.wait(0.1)
-                continue
-            last = fresh[-1]
+        for event in new_events(EventReader(store), store, stop, store.last_event(), deadline=deadline):
             if not quiet:
-                for event in reader.read(fresh):
-                    printer.show(event)
+                printer.show(event)
 
 
 def _fields(settings: Settings, variables: dict[str, str] | None) -> dict[str, Any]:
-    from agenttrace.store.questions import UsageQuery
-
     with opening.opened_store(settings) as store:
-        rows = store.usage(UsageQuery(by="agent"))
+        report = usage_report(store, Cashier.load(settings), UsageQuery(by="agent"))
         sessions = store.sessions()
-    cash = cashier(settings)
     return {
         "home": None if variables is None else variables["HOME"],
         "environment": variables,
         "sessions": len(sessions),
         "events": sum(session.events for session in sessions),
-        "total": cash.bill(rows).fields(),
-        "rows": [{"agent": agent, **bill.fields()} for agent, bill in cash.by_group(rows).items()],
+        "total": report.total.fields(),
+        "rows": [{"agent": each.name, **each.bill.fields()} for each in report.groups],
     }
 
 
 def _closing_words(settings: Settings, variables: dict[str, str], *, keep: bool) -> None:
-    from agenttrace.store.questions import UsageQuery
-
     with opening.opened_store(settings) as store:
-        rows = store.usage(UsageQuery(by="agent"))
-    bills = cashier(settings).by_group(rows)
+        report = usage_report(store, Cashier.load(settings), UsageQuery(by="agent"))
     output.say()
     output.say("What they used:", "bold")
-    for agent, bill in bills.items():
+    for each in report.groups:
         output.say(
-            f"  {opening.agent_title(agent):<18} {figures.counted(bill.requests, 'request'):>14}  "
-            f"{figures.tokens(bill.tokens['output_tokens']):>8} tokens out  {money.cost_text(bill)}"
+            f"  {opening.agent_title(each.name):<18} {figures.counted(each.bill.requests, 'request'):>14}  "
+            f"{figures.tokens(each.bill.tokens['output_tokens']):>8} tokens out  {money.cost_text(each.bill)}"
         )
     output.say()
     if not keep:
-        output.say("The demo's home is removed. Keep it to explore: agenttrace demo --keep")
+        output.say("The data of the demo is removed. To keep it: agenttrace demo --keep")
         return
-    output.say("Explore it (it stays until you delete it):", "bold")
+    output.say("Explore it (the data stays until you delete it):", "bold")
     home = variables["AGENTTRACE_HOME"]
     for command in ("sessions", "usage --by model", "search retry", "status"):
         output.say(f"  AGENTTRACE_HOME={home} agenttrace {command}")

@@ -1,6 +1,6 @@
-"""The demo's second act: applications behind guards, against a simulator that answers and fails on demand.
+"""The second part of the demo: applications against a simulator that answers and fails on demand.
 
-Everything goes the way a user's would: over HTTP, through server, queue and worker, into PostgreSQL and the trace log.
+All calls take the usual way: over HTTP, through server, queue and worker, into PostgreSQL and the trace log.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import msgspec
 from agenttrace.cli import output
 from agenttrace.cli.serve import shown_link
 from agenttrace.cli.token import signed_token
+from agenttrace.config import Settings, load_settings
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 
@@ -27,13 +28,12 @@ if TYPE_CHECKING:
     import aiohttp
 
     from agenttrace.client import AsyncTriggerClient
-    from agenttrace.config import Settings
     from agenttrace.run.simulator import Simulator
     from agenttrace.serve.process import ServerReady
 
 _SITE, _MEMBER, _COACH = 7, 4711, 5
 _HOUR = 3600
-#: Short, so that a breaker heals while somebody watches, and a budget runs out.
+#: Short, so that a breaker closes again within the demo, and the budget is used up.
 _RECOVERY_SECONDS, _DAILY_TOKENS, _MAX_CALL_TOKENS = 2.0, 30_000, 600
 _TRIGGERS: tuple[tuple[str, int | None, dict[str, Any] | None], ...] = (
     ("consumption", _MEMBER, {"amount": 268, "items": ["台费", "饮料"]}),
@@ -42,7 +42,7 @@ _TRIGGERS: tuple[tuple[str, int | None, dict[str, Any] | None], ...] = (
     ("task_assigned", _MEMBER, {"task": "回访", "coach_id": _COACH}),
     ("dws_completed", None, None),
 )
-#: Users that ask at the same moment: as many failures as open a breaker.
+#: Users that ask at the same time: as many failures as open a breaker.
 _CROWD = 5
 #: Stores whose figures use up the rest of the day.
 _STORES = 12
@@ -50,7 +50,7 @@ _STORES = 12
 
 @dataclass
 class Facts:
-    """What the act has shown, for ``--json``."""
+    """The results of the demo, for ``--json``."""
 
     chat: str = ""
     jobs: list[dict[str, Any]] = field(default_factory=list)
@@ -61,8 +61,6 @@ class Facts:
 
 def settings_for_apps(*, port: int = 0, daily_tokens: int = _DAILY_TOKENS) -> Settings:
     """The demo's settings: any free port, and limits that are reached in seconds."""
-    from agenttrace.config import load_settings
-
     return load_settings(
         flags={
             "serve.port": port,
@@ -77,37 +75,37 @@ def settings_for_apps(*, port: int = 0, daily_tokens: int = _DAILY_TOKENS) -> Se
 
 @dataclass(frozen=True)
 class Stage:
-    """Server, worker and simulator, and those who use them."""
+    """Server, worker and simulator, and their clients."""
 
     url: str
     #: The address as it is shown: with the token that lets in, at a terminal.
     shown: str
     simulator: Simulator
-    chat: _Chat
+    chat: _ChatUsers
     triggers: AsyncTriggerClient
 
 
 @asynccontextmanager
 async def stage(settings: Settings) -> AsyncIterator[Stage]:
-    """Everything that the act needs, until the block is left."""
+    """Start all of them, until the block is left."""
     from agenttrace.client import AsyncTriggerClient
     from agenttrace.run.simulator import INTERNAL_TOKEN, Simulator, environment
 
     async with (
         Simulator(latency=0.05, chunk_delay=0.02) as simulator,
         process(settings, environment(simulator.base_url)) as ready,
-        _Chat(url := ready.url or "", settings) as chat,
+        _ChatUsers(url := ready.url or "", settings) as chat,
         AsyncTriggerClient(url, INTERNAL_TOKEN) as triggers,
     ):
         yield Stage(url, shown_link(ready), simulator, chat, triggers)
 
 
 async def play(settings: Settings, *, quiet: bool) -> Facts:
-    """Chat, a trigger of each kind, a breaker that opens and heals, a budget that runs out."""
+    """Chat, a trigger of each kind, a breaker that opens and closes again, a budget that is used up."""
     facts, say = Facts(), (lambda *_: None) if quiet else output.say
     async with stage(settings) as on:
         say("")
-        say("Applications behind guards (a simulated DashScope answers):", "bold")
+        say("Applications with limits, a breaker and a budget (a simulated DashScope answers):", "bold")
         await _chat(on.chat, facts, say)
         await _triggers(on.triggers, facts, say)
         await _breaker(on.chat, on.simulator, facts, say)
@@ -116,7 +114,7 @@ async def play(settings: Settings, *, quiet: bool) -> Facts:
 
 
 async def rehearse(on: Stage) -> None:
-    """The act without words, and with a budget left to play with: for those who look at it in the console."""
+    """The same without output and with a budget that is not used up, for the console."""
     from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
 
     facts, say = Facts(), lambda *_: None
@@ -160,14 +158,14 @@ async def process(settings: Settings, variables: Mapping[str, str]) -> AsyncIter
         await task
 
 
-class _Chat:
+class _ChatUsers:
     """Users who talk to App1 over HTTP."""
 
     def __init__(self, url: str, settings: Settings) -> None:
         self._url, self._secret = f"{url}/api/xcx/chat/stream", settings.jwt.secret or ""
         self._stack = contextlib.AsyncExitStack()
 
-    async def __aenter__(self) -> _Chat:
+    async def __aenter__(self) -> _ChatUsers:
         import aiohttp
 
         self._session: aiohttp.ClientSession = await self._stack.enter_async_context(aiohttp.ClientSession())
@@ -201,7 +199,7 @@ class _Chat:
 Say = Callable[..., None]
 
 
-async def _chat(chat: _Chat, facts: Facts, say: Say) -> None:
+async def _chat(chat: _ChatUsers, facts: Facts, say: Say) -> None:
     question = "今天店里生意怎么样？"
     _, facts.chat = await chat.ask("amy", question)
     say(f"  chat     amy: {question}")
@@ -218,10 +216,10 @@ async def _triggers(triggers: AsyncTriggerClient, facts: Facts, say: Say) -> Non
         say(f"  trigger  {event:<14} {job['app_chain']:<26} {job['status']}, {figures.count(tokens)} tokens")
     event, member, payload = _TRIGGERS[0]
     facts.duplicate = (await triggers.trigger(event, _SITE, member, payload)).status
-    say(f"           {event:<14} once more on the same day    {facts.duplicate}")
+    say(f"           {event:<14} again on the same day    {facts.duplicate}")
 
 
-async def _breaker(chat: _Chat, simulator: Simulator, facts: Facts, say: Say) -> None:
+async def _breaker(chat: _ChatUsers, simulator: Simulator, facts: Facts, say: Say) -> None:
     from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
 
     app = BUILTIN_APP_IDS["app1_chat"]
@@ -237,7 +235,7 @@ async def _breaker(chat: _Chat, simulator: Simulator, facts: Facts, say: Say) ->
     facts.breaker = [refused, healed]
 
 
-async def _budget(chat: _Chat, triggers: AsyncTriggerClient, facts: Facts, say: Say) -> None:
+async def _budget(chat: _ChatUsers, triggers: AsyncTriggerClient, facts: Facts, say: Say) -> None:
     async def figures_of(site: int) -> str:
         accepted = await triggers.trigger("dws_completed", site)
         return str((await triggers.wait(accepted.trigger_job_id))["status"])

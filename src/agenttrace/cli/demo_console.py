@@ -1,4 +1,4 @@
-"""The demo in the browser: agents at work and applications behind guards, live in the console until Ctrl-C."""
+"""``agenttrace demo --console``: the demo in the browser, live until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from agenttrace.cli.demo_apps import process, rehearse, settings_for_apps, stage
 from agenttrace.cli.serve import shown_link
 from agenttrace.run.availability import INSTALL, is_installed
 
-#: Enough that the budget is not spent by the demo itself.
+#: More than the demo itself uses.
 _DAILY_TOKENS = 60_000
 _USUAL_PORT = 8317
 
 
 def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool) -> None:
-    """Record, run and serve the demo's world until somebody stops it."""
+    """Record the demo, run its applications and serve the console until it is stopped."""
     from agenttrace.cli.record import follow, import_now, recording
-    from agenttrace.cli.running import beside
+    from agenttrace.cli.stopping import beside
     from agenttrace.demo.writer import play
 
     settings = settings_for_apps(port=free_port(port), daily_tokens=_DAILY_TOKENS)
@@ -41,7 +41,7 @@ def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool
     with recording(settings) as (lock, stop):
 
         def failed(error: BaseException) -> None:
-            # Without its server there is nothing to see: the demo is over.
+            # Without its server the demo is over.
             failures.append(error)
             stop.set()
 
@@ -59,7 +59,7 @@ def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool
 
 
 def free_port(wanted: int | None) -> int:
-    """The port that was asked for; without one the usual port, or any other where something listens there already."""
+    """The given port; without one the usual port, or any free port if that is in use."""
     port = _USUAL_PORT if wanted is None else wanted
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,22 +77,19 @@ def _announce(url: str, shown: str, home: Path, *, as_json: bool) -> None:
     if as_json:
         output.print_json({"url": url, "home": str(home)}, one_line=True)
         return
-    output.say(f"The console with made-up sessions: {shown}", "bold")
+    output.say(f"The console with demo data: {shown}", "bold")
     if shown == url:
-        output.say(f"The link that lets a browser in: AGENTTRACE_HOME={home / '.agenttrace'} agenttrace open")
+        output.say(f"To log in with a browser: AGENTTRACE_HOME={home / '.agenttrace'} agenttrace open")
     if is_installed():
-        output.say(
-            "Six agents are at work, and applications behind guards (a simulated DashScope answers). Ctrl-C ends it."
-        )
+        output.say("Six agents are working, and applications run against a simulated DashScope. Ctrl-C ends it.")
     else:
-        output.say("Six agents are at work. Ctrl-C ends it.")
+        output.say("Six agents are working. Ctrl-C ends it.")
         output.note(f"Applications are not shown: the run half is not installed. {INSTALL}")
 
 
 def _explained(error: BaseException, port: int) -> errors.CommandError:
-    """What ended the demo, and what to do about it."""
+    """The error that ended the demo, with its fix."""
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return errors.CommandError(f"port {port} is taken", "Give another one, or 0 for any: demo --console --port 0")
-    told = errors.explained(error)
-    problem = str(error) or type(error).__name__ if told is None else told.problem
-    return errors.CommandError(f"the demo's server does not run: {problem}", told.fix if told is not None else "")
+    problem, fix = errors.described(error)
+    return errors.CommandError(f"the demo's server does not run: {problem}", fix)

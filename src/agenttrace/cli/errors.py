@@ -1,16 +1,16 @@
-"""What can be expected to go wrong, told as one line with its fix, and the exit codes that say so to scripts."""
+"""Expected errors: one line with its fix, and an exit code."""
 
 from __future__ import annotations
 
-#: It did not work, or the thing asked for is not there.
+#: It failed, or the thing asked for does not exist.
 FAILED = 1
-#: The command was not used rightly.
+#: Wrong arguments or settings.
 USAGE = 2
 INTERRUPTED = 130
 
 
 class CommandError(Exception):
-    """A command cannot do what was asked: what is wrong, and what to do about it."""
+    """A command cannot do what was asked: the problem and its fix."""
 
     def __init__(self, problem: str, fix: str = "", *, code: int = FAILED) -> None:
         super().__init__(problem)
@@ -24,24 +24,34 @@ class UsageError(CommandError):
         super().__init__(problem, fix, code=USAGE)
 
 
+def described(error: BaseException) -> tuple[str, str]:
+    """The problem and the fix of any error, expected or not."""
+    known = explained(error)
+    return (str(error) or type(error).__name__, "") if known is None else (known.problem, known.fix)
+
+
 def explained(error: BaseException) -> CommandError | None:
-    """An expected error as a ``CommandError``; ``None`` for a bug, which deserves its traceback."""
+    """An expected error as a ``CommandError``; ``None`` for a bug, which deserves its traceback.
+
+    Exceptions with a ``problem`` and a ``fix`` are written for users; ``misused`` says that the arguments are wrong.
+    """
     from agenttrace.config import SettingsError
     from agenttrace.export.lock import AlreadyExportingError
     from agenttrace.record.lock import AlreadyRecordingError
-    from agenttrace.views.trouble import TroubleError, file_problem, store_trouble
+    from agenttrace.views.trouble import file_problem, store_trouble
 
     if isinstance(error, CommandError):
         return error
-    trouble = error if isinstance(error, TroubleError) else store_trouble(error)
-    if trouble is not None:
-        return CommandError(trouble.problem, trouble.fix, code=USAGE if trouble.misused else FAILED)
     if isinstance(error, SettingsError):
         return CommandError(str(error), code=USAGE)
+    trouble = error if hasattr(error, "problem") else store_trouble(error)
+    if trouble is not None:
+        code = USAGE if getattr(trouble, "misused", False) else FAILED
+        return CommandError(trouble.problem, getattr(trouble, "fix", ""), code=code)
     if isinstance(error, AlreadyRecordingError):
         return CommandError(str(error))
     if isinstance(error, AlreadyExportingError):
-        return CommandError(str(error), "Let it: agenttrace export status shows how far it is. Or stop it first.")
+        return CommandError(str(error), "See its progress: agenttrace export status. Or stop it first.")
     if isinstance(error, OSError):
         return CommandError(file_problem(error), "Run agenttrace doctor to see what is wrong.")
     return None

@@ -1,46 +1,43 @@
-"""``agenttrace export``: sending what was recorded elsewhere, and the ledger of what arrived."""
+"""``agenttrace export``: send spans to destinations, and show and change the ledger of what arrived."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.errors import FAILED, CommandError, UsageError
+from agenttrace.cli.errors import FAILED, CommandError
+from agenttrace.cli.export_status import show_exporter, show_one, show_table
 from agenttrace.cli.grouping import StatusFirst
-from agenttrace.cli.times import since_micros
+from agenttrace.cli.options import AsJson, Yes
+from agenttrace.config import Settings, did_you_mean, ensure_home
+from agenttrace.destinations import DestinationSettings, keys_hidden
+from agenttrace.export.lock import ExporterLock, owner
+from agenttrace.store.exports import NOTHING, DestinationRow, Ledgers, Listed, State
 from agenttrace.views import figures
+from agenttrace.views.exports import exports_fields, keys_hidden_of, span_fields
 from agenttrace.views.places import store_path
-from agenttrace.views.times import iso
+from agenttrace.views.times import iso, parse_when
 
 if TYPE_CHECKING:
-    from agenttrace.config import Settings
-    from agenttrace.destinations import DestinationSettings
-    from agenttrace.store.exports import DestinationRow, Ledgers, Listed, State
     from agenttrace.store.sqlite.exports import Exports
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace export                          every destination: state and counts
-
-  agenttrace export check                    can they be reached, are the keys right
-
-  agenttrace export run --once               send what is there, then leave
-
-  agenttrace export status langfuse          one of them, with what it refused
-
-  agenttrace export retry langfuse           send again what was refused
-
+  agenttrace export check                    test addresses and keys
+  agenttrace export run --once               send what is there, then exit
+  agenttrace export status langfuse          one destination, with its refused spans
+  agenttrace export retry langfuse           send refused spans again
   agenttrace export backfill phoenix --since 30d
 
-Destinations are tables of agenttrace.toml. While agenttrace up or record runs, everything is sent by itself.
+Destinations are tables of agenttrace.toml. While agenttrace up or record runs, new spans are sent automatically.
 """
 
-#: What to write where there is nothing yet.
+#: Shown where no destination is configured.
 EXAMPLE = """\
 [destinations.files]
 type = "jsonl"
@@ -51,14 +48,15 @@ type = "otlp"
 url = "http://127.0.0.1:6006/v1/traces"
 """
 
-#: What a destination is shown with.
+#: The states of which spans are listed.
 _TROUBLED: tuple[Listed, ...] = ("refused", "unknown")
+
+T = TypeVar("T")
 
 app = typer.Typer(cls=StatusFirst, rich_markup_mode="rich")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A destination: NAME of its table [destinations.NAME].")]
-MaybeName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A destination; without one, all of them.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A destination, named as its table in agenttrace.toml.")]
+MaybeName = Annotated[str | None, typer.Argument(metavar="NAME", help="A destination; without one, all of them.")]
 
 
 # -- looking --------------------------------------------------------------------------------------------------
@@ -77,15 +75,13 @@ def status(
 
     With NAME also the latest spans that were refused or are unknown, with the destination's answer.
     """
-    from agenttrace.views.exports import exports_fields, keys_hidden_of
-
     settings = opening.settings()
     with _looking(settings) as (exports, known):
         found = exports_fields(known, settings, removed=everything or name is not None)
         if name is None:
             _show_all(settings, found, as_json=as_json)
             return
-        each = _one(settings, name, found["destinations"])
+        each = _named(settings, name, {each["name"]: each for each in found["destinations"]})
         hide = keys_hidden_of(settings, name)
         spans: dict[str, list[dict[str, Any]]] = {
             state: _latest(exports, known, name, state, limit, hide) for state in _TROUBLED
@@ -93,21 +89,17 @@ def status(
     if as_json:
         output.print_json({**each, "spans": spans})
         return
-    from agenttrace.cli.export_status import show_exporter, show_one
-
     show_one(each, spans)
     show_exporter(found)
 
 
 def _show_all(settings: Settings, found: dict[str, Any], *, as_json: bool) -> None:
-    from agenttrace.cli.export_status import show_table
-
     if as_json:
         output.print_json(found)
     elif found["destinations"]:
         show_table(found)
     else:
-        output.say("Nothing is sent anywhere. To send it, add to " + _file(settings) + ", for example:", "bold")
+        output.say(f"No destination is configured. Add one to {_file(settings)}, for example:", "bold")
         output.say()
         output.say(EXAMPLE)
         output.note("Then: agenttrace export run --once, or agenttrace up. The guide: docs/export.md")
@@ -115,9 +107,7 @@ def _show_all(settings: Settings, found: dict[str, Any], *, as_json: bool) -> No
 
 @contextmanager
 def _looking(settings: Settings) -> Iterator[tuple[Exports | None, Ledgers]]:
-    """The store's ledgers; nothing is in them where there is no store yet."""
-    from agenttrace.store.exports import NOTHING
-
+    """The ledgers of the store; empty ones where there is no store yet."""
     if not store_path(settings).exists():
         yield None, NOTHING
         return
@@ -133,7 +123,6 @@ def _latest(
     limit: int,
     hide: Callable[[str], str],
 ) -> list[dict[str, Any]]:
-    from agenttrace.views.exports import span_fields
 
     numbers = [row.destination_id for row in known.rows if row.name == name]
     if exports is None or not numbers:
@@ -144,40 +133,34 @@ def _latest(
 @app.command()
 def check(name: MaybeName = None, as_json: AsJson = False) -> None:
     """Test the connection to each destination without sending spans, and show how to fix problems."""
-    import asyncio
-
     settings = opening.settings()
     wanted = list(settings.destinations) if name is None else [_configured(settings, name)]
     if not wanted:
         raise _none_configured(settings)
-    results = asyncio.run(_checked(wanted))
+    results = list(zip(wanted, asyncio.run(_checked(wanted)), strict=True))
     if as_json:
         output.print_json(
             [
                 {"name": each.name, "kind": each.type, "address": each.address, "ok": not problem, "problem": problem}
-                for each, problem in zip(wanted, results, strict=True)
+                for each, problem in results
             ]
         )
-    else:
-        for each, problem in zip(wanted, results, strict=True):
-            where = f" ({each.address})" if each.address else ""
-            if problem:
-                output.say(f"✗ {each.name}{where}: {problem}", "red")
-            else:
-                output.say(f"✓ {each.name}{where} can be sent to", "green")
-    if any(results):
+    for each, problem in results if not as_json else ():
+        where = f" ({each.address})" if each.address else ""
+        if problem:
+            output.say(f"✗ {each.name}{where}: {problem}", "red")
+        else:
+            output.say(f"✓ {each.name}{where} is ready", "green")
+    if any(problem for _, problem in results):
         raise typer.Exit(FAILED)
 
 
 async def _checked(wanted: list[DestinationSettings]) -> list[str | None]:
-    import asyncio
-
     return list(await asyncio.gather(*map(_problem, wanted)))
 
 
 async def _problem(settings: DestinationSettings) -> str | None:
     """What is wrong with a destination, if anything."""
-    from agenttrace.destinations import keys_hidden
     from agenttrace.export.kinds import UnusableDestinationError, destination_of
     from agenttrace.masking import Mask
 
@@ -203,12 +186,10 @@ def run(
 ) -> None:
     """Export to all destinations, as agenttrace up and agenttrace record do in the background.
 
-    Only one exporter runs on a data directory. Ctrl-C stops it after the requests under way; nothing is lost, and
-    nothing that was acknowledged is sent again. With --once: exit code 1 where something is left, and why.
+    Only one exporter runs on a data directory. Ctrl-C stops it after the current requests; nothing is lost, and
+    acknowledged spans are not sent again. With --once: exit code 1 if spans are left, with the reason.
     """
     from agenttrace.cli import export_run
-    from agenttrace.config import ensure_home
-    from agenttrace.export.lock import ExporterLock
 
     settings = opening.settings()
     if not settings.destinations:
@@ -239,16 +220,14 @@ def retry(
     with _changing(name) as found:
         number = found.exports.ledger.retry(found.row.destination_id, states)
         left = found.exports.ledger.entries(found.row.destination_id, "unknown", 1)
-    if as_json:
-        output.print_json({"name": name, "queued": number})
-        return
-    output.say(f"{figures.counted(number, 'span')} queued again for {name}.")
-    if left and not unknown:
+    text = f"{figures.counted(number, 'span')} queued again for {name}."
+    output.answer({"name": name, "queued": number}, text, as_json=as_json)
+    if left and not unknown and not as_json:
         output.note(
-            "Spans of which nobody knows whether they arrived were left alone. Look there; if they did not: "
+            "Unknown spans were not queued: they may have arrived. Check the destination; if they did not arrive: "
             f"agenttrace export retry {name} --unknown; if they did: agenttrace export accept {name}"
         )
-    _note_nobody_sends(found.settings)
+    _note_no_exporter(found.settings, quiet=as_json)
 
 
 @app.command()
@@ -256,10 +235,8 @@ def accept(name: Name, as_json: AsJson = False) -> None:
     """Mark all unknown spans as delivered, after checking the destination. They are not sent again."""
     with _changing(name) as found:
         number = found.exports.ledger.accept(found.row.destination_id)
-    if as_json:
-        output.print_json({"name": name, "acknowledged": number})
-    else:
-        output.say(f"{figures.counted(number, 'span')} of {name} noted down as arrived.")
+    text = f"{figures.counted(number, 'span')} of {name} marked as delivered."
+    output.answer({"name": name, "acknowledged": number}, text, as_json=as_json)
 
 
 @app.command()
@@ -277,12 +254,9 @@ def resume(name: Name, as_json: AsJson = False) -> None:
 def _set_paused(name: str, *, paused: bool, as_json: bool) -> None:
     with _changing(name) as found:
         found.exports.destinations.set_paused(name, paused)
-    if as_json:
-        output.print_json({"name": name, "paused": paused})
-        return
-    output.say(f"Nothing is sent to {name} until: agenttrace export resume {name}" if paused else f"{name} is sent to.")
-    if not paused:
-        _note_nobody_sends(found.settings)
+    text = f"{name} is paused until: agenttrace export resume {name}" if paused else f"{name} is resumed."
+    output.answer({"name": name, "paused": paused}, text, as_json=as_json)
+    _note_no_exporter(found.settings, quiet=as_json or paused)
 
 
 @app.command()
@@ -295,61 +269,42 @@ def backfill(
 ) -> None:
     """Queue earlier turns. Spans that the destination already has are not sent again, and its filters apply."""
     zone = opening.settings().usage.timezone
-    moment = 0 if since.strip().lower() == "all" else since_micros(since, zone) or 0
+    moment = 0 if since.strip().lower() == "all" else parse_when(since, zone)
     with _changing(name) as found:
         traces = found.exports.destinations.backfill(name, moment)
-    if as_json:
-        output.print_json({"name": name, "since": iso(moment) if moment else None, "traces": traces})
-        return
     when = f"since {figures.clock(moment)}" if moment else "of all time"
-    output.say(f"{figures.counted(traces, 'turn')} {when} are looked at for {name}; what it lacks is queued.")
-    _note_nobody_sends(found.settings)
+    text = f"{figures.counted(traces, 'turn')} {when} are checked for {name}; missing spans are queued."
+    fields = {"name": name, "since": iso(moment) if moment else None, "traces": traces}
+    output.answer(fields, text, as_json=as_json)
+    _note_no_exporter(found.settings, quiet=as_json)
 
 
 @app.command()
-def forget(
-    name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: AsJson = False,
-) -> None:
+def forget(name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     """Reset a destination, so that spans are sent again after its data was deleted there.
 
-    Needs the exporter to be stopped. What is sent anew begins at the table's start setting; more with backfill.
+    Stop the exporter first. Sending starts again at the destination's start setting; backfill queues earlier turns.
     """
-    from agenttrace.config import ensure_home
     from agenttrace.export.journal import Journal
-    from agenttrace.export.lock import ExporterLock
 
     settings = opening.settings()
     if not store_path(settings).exists():
         _configured(settings, name)
     with ExporterLock(ensure_home(settings)), _changing(name, removed=True) as found:
         if not yes:
-            _ask(found)
+            question = f"Reset {name}? Spans that it still has will exist there twice when they are sent again."
+            output.confirm(question, fix=f"Add --yes to reset {name}.", refused="nothing was reset")
         number = found.exports.destinations.forget(name)
         Journal(settings.home, name).path.unlink(missing_ok=True)
         found.exports.destinations.keep(settings.destinations)
-    if as_json:
-        output.print_json({"name": name, "forgotten": number})
-    else:
-        output.say(f"The ledger of {name} is empty: {figures.counted(number, 'span')} forgotten.")
-
-
-def _ask(found: _Found) -> None:
-    from rich.prompt import Confirm
-
-    name = found.row.name
-    if not output.is_terminal():
-        raise UsageError("there is nobody to ask", f"Add --yes to forget what was sent to {name}.")
-    question = f"Forget what was sent to {name}? What is there by now will be there twice if it is sent again."
-    if not Confirm.ask(question, console=output.stderr(), default=False):
-        raise CommandError("nothing was forgotten")
+    text = f"{name} is reset: {figures.counted(number, 'span')} removed from its ledger."
+    output.answer({"name": name, "forgotten": number}, text, as_json=as_json)
 
 
 # -- finding a destination ------------------------------------------------------------------------------------
 
 
-class _Found(NamedTuple):
+class _Change(NamedTuple):
     """A destination, and the store to change."""
 
     settings: Settings
@@ -358,7 +313,7 @@ class _Found(NamedTuple):
 
 
 @contextmanager
-def _changing(name: str, *, removed: bool = False) -> Iterator[_Found]:
+def _changing(name: str, *, removed: bool = False) -> Iterator[_Change]:
     """The store to change, with the destination of this name; with ``removed`` also one that the settings lack."""
     settings = opening.settings()
     if not removed:
@@ -367,31 +322,20 @@ def _changing(name: str, *, removed: bool = False) -> Iterator[_Found]:
         destinations = store.exports.destinations
         destinations.keep(settings.destinations)
         rows = {row.name: row for row in destinations.rows() if removed or row.removed_at is None}
-        if name not in rows:
-            raise _no_such(settings, name, list(rows))
-        yield _Found(settings, store.exports, rows[name])
+        yield _Change(settings, store.exports, _named(settings, name, rows))
 
 
 def _configured(settings: Settings, name: str) -> DestinationSettings:
-    found = {each.name: each for each in settings.destinations}
-    if name not in found:
-        raise _no_such(settings, name, list(found))
-    return found[name]
+    return _named(settings, name, {each.name: each for each in settings.destinations})
 
 
-def _one(settings: Settings, name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    by_name = {each["name"]: each for each in found}
-    if name not in by_name:
-        raise _no_such(settings, name, list(by_name))
-    return by_name[name]
-
-
-def _no_such(settings: Settings, name: str, names: list[str]) -> CommandError:
-    from agenttrace.config import did_you_mean
-
-    if not names:
-        return _none_configured(settings)
-    return CommandError(f"there is no destination named {name!r}", did_you_mean(name, names))
+def _named(settings: Settings, name: str, found: Mapping[str, T]) -> T:
+    """The destination of this name, or an error that says which names exist."""
+    if name in found:
+        return found[name]
+    if not found:
+        raise _none_configured(settings)
+    raise CommandError(f"there is no destination named {name!r}", did_you_mean(name, list(found)))
 
 
 def _none_configured(settings: Settings) -> CommandError:
@@ -402,8 +346,6 @@ def _file(settings: Settings) -> str:
     return str(settings.file or settings.home / "agenttrace.toml")
 
 
-def _note_nobody_sends(settings: Settings) -> None:
-    from agenttrace.export.lock import owner
-
-    if owner(settings.home) is None:
+def _note_no_exporter(settings: Settings, *, quiet: bool) -> None:
+    if not quiet and owner(settings.home) is None:
         output.note("No exporter runs. Start it with: agenttrace up; once: agenttrace export run --once")

@@ -1,4 +1,4 @@
-"""``agenttrace export run``: sending until told to stop, or until nothing is left to send; and what became of it."""
+"""``agenttrace export run``: the exporter as a command, until it is stopped or until everything is sent."""
 
 from __future__ import annotations
 
@@ -13,22 +13,31 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import FAILED, INTERRUPTED
+from agenttrace.cli.exporter_process import GRACE_SECONDS, when_input_ends
+from agenttrace.cli.progress import SendingProgress
+from agenttrace.cli.stopping import setter, stop_event, until_stopped
+from agenttrace.record.lock import owner
 from agenttrace.views import figures, times
 from agenttrace.views.places import store_path
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agenttrace.config import Settings
+    from agenttrace.export.exporter import Exporter
     from agenttrace.store.exports import State
 
-#: How nice the exporter is to the recorder beside it.
+#: The exporter gives way to the recorder.
 _NICE = 5
-#: States that say what became of a span.
+#: How often the store is checked for being another file.
+_CHECK_SECONDS = 1.0
+#: The final states of a span.
 _OUTCOMES: tuple[State, ...] = ("acknowledged", "refused", "unknown", "dropped")
 
 
 class _Tally(NamedTuple):
-    """Spans of each destination by state, and turns that are not over."""
+    """Spans of each destination by state, and open turns."""
 
     states: dict[str, dict[State, int]]
     open_turns: int
@@ -36,20 +45,14 @@ class _Tally(NamedTuple):
 
 def on(settings: Settings, *, as_json: bool, until_input_ends: bool) -> None:
     """Send until Ctrl-C, SIGTERM, or where asked for the end of the input."""
-    from agenttrace.cli.exporter_process import GRACE_SECONDS, when_input_ends
-    from agenttrace.cli.exporting import keep_sending
-    from agenttrace.cli.running import until_stopped
-
     began, before = time.monotonic(), tally(settings)
     if not as_json:
         names = ", ".join(each.name for each in settings.destinations)
-        output.say(f"Sending what is recorded to {names}. Ctrl-C stops it; nothing is lost.", "bold")
+        output.say(f"Sending spans to {names}. Ctrl-C stops it; nothing is lost.", "bold")
 
     async def main(stop: asyncio.Event) -> None:
         if until_input_ends:
-            loop = asyncio.get_running_loop()
-            # The loop may have ended for another reason.
-            when_input_ends(lambda: _quietly(loop, stop))
+            when_input_ends(setter(asyncio.get_running_loop(), stop))
             with suppress(AttributeError, OSError):
                 os.nice(_NICE)
         await keep_sending(settings, stop)
@@ -58,18 +61,9 @@ def on(settings: Settings, *, as_json: bool, until_input_ends: bool) -> None:
     _report(settings, before, tally(settings), {}, time.monotonic() - began, as_json=as_json)
 
 
-def _quietly(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(stop.set)
-
-
 def once(settings: Settings, *, as_json: bool) -> None:
     """Send everything that is finished by now."""
-    from agenttrace.cli.exporting import send_once
-    from agenttrace.cli.progress import SendingProgress
-    from agenttrace.cli.stopping import stop_event
-
-    # What cannot be used is told at the end, with everything else.
+    # Unusable destinations are reported at the end.
     logging.getLogger("agenttrace").setLevel(logging.ERROR)
     began, before = time.monotonic(), tally(settings)
     watched = not as_json and output.is_terminal()
@@ -78,14 +72,66 @@ def once(settings: Settings, *, as_json: bool) -> None:
     after = tally(settings)
     troubled = _report(settings, before, after, left, time.monotonic() - began, as_json=as_json)
     if stop.is_set() and left:
-        output.note("Interrupted: what was acknowledged is not sent again; the next run goes on from there.", "yellow")
+        output.note(
+            "Interrupted: what was acknowledged is not sent again; the next run continues from there.", "yellow"
+        )
         raise typer.Exit(INTERRUPTED)
     if troubled:
         raise typer.Exit(FAILED)
 
 
+def make_exporter(settings: Settings) -> Exporter:
+    """The exporter of this data directory, with the texts of spans and their masking."""
+    from agenttrace.export.exporter import Exporter
+    from agenttrace.masking import Mask
+    from agenttrace.record.formats import FACTS
+    from agenttrace.record.texts.session_texts import SessionTexts
+
+    texts = SessionTexts().contents
+    return Exporter(settings, texts=texts, mask=Mask(settings.export.mask).text, agents=FACTS)
+
+
+async def keep_sending(settings: Settings, stop: asyncio.Event) -> None:
+    """Send until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
+    while not stop.is_set():
+        done = asyncio.Event()
+        watching = asyncio.create_task(_watch(settings, stop, done))
+        try:
+            await make_exporter(settings).run(done)
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+
+async def _watch(settings: Settings, stop: asyncio.Event, done: asyncio.Event) -> None:
+    """Set ``done`` when ``stop`` is set or the store is another file."""
+    path = str(store_path(settings))
+    known = _identity(path)
+    while not stop.is_set() and (known is None or _identity(path) in (known, None)):
+        known = known or _identity(path)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _CHECK_SECONDS)
+    done.set()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+async def send_once(settings: Settings, stop: Callable[[], bool], on_round: Callable[[], None]) -> dict[str, str]:
+    """Send all finished spans; the reasons why some are left, by destination."""
+    # Without a recorder no turn changes any more: there is nothing to wait for.
+    quiet = 0.0 if owner(settings.home) is None else None
+    return await make_exporter(settings).run_once(quiet_seconds=quiet, stop=stop, on_round=on_round)
+
+
 def tally(settings: Settings) -> _Tally:
-    """How it stands; all is zero where there is no store yet."""
+    """The ledgers now; all zero where there is no store yet."""
     if not store_path(settings).exists():
         return _Tally({}, 0)
     with opening.opened_store(settings, read_only=False) as store:
@@ -94,7 +140,7 @@ def tally(settings: Settings) -> _Tally:
 
 
 def _progress(settings: Settings, before: _Tally) -> tuple[int, int]:
-    """Spans that were dealt with since, and all that were to be."""
+    """Spans with an outcome since then, and these with the queued ones."""
     now = tally(settings)
     names = [each.name for each in settings.destinations]
     done = sum(_since(before, now, name, state) for name in names for state in _OUTCOMES)
@@ -113,7 +159,7 @@ def _waiting(now: _Tally, name: str) -> int:
 def _report(
     settings: Settings, before: _Tally, after: _Tally, left: dict[str, str], seconds: float, *, as_json: bool
 ) -> bool:
-    """Say what became of everything; whether anything was left or refused."""
+    """Print the outcome; whether anything was left or refused."""
     found = [
         {
             "name": each.name,
@@ -138,7 +184,7 @@ def _say(found: list[dict[str, Any]], open_turns: int, seconds: float) -> None:
         elif each["refused"] or each["unknown"]:
             output.note(f"See the answers: agenttrace export status {each['name']}", "yellow")
     if open_turns:
-        output.note(f"{figures.counted(open_turns, 'turn')} not over yet; they are sent when they are.")
+        output.note(f"{figures.counted(open_turns, 'turn')} not finished; they are sent when they are.")
     output.note(f"Took {figures.duration(round(seconds * times.MICROS))}.")
 
 
@@ -153,4 +199,4 @@ def _outcome(each: dict[str, Any]) -> str:
 def _fix(each: dict[str, Any]) -> str:
     if not each["left"]:
         return ""  # it cannot be used, and the reason says what to do
-    return f"Look into it: agenttrace export check {each['name']}; what is left is sent by the next run."
+    return f"Check it: agenttrace export check {each['name']}. The next run sends what is left."

@@ -1,15 +1,19 @@
-"""What ``agenttrace export status`` shows people: a table of destinations, or one of them whole."""
+"""``agenttrace export status`` for people: a table of destinations, or one of them in detail."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from agenttrace.cli import output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.views import figures, times
-from agenttrace.views.plain import one_line, safe
+from agenttrace.views.plain import one_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Fields = Mapping[str, Any]
 
@@ -31,28 +35,12 @@ _STYLES = {
     "unused": "bold yellow",
     "stopped": "yellow",
 }
-_COLUMNS = (
-    Column("destination", least=8),
-    Column("kind", optional=4),
-    Column("state"),
-    Column("acknowledged", right=True),
-    Column("queued", right=True),
-    Column("refused", right=True),
-    Column("unknown", right=True),
-    Column("dropped", right=True, optional=3),
-    Column("late", right=True, optional=3),
-    Column("oldest queued", right=True, optional=2),
-    Column("last success", right=True, optional=1),
-    Column("requests", right=True, optional=6),
-    Column("sent", right=True, optional=5),
-    Column("address", least=16, keep_end=True, optional=7),
-)
 
 
 def show_table(found: Fields) -> None:
-    """All destinations, and below them what is to be done."""
+    """All destinations, and below them what to do about problems."""
     destinations = found["destinations"]
-    print_table(_COLUMNS, [_row(each) for each in destinations])
+    print_table(_COLUMNS, destinations)
     for each in destinations:
         for text in _remarks(each):
             output.note(f"{each['name']}: {text}", "yellow")
@@ -60,30 +48,32 @@ def show_table(found: Fields) -> None:
 
 
 def show_exporter(found: Fields) -> None:
-    """Say that nobody sends, if so."""
+    """Say so where no exporter runs."""
     if not found["exporter"]["running"] and found["destinations"]:
         output.note("No exporter runs. Start it with: agenttrace up; once: agenttrace export run --once", "yellow")
 
 
 def show_one(each: Fields, spans: Mapping[str, list[dict[str, Any]]]) -> None:
-    """One destination with everything that is known of it."""
-    _fact("destination", each["name"], "bold")
-    _fact("kind", f"{each['kind']}{', ' + each['address'] if each['address'] else ''}")
-    _fact("state", state_words(each), _STYLES.get(each["state"], ""))
-    _fact("acknowledged", figures.counted(each["acknowledged"], "span"))
+    """One destination in detail."""
+    output.fact("destination", each["name"], "bold")
+    output.fact("kind", f"{each['kind']}{', ' + each['address'] if each['address'] else ''}")
+    output.fact("state", state_words(each), _STYLES.get(each["state"], ""))
+    output.fact("acknowledged", figures.counted(each["acknowledged"], "span"))
     oldest = f", the oldest {_ago(each['oldest_queued_at'])}" if each["oldest_queued_at"] else ""
-    _fact("queued", f"{figures.counted(_queued(each), 'span')}{oldest}")
-    _fact("refused", figures.counted(each["refused"], "span"), "bold red" if each["refused"] else "")
-    _fact("unknown", figures.counted(each["unknown"], "span"), "bold yellow" if each["unknown"] else "")
-    _fact("dropped", f"{figures.counted(each['dropped'], 'span')} removed from the store before they were sent")
-    _fact("late", f"{figures.counted(each['late'], 'span')} changed after they were sent")
+    output.fact("queued", f"{figures.counted(_queued(each), 'span')}{oldest}")
+    output.fact("refused", figures.counted(each["refused"], "span"), "bold red" if each["refused"] else "")
+    output.fact("unknown", figures.counted(each["unknown"], "span"), "bold yellow" if each["unknown"] else "")
+    output.fact("dropped", f"{figures.counted(each['dropped'], 'span')} removed from the store before they were sent")
+    output.fact("late", f"{figures.counted(each['late'], 'span')} changed after they were sent")
     if each["rejected"]:
-        _fact("rejected", f"{figures.counted(each['rejected'], 'span')}, and it did not say which")
-    _fact("sent", f"{figures.size(each['sent_bytes'])} in {figures.counted(each['requests'], 'request')}")
-    _fact("last success", _when(each["last_success_at"]))
+        output.fact("rejected", f"{figures.counted(each['rejected'], 'span')}, and it did not say which")
+    output.fact("sent", f"{figures.size(each['sent_bytes'])} in {figures.counted(each['requests'], 'request')}")
+    output.fact("last success", _when(each["last_success_at"]))
     if each["last_error"]:
-        _fact("last error", f"{_when(each['last_error_at'])}: {one_line(each['last_error'])}")
-    _fact("start", "everything that was recorded" if each["since"] is None else f"turns since {_when(each['since'])}")
+        output.fact("last error", f"{_when(each['last_error_at'])}: {one_line(each['last_error'])}")
+    output.fact(
+        "start", "everything that was recorded" if each["since"] is None else f"turns since {_when(each['since'])}"
+    )
     for state, entries in spans.items():
         _show_spans(state, each[state], entries)
     for text in _remarks(each, named=False):
@@ -91,7 +81,7 @@ def show_one(each: Fields, spans: Mapping[str, list[dict[str, Any]]]) -> None:
 
 
 def state_words(each: Fields) -> str:
-    """How a destination is, in words."""
+    """The state of a destination, with its reason."""
     if each["state"] == "waiting":
         return f"waiting until {_time(each['retry_at'])}{_because(each)}"
     if each["state"] == "stopped":
@@ -103,32 +93,35 @@ def _because(each: Fields) -> str:
     return f": {one_line(each['reason'])}" if each["reason"] else ""
 
 
-def _row(each: Fields) -> list[Any]:
-    return [
-        output.styled(each["name"], "cyan"),
-        each["kind"],
-        output.styled(_WORDS[each["state"]], _STYLES.get(each["state"], "dim")),
-        figures.count(each["acknowledged"]),
-        figures.count(_queued(each)),
-        output.styled(figures.count(each["refused"]), "bold red" if each["refused"] else ""),
-        output.styled(figures.count(each["unknown"]), "bold yellow" if each["unknown"] else ""),
-        figures.count(each["dropped"]),
-        figures.count(each["late"]),
-        _ago(each["oldest_queued_at"]),
-        _ago(each["last_success_at"]),
-        figures.count(each["requests"]),
-        figures.size(each["sent_bytes"]),
-        one_line(each["address"]),
-    ]
+_COLUMNS: tuple[Column[Fields], ...] = (
+    Column("destination", itemgetter("name"), least=8, style="cyan"),
+    Column("kind", itemgetter("kind"), optional=4),
+    Column("state", lambda each: output.styled(_WORDS[each["state"]], _STYLES.get(each["state"], "dim"))),
+    Column("acknowledged", lambda each: figures.count(each["acknowledged"]), right=True),
+    Column("queued", lambda each: figures.count(_queued(each)), right=True),
+    Column("refused", lambda each: _alarming(each["refused"], "bold red"), right=True),
+    Column("unknown", lambda each: _alarming(each["unknown"], "bold yellow"), right=True),
+    Column("dropped", lambda each: figures.count(each["dropped"]), right=True, optional=3),
+    Column("late", lambda each: figures.count(each["late"]), right=True, optional=3),
+    Column("oldest queued", lambda each: _ago(each["oldest_queued_at"]), right=True, optional=2),
+    Column("last success", lambda each: _ago(each["last_success_at"]), right=True, optional=1),
+    Column("requests", lambda each: figures.count(each["requests"]), right=True, optional=6),
+    Column("sent", lambda each: figures.size(each["sent_bytes"]), right=True, optional=5),
+    Column("address", lambda each: one_line(each["address"]), least=16, keep_end=True, optional=7),
+)
+
+
+def _alarming(count: int, style: str) -> Text:
+    return output.styled(figures.count(count), style if count else "")
 
 
 def _queued(each: Fields) -> int:
-    """What is on its way counts as queued until it is answered for."""
+    """Spans that are being sent count as queued until they are acknowledged."""
     return int(each["queued"] + each["sending"])
 
 
 def _remarks(each: Fields, *, named: bool = True) -> Iterable[str]:
-    """What the figures do not say, and what to do about it."""
+    """What to do about refused and unknown spans."""
     name = each["name"]
     if named and each["reason"]:
         yield state_words(each)
@@ -137,7 +130,7 @@ def _remarks(each: Fields, *, named: bool = True) -> Iterable[str]:
         yield f"{figures.counted(each['refused'], 'span')} refused; {see}again: agenttrace export retry {name}"
     if each["unknown"]:
         yield (
-            f"{figures.counted(each['unknown'], 'span')} sent, and nobody answered. Look there whether they arrived; "
+            f"{figures.counted(each['unknown'], 'span')} sent without an answer. Check whether they arrived; "
             f"if so: agenttrace export accept {name}; if not: agenttrace export retry {name} --unknown"
         )
 
@@ -148,32 +141,17 @@ def _show_spans(state: str, count: int, entries: list[dict[str, Any]]) -> None:
     output.say()
     part = f", the latest {len(entries)} of {figures.count(count)}" if count > len(entries) else ""
     output.say(f"{state}{part}:")
-    columns = (
-        Column("since", right=True),
-        Column("session", least=8, keep_end=True),
-        Column("span"),
-        Column("name", least=12),
-        Column("tries", right=True, optional=1),
-        Column("answer", least=30),
-    )
-    rows = [
-        [
-            _when(each["at"]),
-            one_line(each["session_id"] or each["session"]),
-            each["span_id"],
-            one_line(each["span"] or "–"),
-            figures.count(each["attempts"]),
-            one_line(each["answer"] or "–"),
-        ]
-        for each in entries
-    ]
-    print_table(columns, rows)
+    print_table(_SPAN_COLUMNS, entries)
 
 
-def _fact(name: str, value: str, style: str = "") -> None:
-    from rich.text import Text
-
-    output.stdout().print(Text.assemble((f"{name:<13}", "dim"), (safe(value), style)), soft_wrap=True)
+_SPAN_COLUMNS: tuple[Column[dict[str, Any]], ...] = (
+    Column("since", lambda each: _when(each["at"]), right=True),
+    Column("session", lambda each: one_line(each["session_id"] or each["session"]), least=8, keep_end=True),
+    Column("span", itemgetter("span_id")),
+    Column("name", lambda each: one_line(each["span"] or "–"), least=12),
+    Column("tries", lambda each: figures.count(each["attempts"]), right=True, optional=1),
+    Column("answer", lambda each: one_line(each["answer"] or "–"), least=30),
+)
 
 
 def _when(moment: str | None) -> str:

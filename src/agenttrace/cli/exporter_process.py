@@ -1,6 +1,6 @@
-"""The exporter as a process beside the recorder: encoding and masking never slow recording, nor does it die with them.
+"""The exporter as a child process: encoding and masking do not slow recording, and their failure does not end it.
 
-It ends when its input does: that is a pipe from here, which the system closes when this process dies, however it dies.
+It ends when its input ends: a pipe from here, which the system closes when this process dies.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from agenttrace.cli import output
+from agenttrace.export.lock import owner
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
 
-#: One that died is started again after so many seconds, each time after longer.
+#: An exporter that ended is restarted after these pauses in seconds; the pause doubles each time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-#: Having lived so long, it counts as well.
+#: After so many seconds without a failure the pause is reset.
 _WELL_AFTER = 60.0
-#: How often is looked whether somebody else has stopped sending.
+#: How often the lock of another exporter is checked.
 _LOOK_SECONDS = 5.0
-#: How long a request under way may take when everything else has ended; one that is cut off is doubtful from then on.
+#: How long a request may still take after the stop; the spans of one that is cut off become unknown.
 GRACE_SECONDS = 35.0
 
 
 @contextmanager
 def exporting(settings: Settings, *, announce: bool = True) -> Iterator[None]:
-    """Send what is recorded while the block lasts, if there is anywhere to send it to."""
+    """Export spans while the block lasts, if there are destinations."""
     if not settings.destinations:
         yield
         return
-    # The exporter itself says which it cannot use.
+    # The exporter reports destinations that it cannot use.
     for each in settings.destinations if announce else ():
         if not each.missing:
             output.say(f"Sending to {each.name} ({each.type}{', ' + each.address if each.address else ''}).")
@@ -48,12 +49,12 @@ def exporting(settings: Settings, *, announce: bool = True) -> Iterator[None]:
 
 
 def command() -> list[str]:
-    """The exporter as a command."""
+    """The command line of the exporter."""
     return [sys.executable, "-m", "agenttrace.cli.main", "export", "run", "--until-input-ends"]
 
 
 class ExporterProcess:
-    """Keeps an exporter running, and passes on what it has to say."""
+    """Keeps an exporter running and passes on its messages."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -63,11 +64,11 @@ class ExporterProcess:
         self._thread = threading.Thread(target=self._keep, name="exporter", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start it."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Let it finish the request under way, and wait for that."""
+        """Let it finish its current request, and wait for that."""
         self._stop.set()
         with self._starting:
             child = self._child
@@ -76,7 +77,7 @@ class ExporterProcess:
         try:
             self._thread.join(1.0)
             if self._thread.is_alive():
-                output.note("Waiting for what is being sent; Ctrl-C does not wait.")
+                output.note("Waiting for the current request; Ctrl-C ends it at once.")
                 self._thread.join(GRACE_SECONDS)
         finally:
             if child is not None and child.poll() is None:
@@ -91,17 +92,15 @@ class ExporterProcess:
                 return
             if time.monotonic() - began >= _WELL_AFTER:
                 pause = FIRST_PAUSE
-            output.note(f"the exporter has ended (exit code {code}); started again in {pause:.0f} s", "yellow")
+            output.note(f"the exporter has ended (exit code {code}); it restarts in {pause:.0f} s", "yellow")
             self._stop.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _is_our_turn(self) -> bool:
-        """Wait while somebody else sends; False where it is time to stop."""
-        from agenttrace.export.lock import owner
-
+        """Wait while another exporter runs; False once this one is stopped."""
         other = owner(self._settings.home)
         if other is not None:
-            output.note(f"Process {other or 'unknown'} sends what is recorded; this one does when that has ended.")
+            output.note(f"Process {other or 'unknown'} is exporting; this process takes over when it ends.")
         while other is not None and not self._stop.wait(_LOOK_SECONDS):
             other = owner(self._settings.home)
         return not self._stop.is_set()
@@ -120,7 +119,7 @@ class ExporterProcess:
                 text=True,
                 encoding="utf-8",
                 errors="backslashreplace",
-                # Ctrl-C is for us: it is told by its input, and finishes what it sends.
+                # Ctrl-C must not reach it: it stops by the end of its input, after its current request.
                 start_new_session=True,
             )
         assert child.stderr is not None
@@ -138,14 +137,14 @@ def _end_input(child: subprocess.Popen[str]) -> None:
         child.stdin.close()
 
 
-def when_input_ends(tell: Callable[[], object]) -> None:
-    """Call ``tell``, in a thread of its own, when the standard input ends."""
+def when_input_ends(notify: Callable[[], object]) -> None:
+    """Call ``notify``, in a thread, when standard input ends."""
 
     def wait() -> None:
         # Not through sys.stdin: its lock, held by a thread that waits for ever, would disturb the end of the program.
         with suppress(OSError):
             while os.read(0, 1024):
                 pass
-        tell()
+        notify()
 
     threading.Thread(target=wait, name="input", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Groups that answer the plain question: without a command they list, with a number alone they show that one."""
+"""Groups of commands with a default: without a command they list, with a number they show that one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ListFirst(TyperGroup):
     first = "list"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
-        """Put in the command that was left out."""
+        """Insert the command that was left out."""
         first = args[0] if args else ""
         if not args or (first.startswith("-") and first not in _HELP):
             args = [self.first, *args]
@@ -24,7 +24,7 @@ class ListFirst(TyperGroup):
         return super().parse_args(ctx, args)
 
     def names_one(self, word: str) -> bool:
-        """Whether a first word is no command but one of the things listed."""
+        """Whether a first word names one of the listed things."""
         return word.isdecimal()
 
 
@@ -35,8 +35,8 @@ class StatusFirst(ListFirst):
 
 
 class NameFirst(ListFirst):
-    """``prices claude-opus-5`` is ``prices show claude-opus-5``: whatever is no command is a name."""
+    """``prices claude-opus-5`` is ``prices show claude-opus-5``: a first word that is no command is a name."""
 
     def names_one(self, word: str) -> bool:
-        """Whether a first word is no command but one of the things listed."""
+        """Whether a first word names one of the listed things."""
         return word not in self.commands and not word.startswith("-")

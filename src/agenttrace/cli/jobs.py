@@ -1,17 +1,17 @@
-"""``agenttrace jobs``: what triggers have started, one job with its steps, and stopping or repeating it."""
+"""``agenttrace jobs``: jobs with their steps, and cancelling or re-running them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from agenttrace.cli import asking, opening, output
-from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli import asking, output
+from agenttrace.cli.columns import Column, print_list, print_table
 from agenttrace.cli.errors import CommandError
 from agenttrace.cli.grouping import ListFirst
-from agenttrace.cli.times import parse_since
+from agenttrace.cli.options import AsJson, Limit, Member, Number, Since, Site
 from agenttrace.run.states import JobStatus
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
@@ -23,63 +23,51 @@ if TYPE_CHECKING:
     from agenttrace.run.jobs.jobs import JobView, StepView, TriggerJob
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace jobs                           the latest twenty
-
   agenttrace jobs --status failed --since 24h
-
   agenttrace jobs 12                        one job with its steps
-
   agenttrace jobs cancel 12                 cancel after the running steps
-
   agenttrace jobs rerun 12                  re-run the same event
 """
 
 app = typer.Typer(cls=ListFirst, rich_markup_mode="rich")
-
-_LATEST, _ALL = 20, 2**31
-JobArgument = Annotated[int, typer.Argument(metavar="ID", help="A number from the list.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
 def list_jobs(
     status: Annotated[JobStatus | None, typer.Option(help="Filter by status.")] = None,
     event: Annotated[str | None, typer.Option(metavar="NAME", help="Filter by event type.")] = None,
-    site: Annotated[int | None, typer.Option(metavar="ID", help="Filter by store.")] = None,
-    member: Annotated[int | None, typer.Option(metavar="ID", help="Filter by member.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Created since: 7d, 24h, 2026-11-01, ISO time.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="The maximum number of rows; 0: all.")] = _LATEST,
+    site: Site = None,
+    member: Member = None,
+    since: Since = None,
+    limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-    moment = None if since is None else parse_since(since, opening.settings().usage.timezone)
-
-    async def action(engine: Engine) -> list[TriggerJob]:
-        return await engine.dispatcher.jobs.list(
+    moment = asking.moment_of(since)
+    found: list[TriggerJob] = asking.look(
+        lambda engine: engine.dispatcher.jobs.list(
             status=status,
             event_type=event,
             site_id=site,
             member_id=member,
             since=moment,
-            limit=limit or _ALL,
-        )
-
-    found: list[TriggerJob] = asking.look(action, list)
-    if as_json:
-        output.print_json([job_fields(job) for job in found])
-    elif not found:
-        output.say("No job fits. Try fewer filters, or start one: agenttrace trigger EVENT --site ID")
-    else:
-        print_table(_COLUMNS, [_row(job) for job in found])
-        output.note("Next: agenttrace jobs ID")
+            limit=limit or asking.ALL,
+        ),
+        list,
+    )
+    print_list(
+        found,
+        _COLUMNS,
+        job_fields,
+        as_json=as_json,
+        empty="No job matches. Try fewer filters, or start one: agenttrace trigger EVENT --site ID",
+        hint="Next: agenttrace jobs ID",
+    )
 
 
 @app.command("show")
-def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
+def show_job(job_id: Number, as_json: AsJson = False) -> None:
     """Show one job with its steps."""
 
     async def action(engine: Engine) -> JobView:
@@ -97,7 +85,7 @@ def show_job(job_id: JobArgument, as_json: AsJson = False) -> None:
 
 
 @app.command("cancel")
-def cancel_job(job_id: JobArgument, as_json: AsJson = False) -> None:
+def cancel_job(job_id: Number, as_json: AsJson = False) -> None:
     """Cancel a job: a pending job ends at once, a running job starts no further step."""
 
     async def action(engine: Engine) -> TriggerJob:
@@ -110,16 +98,13 @@ def cancel_job(job_id: JobArgument, as_json: AsJson = False) -> None:
         return view.job
 
     job = asking.look(action, lambda: _missing(job_id))
-    if as_json:
-        output.print_json(job_fields(job))
-    elif job.status == JobStatus.CANCELLED:
-        output.say(f"Job {job_id} is cancelled; nothing of it was run.")
-    else:
-        output.say(f"Job {job_id} ends after the calls that are under way.")
+    cancelled = job.status == JobStatus.CANCELLED
+    outcome = "is cancelled; none of its steps ran" if cancelled else "ends after its running steps"
+    output.answer(job_fields(job), f"Job {job_id} {outcome}.", as_json=as_json)
 
 
 @app.command("rerun")
-def rerun_job(job_id: JobArgument, as_json: AsJson = False) -> None:
+def rerun_job(job_id: Number, as_json: AsJson = False) -> None:
     """Re-run a job as a new job with the same event."""
 
     async def action(engine: Engine) -> Accepted:
@@ -137,8 +122,8 @@ def rerun_job(job_id: JobArgument, as_json: AsJson = False) -> None:
     if as_json:
         output.print_json({"trigger_job_id": accepted.job_id, "status": accepted.status, "rerun_of": job_id})
     else:
-        output.say(f"Job {accepted.job_id} is {accepted.status}: the event of job {job_id} once more.")
-        output.note(f"A worker runs it. Next: agenttrace jobs {accepted.job_id}")
+        output.say(f"Job {accepted.job_id} is {accepted.status}; it re-runs the event of job {job_id}.")
+        output.note(f"Next: agenttrace jobs {accepted.job_id}")
 
 
 def _missing(job_id: int) -> NoReturn:
@@ -149,71 +134,44 @@ def _no_job(job_id: int) -> CommandError:
     return CommandError(f"there is no job {job_id}", "See which there are: agenttrace jobs")
 
 
-_COLUMNS = (
-    Column("id", right=True),
-    Column("time", right=True),
-    Column("event", least=10),
-    Column("status"),
-    Column("site", right=True, optional=2),
-    Column("member", right=True, optional=1),
-    Column("chain", least=10, optional=4),
-    Column("took", right=True, optional=3),
-    Column("error", least=16, optional=5),
+_COLUMNS: tuple[Column[TriggerJob], ...] = (
+    Column("id", lambda job: job.id, right=True, style="cyan"),
+    Column("time", lambda job: asking.clock(job.created_at), right=True),
+    Column("event", lambda job: one_line(job.event_type) + (" (forced)" if job.is_forced else ""), least=10),
+    Column("status", lambda job: job.status, style=asking.STYLES),
+    Column("site", lambda job: job.site_id, right=True, optional=2),
+    Column("member", lambda job: job.member_id, right=True, optional=1),
+    Column("chain", lambda job: one_line(job.app_chain or "–"), least=10, optional=4),
+    Column("took", lambda job: _took(job), right=True, optional=3),
+    Column("error", lambda job: one_line(job.error_message or "", 200), least=16, optional=5),
 )
 
 
-def _row(job: TriggerJob) -> list[Any]:
-    return [
-        output.styled(str(job.id), "cyan"),
-        asking.clock(job.created_at),
-        one_line(job.event_type) + (" (forced)" if job.is_forced else ""),
-        output.styled(job.status, asking.STYLES.get(job.status, "")),
-        str(job.site_id),
-        "–" if job.member_id is None else str(job.member_id),
-        one_line(job.app_chain or "–"),
-        _took(job),
-        one_line(job.error_message or "", 200),
-    ]
-
-
-def _took(job: TriggerJob) -> str:
+def _took(job: TriggerJob) -> str | None:
     if job.started_at is None or job.finished_at is None:
-        return "–"
+        return None
     return figures.duration(round((job.finished_at - job.started_at).total_seconds() * times.MICROS))
 
 
 def _show(view: JobView) -> None:
     for name, value in job_fields(view.job).items():
         if value is not None:
-            output.say(f"{name:<17} {one_line(str(value))}", asking.STYLES.get(str(value), ""))
+            output.fact(name, one_line(str(value)), asking.STYLES.get(str(value), ""), width=18)
     output.say()
     if not view.steps:
-        output.say("No step was called yet.")
+        output.say("No step has run yet.")
         return
-    print_table(_STEP_COLUMNS, [_step_row(step) for step in view.steps])
+    print_table(_STEP_COLUMNS, view.steps)
     output.note("Next: agenttrace runs RUN shows the prompt and the answer of a step.")
 
 
-_STEP_COLUMNS = (
-    Column("run", right=True),
-    Column("step", least=6),
-    Column("status"),
-    Column("calls", right=True, optional=3),
-    Column("tokens", right=True),
-    Column("took", right=True, optional=1),
-    Column("model", least=8, optional=2),
-    Column("error or answer", least=20),
+_STEP_COLUMNS: tuple[Column[StepView], ...] = (
+    Column("run", lambda step: step.log_id, right=True, style="cyan"),
+    Column("step", lambda step: one_line(step.step), least=6),
+    Column("status", lambda step: step.status, style=asking.STYLES),
+    Column("calls", lambda step: step.attempts, right=True, optional=3),
+    Column("tokens", lambda step: figures.count(step.tokens_used), right=True),
+    Column("took", lambda step: asking.took(step.latency_ms), right=True, optional=1),
+    Column("model", lambda step: one_line(step.model or "–"), least=8, optional=2),
+    Column("error or answer", lambda step: one_line(step.error or step.response or "", 200), least=20),
 )
-
-
-def _step_row(step: StepView) -> list[Any]:
-    return [
-        output.styled(str(step.log_id), "cyan"),
-        one_line(step.step),
-        output.styled(step.status, asking.STYLES.get(step.status, "")),
-        str(step.attempts),
-        figures.count(step.tokens_used),
-        "–" if step.latency_ms is None else figures.duration(step.latency_ms * 1000),
-        one_line(step.model or "–"),
-        one_line(step.error or step.response or "", 200),
-    ]

@@ -1,4 +1,4 @@
-"""Where the program begins: the prompt's one line at once, everything else through the commands."""
+"""The entry point: ``statusline`` without the other commands, as a shell prompt waits for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run a command; expected failures are one line and an exit code."""
     if sys.argv[1:] == ["statusline"]:
-        # The shell waits for this one at every prompt: no option parsing, no tables.
+        # The shell waits for it at every prompt: no option parsing.
         from agenttrace.cli.prompt import print_line
 
         print_line()

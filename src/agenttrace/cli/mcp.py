@@ -1,4 +1,4 @@
-"""``agenttrace mcp``: agents look at their own past."""
+"""``agenttrace mcp``: the MCP server, which lets agents query recorded sessions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ import typer
 from agenttrace.cli import output
 
 EPILOG = """
-[bold]Examples[/bold]
-
-  agenttrace mcp                                  what an agent starts by itself
-
+  agenttrace mcp                                  start the server, as agents do
   agenttrace mcp --json                           the tools and their arguments
-
   claude mcp add agenttrace -- agenttrace mcp     add it to Claude Code
 
 See docs/mcp.md for Codex, Kimi, Cursor and VS Code.
@@ -36,9 +32,9 @@ def mcp(
         output.print_json(tools)
         return
     if sys.stdin.isatty():
-        output.note("This waits for an agent on stdin. Add it to one: claude mcp add agenttrace -- agenttrace mcp")
+        output.note("Waiting for an agent on stdin. Add it to one: claude mcp add agenttrace -- agenttrace mcp")
     output.show_warnings()
     if full:
-        # Agents that were told to start it so still start it.
+        # Configurations of earlier versions still have it.
         output.note("--full has no effect any more: what an agent reads goes to its provider, so secrets are masked.")
     server.serve()

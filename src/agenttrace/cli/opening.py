@@ -19,7 +19,7 @@ def settings() -> Settings:
 
 
 def opened_store(of: Settings, *, read_only: bool = True) -> SqliteStore:
-    """The store, to ask or to change; a recorder may write to it meanwhile."""
+    """The store, for reading or writing; a recorder may write to it at the same time."""
     from agenttrace.config import ensure_home
     from agenttrace.store import open_store
 
@@ -28,27 +28,21 @@ def opened_store(of: Settings, *, read_only: bool = True) -> SqliteStore:
     return open_store(of, read_only=read_only)
 
 
-def agent_names() -> list[str]:
-    """The names of all formats we read."""
-    from agenttrace.record.formats import AGENTS
-
-    return [agent.name for agent in AGENTS]
-
-
 def agent_title(name: str) -> str:
-    """The name people read."""
+    """The display name of an agent."""
     from agenttrace.record.formats import AGENTS
 
     return next((agent.title for agent in AGENTS if agent.name == name), name)
 
 
 def checked_agent(name: str | None) -> str | None:
-    """An agent's name as the store knows it, or a clear error."""
+    """The agent's name as the store has it; ``UsageError`` for an unknown one."""
     if name is None:
         return None
     from agenttrace.config import did_you_mean
+    from agenttrace.record.formats import AGENTS
 
-    names = agent_names()
+    names = [agent.name for agent in AGENTS]
     wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
     if wanted not in names:
         raise UsageError(f"there is no agent named {name!r}", did_you_mean(wanted, names))

@@ -1,4 +1,4 @@
-"""What every command prints with: consoles and JSON; text from logs is made safe for a terminal."""
+"""Output of all commands: lines, facts, JSON and questions; text from logs is made safe for a terminal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.views.plain import hidden_replaced, safe
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def stderr() -> Console:
 
 
 def is_terminal() -> bool:
-    """Whether a person watches: progress and live lines make sense."""
+    """Whether stdout and stderr are a terminal, so that progress and live lines make sense."""
     return stderr().is_terminal and stdout().is_terminal
 
 
@@ -53,12 +54,12 @@ def styled(text: str, style: str = "") -> Text:
 
 
 def say(text: str = "", style: str = "") -> None:
-    """Print a line of our own to stdout, wrapped by the terminal and not by us."""
+    """Print a line to stdout, wrapped by the terminal."""
     stdout().print(styled(text, style), soft_wrap=True)
 
 
 def note(text: str, style: str = "dim") -> None:
-    """Print a line beside the results, to stderr."""
+    """Print a line to stderr."""
     stderr().print(styled(text, style), soft_wrap=True)
 
 
@@ -74,8 +75,34 @@ def put(line: Text) -> None:
         console.print(line, soft_wrap=True)
 
 
+def fact(name: str, value: object, style: str = "", *, width: int = 13) -> None:
+    """Print a name and its value; ``None`` is shown as a dash."""
+    from rich.text import Text
+
+    text = "–" if value is None else safe(str(value))
+    stdout().print(Text.assemble((f"{name:<{width}}", "dim"), (text, style)), soft_wrap=True)
+
+
+def answer(fields: Any, text: str, *, as_json: bool, style: str = "") -> None:  # noqa: ANN401 - any JSON value
+    """Print the outcome of a command as JSON, or as a sentence."""
+    if as_json:
+        print_json(fields)
+    else:
+        say(text, style)
+
+
+def confirm(question: str, *, fix: str, refused: str) -> None:
+    """Ask before something is removed; ``CommandError`` unless the answer is yes."""
+    from rich.prompt import Confirm
+
+    if not is_terminal():
+        raise UsageError("confirmation is needed, and this is not a terminal", fix)
+    if not Confirm.ask(question, console=stderr(), default=False):
+        raise CommandError(refused)
+
+
 def complain(problem: str, fix: str = "") -> None:
-    """One clear line about what went wrong, and one about what to do."""
+    """Print an error and its fix to stderr, a line each."""
     from rich.text import Text
 
     stderr().print(Text.assemble(("error: ", "bold red"), safe(problem)), soft_wrap=True)
@@ -86,8 +113,8 @@ def complain(problem: str, fix: str = "") -> None:
 def print_json(value: Any, *, one_line: bool = False) -> None:  # noqa: ANN401 - whatever JSON can hold
     """Print a value as JSON, indented, or as one line of a stream.
 
-    What a terminal would act upon, or nobody would see, is escaped, in pipes as well: they end in terminals, too, and
-    for whoever reads JSON it is the same.
+    Control characters and invisible characters are escaped, also in pipes, which may end in a terminal. It is the same
+    JSON.
     """
     try:
         data = msgspec.json.encode(value)
@@ -102,7 +129,7 @@ def print_json(value: Any, *, one_line: bool = False) -> None:  # noqa: ANN401 -
 
 
 def _escaped(data: bytes) -> bytes:
-    """The same JSON; all that is not ASCII stands inside of its strings."""
+    """The same JSON with invisible characters escaped; only strings have characters outside of ASCII."""
     data = data.replace(b"\x7f", b"\\u007f")
     if data.isascii():
         return data
@@ -115,7 +142,7 @@ class _ToTerminal(logging.Handler):
 
 
 def show_warnings() -> None:
-    """Let the engine's warnings appear as lines on stderr."""
+    """Print warnings of the program as lines on stderr."""
     logger = logging.getLogger("agenttrace")
     if not logger.handlers:
         logger.addHandler(_ToTerminal(logging.WARNING))

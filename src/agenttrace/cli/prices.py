@@ -1,10 +1,11 @@
-"""``agenttrace prices``: what models cost by which table, and another table checked and put in its place."""
+"""``agenttrace prices``: prices of models, and price tables of users."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,36 +13,29 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import FAILED, CommandError
 from agenttrace.cli.grouping import NameFirst
+from agenttrace.cli.options import AsJson
+from agenttrace.config import Settings, ensure_home
+from agenttrace.model import Price
+from agenttrace.prices.parsing import AMOUNTS, SEARCHES, PriceFile, decode_table, read_table
+from agenttrace.prices.table import FILE_NAME, PriceTable, install, without_effect
 from agenttrace.views import figures
+from agenttrace.views import prices as view
+from agenttrace.views.places import store_path
 from agenttrace.views.plain import one_line
 
-if TYPE_CHECKING:
-    from agenttrace.config import Settings
-    from agenttrace.model import Price
-    from agenttrace.price_tables import Table
-    from agenttrace.prices import PriceTable
-    from agenttrace.views.prices import Change
-
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace prices                       the models of your sessions
-
   agenttrace prices claude-haiku-5-5      everything about one model
-
-  agenttrace prices check new.toml        is the file right, what would change
-
+  agenttrace prices check new.toml        validate a table and show what would change
   agenttrace prices update new.toml       use it
-
   agenttrace prices reset                 back to the shipped prices
 
-Amounts are for a million tokens. A price of your own stands in agenttrace.toml under \\[prices] and comes first; a
-whole table, in the form of the shipped one, is put in with update. Costs are computed when they are shown: they follow.
+Amounts are for a million tokens. A price in agenttrace.toml under \\[prices] comes first, then a table that update
+installed, then the shipped table. Costs are computed when they are shown, so they follow a new price at once.
 """
 
 app = typer.Typer(cls=NameFirst, rich_markup_mode="rich")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A table in the form of the shipped one (TOML).")]
 
 _SHOWN_CHANGES = 40
@@ -54,10 +48,8 @@ def list_prices(
     as_json: AsJson = False,
 ) -> None:
     """List the prices of the models in your sessions; with --all, of every known model."""
-    from agenttrace.views import prices as view
-
     settings = opening.settings()
-    table, recorded = _table(settings), _recorded(settings)
+    table, recorded = PriceTable.load(settings), _recorded(settings)
     seen = set(recorded)
     further = view.listed_models(table) if everything or not recorded else []
     names = [*recorded, *(name for name in further if name not in seen)]
@@ -73,30 +65,28 @@ def list_prices(
 
 
 def _show_list(table: PriceTable, names: list[str]) -> None:
-    from agenttrace.views import prices as view
+    def of_price(text: Callable[[Price], str]) -> Callable[[str], str]:
+        """A cell that is empty for a model without a price."""
+        return lambda name: "" if (price := table.price(name)) is None else one_line(text(price))
 
-    columns = (
-        Column("model", least=20),
-        Column("currency"),
-        *(Column(name, right=True) for name in ("input", "output", "cache read")),
-        Column("write", right=True, optional=1),
-        Column("1h", right=True, optional=2),
-        Column("since", optional=3),
-        Column("also", least=8),
-        Column("checked", optional=4),
-        Column("from", optional=5),
-        Column("source", least=20, optional=6),
+    def amount(name: str) -> Callable[[str], str]:
+        return of_price(lambda price: view.amount(getattr(price, name)))
+
+    columns: tuple[Column[str], ...] = (
+        Column("model", one_line, least=20),
+        Column("currency", lambda name: of_price(lambda price: price.currency)(name) or "no price"),
+        Column("input", amount("input"), right=True),
+        Column("output", amount("output"), right=True),
+        Column("cache read", amount("cache_read"), right=True),
+        Column("write", amount("cache_write"), right=True, optional=1),
+        Column("1h", amount("cache_write_1h"), right=True, optional=2),
+        Column("since", of_price(lambda price: price.since), optional=3),
+        Column("also", of_price(view.extras), least=8),
+        Column("checked", of_price(lambda price: price.checked), optional=4),
+        Column("from", lambda name: view.ORIGINS.get(table.find(name).origin, ""), optional=5),
+        Column("source", of_price(lambda price: price.source), least=20, optional=6),
     )
-    rows = []
-    for name in names:
-        price, origin = table.price(name), table.find(name).origin
-        if price is None:
-            rows.append([one_line(name), "no price", *[""] * 10])
-            continue
-        amounts = [price.input, price.output, price.cache_read, price.cache_write, price.cache_write_1h]
-        about = [price.since, view.extras(price), price.checked, view.ORIGINS[origin], one_line(price.source)]
-        rows.append([one_line(name), price.currency, *map(view.amount, amounts), *about])
-    print_table(columns, rows)
+    print_table(columns, names)
 
 
 @app.command("show")
@@ -105,10 +95,8 @@ def show_price(
     as_json: AsJson = False,
 ) -> None:
     """Show the price of one model in detail; "show" is optional."""
-    from agenttrace.views import prices as view
-
     settings = opening.settings()
-    table = _table(settings)
+    table = PriceTable.load(settings)
     if not table.find(model).periods:
         near = difflib.get_close_matches(model, view.listed_models(table), n=3)
         fix = f"Did you mean {', '.join(near)}? " if near else ""
@@ -121,8 +109,6 @@ def show_price(
 
 
 def _show_model(table: PriceTable, model: str) -> None:
-    from agenttrace.views import prices as view
-
     found = table.find(model)
     last = found.periods[-1]
     facts = {
@@ -134,29 +120,30 @@ def _show_model(table: PriceTable, model: str) -> None:
     }
     for name, value in facts.items():
         if value:
-            output.say(f"{name:<12} {one_line(value)}")
+            output.fact(name, one_line(value))
     output.say()
     _show_periods(found.periods)
     for part in [] if found.origin == "shipped" else view.idle_parts(found.periods):
-        output.note(f"Without effect: {part}; the shipped table does not have it for this model.", "yellow")
+        output.note(f"No effect: {part}; the shipped table does not have it for this model.", "yellow")
 
 
 def _show_periods(periods: tuple[Price, ...]) -> None:
-    from agenttrace.price_tables import AMOUNTS, SEARCHES
-    from agenttrace.views import prices as view
-
-    columns = (Column("price"), *(Column(name.replace("_", " "), right=True) for name in AMOUNTS))
+    columns: list[Column[tuple[str, Price]]] = [Column("price", lambda row: row[0])]
+    columns += [Column(name.replace("_", " "), _amount(name), right=True) for name in AMOUNTS]
     rows, remarks = [], []
     for price in periods:
         start = f"since {price.since}" if price.since else "from the beginning" if len(periods) > 1 else "usual"
-        for name, rate in view.rates(price):
-            rows.append([f"  {name}" if name else start, *(view.amount(getattr(rate, part)) for part in AMOUNTS)])
+        rows += [(f"  {name}" if name else start, rate) for name, rate in view.rates(price)]
         remarks += [f"inference in {place}: {view.factor(times)}" for place, times in price.places.items()]
         if price.web_search is not None:
             remarks.append(f"1,000 web searches: {view.amount(price.web_search * SEARCHES)} {price.currency}")
     print_table(columns, rows)
     for remark in dict.fromkeys(remarks):
         output.say(remark)
+
+
+def _amount(name: str) -> Callable[[tuple[str, Price]], str]:
+    return lambda row: view.amount(getattr(row[1], name))
 
 
 # -- a table from a file -----------------------------------------------------------------------------------------------
@@ -172,10 +159,6 @@ def check_prices(file: FileArgument, as_json: AsJson = False) -> None:
 @app.command("update")
 def update_prices(file: FileArgument, as_json: AsJson = False) -> None:
     """Validate a price table, and use it in preference to the shipped one."""
-    from agenttrace.config import ensure_home
-    from agenttrace.price_tables import decode_table
-    from agenttrace.prices import install
-
     settings = opening.settings()
     table, content = _read(file), b""
     if not table.problems:
@@ -189,22 +172,21 @@ def update_prices(file: FileArgument, as_json: AsJson = False) -> None:
         output.print_json({**answer, "written": str(written)})
         return
     output.say(f"Written to {written}.", "green")
-    output.note("What is running (agenttrace up, serve, mcp) uses it after a restart.")
+    output.note("Running programs (agenttrace up, serve, mcp) use it after a restart.")
 
 
 @app.command("reset")
 def reset_prices(as_json: AsJson = False) -> None:
     """Reset to the shipped prices: remove the table that update installed."""
-    from agenttrace.prices import FILE_NAME, PriceTable
-    from agenttrace.views.prices import change_fields, changes
-
     settings = opening.settings()
-    before, path = _table(settings), settings.home / FILE_NAME
-    found = changes(before, PriceTable.of(settings, None), _recorded(settings))
+    before, path = PriceTable.load(settings), settings.home / FILE_NAME
+    found = view.changes(before, PriceTable.of(settings, None), _recorded(settings))
     there = path.is_symlink() or path.exists()
     path.unlink(missing_ok=True)
     if as_json:
-        output.print_json({"removed": str(path) if there else None, "changes": [change_fields(one) for one in found]})
+        output.print_json(
+            {"removed": str(path) if there else None, "changes": [view.change_fields(one) for one in found]}
+        )
     elif there:
         _show_changes(found)
         output.say(f"Removed {path}.", "green")
@@ -212,21 +194,16 @@ def reset_prices(as_json: AsJson = False) -> None:
         output.say("The shipped prices are in use; there is nothing to remove.")
 
 
-def _read(file: Path) -> Table:
-    from agenttrace.price_tables import read_table
-
+def _read(file: Path) -> PriceFile:
     try:
         return read_table(file)
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}", "Name a file with a price table.") from error
 
 
-def _checked(settings: Settings, file: Path, table: Table, *, as_json: bool, quiet: bool = False) -> dict[str, Any]:
-    """Say what is wrong and what would change; leave where something is wrong."""
-    from agenttrace.prices import PriceTable, without_effect
-    from agenttrace.views import prices as view
-
-    before, after = _table(settings), PriceTable.of(settings, table)
+def _checked(settings: Settings, file: Path, table: PriceFile, *, as_json: bool, quiet: bool = False) -> dict[str, Any]:
+    """Print the problems and what would change; exit where there are problems."""
+    before, after = PriceTable.load(settings), PriceTable.of(settings, table)
     found = [] if table.problems else view.changes(before, after, _recorded(settings))
     mine = sorted({price.model for price in table.prices if after.find(price.model).origin == "settings"})
     answer = {
@@ -247,14 +224,14 @@ def _checked(settings: Settings, file: Path, table: Table, *, as_json: bool, qui
     return answer
 
 
-def _show_check(table: Table, after: PriceTable, found: list[Change], answer: dict[str, Any]) -> None:
+def _show_check(table: PriceFile, after: PriceTable, found: list[view.PriceChange], answer: dict[str, Any]) -> None:
     for problem in table.problems:
         output.complain(f"{problem.place} {problem.problem}", problem.fix)
     if table.problems:
         output.say(f"{figures.counted(len(table.problems), 'problem')}; the table cannot be used.", "bold red")
         return
     models = len({price.model for price in table.prices})
-    output.say(f"{figures.counted(models, 'model')} of version {table.version}: nothing is wrong.", "green")
+    output.say(f"{figures.counted(models, 'model')} of version {table.version}: the table is valid.", "green")
     _show_changes(found)
     for model, parts in answer["without_effect"].items():
         told = f"{model}: {', '.join(parts)} has no effect: the shipped table does not have it for this model."
@@ -265,7 +242,7 @@ def _show_check(table: Table, after: PriceTable, found: list[Change], answer: di
         output.note(f"It is older than the shipped table of {after.shipped_version}.", "yellow")
 
 
-def _show_changes(found: list[Change]) -> None:
+def _show_changes(found: list[view.PriceChange]) -> None:
     if not found:
         output.say("No price changes.")
     for change in found[:_SHOWN_CHANGES]:
@@ -277,16 +254,8 @@ def _show_changes(found: list[Change]) -> None:
         output.note(f"And {len(found) - _SHOWN_CHANGES} more models; all of them with --json.")
 
 
-def _table(settings: Settings) -> PriceTable:
-    from agenttrace.prices import PriceTable
-
-    return PriceTable.load(settings)
-
-
 def _recorded(settings: Settings) -> list[str]:
     """The models of the recording; none where nothing is recorded."""
-    from agenttrace.views.places import store_path
-
     if not store_path(settings).exists():
         return []
     with opening.opened_store(settings) as store:
@@ -294,8 +263,6 @@ def _recorded(settings: Settings) -> list[str]:
 
 
 def _complain_about_file(table: PriceTable) -> None:
-    from agenttrace.views.prices import file_trouble
-
-    trouble = file_trouble(table)
+    trouble = view.file_trouble(table)
     if trouble is not None:
         output.note(". ".join(trouble), "yellow")

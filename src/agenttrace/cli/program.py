@@ -1,4 +1,4 @@
-"""All commands of ``agenttrace``, what its help teaches, and how failures are told."""
+"""All commands of ``agenttrace``, their help, and how failures are reported."""
 
 from __future__ import annotations
 
@@ -44,20 +44,14 @@ from agenttrace.cli import (
 )
 
 EPILOG = """
-[bold]First steps[/bold]
-
   agenttrace up          find the logs of this machine and keep recording
-
   agenttrace open        print the link to the console
-
   agenttrace sessions    list sessions, newest first
-
   agenttrace show ID     one session: turns, model calls, tools
-
   agenttrace usage       tokens and cost by day
 
 Every command has --json and its own --help with examples. Data is in ~/.agenttrace, or where AGENTTRACE_HOME says;
-the logs themselves are only read. Exit codes: 0 fine, 1 failed or not found, 2 wrong usage.
+the logs themselves are only read. Exit codes: 0 success, 1 failure or not found, 2 wrong usage.
 """
 
 
@@ -67,9 +61,12 @@ def unwrapped(text: str) -> str:
     return "\n\n".join(re.sub(r"(?<=\S)\s*\n\s*", " ", paragraph) for paragraph in paragraphs)
 
 
-def _examples(text: str) -> str:
-    paragraphs = text.strip("\n").split("\n\n")
-    return "\n\n".join(part if part.startswith(" ") else unwrapped(part) for part in paragraphs)
+def _examples(text: str, heading: str = "Examples") -> str:
+    """An epilog: the first paragraph has one example a line, the others are prose."""
+    examples, _, prose = text.strip("\n").partition("\n\n")
+    # A paragraph each, as the lines of a paragraph would be joined.
+    # The empty first line keeps the indentation of the examples, which cleandoc would remove.
+    return "\n" + "\n\n".join([f"[bold]{heading}[/bold]", *examples.splitlines(), unwrapped(prose)])
 
 
 app = typer.Typer(
@@ -78,7 +75,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=_examples(EPILOG),
+    epilog=_examples(EPILOG, "First steps"),
 )
 
 
@@ -96,7 +93,7 @@ def agenttrace(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Record what AI agents did and what it cost; run LLM applications behind guards that hold."""
+    """Record what AI agents do and what it costs; run LLM applications with rate limits, budgets and breakers."""
 
 
 def _add(panel: str, name: str, function: Callable[..., None], epilog: str) -> None:
@@ -147,9 +144,9 @@ def run() -> int:
     try:
         app(prog_name="agenttrace")
     except Exception as error:
-        told = errors.explained(error)
-        if told is None:
+        known = errors.explained(error)
+        if known is None:
             raise
-        output.complain(told.problem, told.fix)
-        return told.code
+        output.complain(known.problem, known.fix)
+        return known.code
     return 0

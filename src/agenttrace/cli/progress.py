@@ -1,11 +1,10 @@
-"""What is shown while recording: a bar for an import, one line kept up to date while following."""
+"""Progress at a terminal: a bar for imports and exports, one live line while following."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from agenttrace.cli import output
@@ -14,12 +13,13 @@ from agenttrace.views.plain import safe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.live import Live
     from rich.progress import Progress, TaskID
 
     from agenttrace.record.recorder import Recorder
     from agenttrace.store.sqlite.store import SqliteStore
 
-#: The least time between two looks into the store for the live line, in seconds.
+#: Seconds between two queries of the store for a progress display.
 _REFRESH_SECONDS = 1.0
 
 
@@ -27,30 +27,24 @@ class ImportProgress:
     """A bar with bytes, MB/s and time left, then one for the search index; silent when not enabled."""
 
     def __init__(self, *, enabled: bool) -> None:
-        self.enabled = enabled
-        self._progress: Progress | None = None
+        self._progress = _bar(enabled=enabled)
         self._task: TaskID | None = None
 
     def __enter__(self) -> ImportProgress:
-        if self.enabled:
-            self._progress = _bar()
-            self._progress.start()
+        self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
 
     def expect(self, total: int) -> None:
-        """Begin the import's bar."""
-        if self._progress is not None and total:
+        """Begin the bar of the import."""
+        if total:
             self._task = self._progress.add_task("Importing", total=total, unit="bytes")
 
     def advance(self, count: int) -> None:
-        """So many bytes more were read."""
-        if self._progress is not None and self._task is not None:
+        """Add bytes that were read."""
+        if self._task is not None:
             self._progress.advance(self._task, count)
 
     def index(self, store: SqliteStore, stop: threading.Event) -> None:
@@ -58,20 +52,14 @@ class ImportProgress:
         from agenttrace.record.texts.search_index import index_all
 
         waiting = store.search_index.backlog
-        task = None
-        if self._progress is not None and waiting:
-            task = self._progress.add_task("Indexing", total=waiting, unit="events")
-
-        def advance(count: int) -> None:
-            if self._progress is not None and task is not None:
-                self._progress.advance(task, count)
-
-        index_all(store, stop=stop.is_set, on_progress=advance)
-        if self._progress is not None and task is not None and not stop.is_set():
+        # Without a backlog no bar appears.
+        task = self._progress.add_task("Indexing", total=waiting, unit="events", visible=bool(waiting))
+        index_all(store, stop=stop.is_set, on_progress=lambda count: self._progress.advance(task, count))
+        if not stop.is_set():
             self._progress.update(task, completed=waiting)
 
 
-def _bar() -> Progress:
+def _bar(*, enabled: bool = True) -> Progress:
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
@@ -90,36 +78,35 @@ def _bar() -> Progress:
         Amount(),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         console=output.stderr(),
+        disable=not enabled,
     )
 
 
 class SendingProgress:
-    """A bar of spans, for sending that takes longer than a moment; silent when not enabled."""
+    """A bar of spans, for exports that take longer than a moment; silent when not enabled."""
 
     def __init__(self, look: Callable[[], tuple[int, int]], *, enabled: bool) -> None:
         self.enabled = enabled
-        #: Spans that were dealt with, and all of them.
+        #: Returns spans with an outcome, and all spans.
         self._figures = look
-        self._next_look = time.monotonic() + _REFRESH_SECONDS
+        self._next_update = time.monotonic() + _REFRESH_SECONDS
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> SendingProgress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._show()
             self._progress.stop()
 
     def update(self) -> None:
-        """A portion was dealt with."""
-        if not self.enabled or time.monotonic() < self._next_look:
+        """Refresh the bar after a batch."""
+        if not self.enabled or time.monotonic() < self._next_update:
             return
         self._show()
-        self._next_look = time.monotonic() + _REFRESH_SECONDS
+        self._next_update = time.monotonic() + _REFRESH_SECONDS
 
     def _show(self) -> None:
         done, total = self._figures()
@@ -131,47 +118,44 @@ class SendingProgress:
 
 
 class LiveStatus:
-    """One line at the bottom of the terminal: how much is recorded, who works, what is wrong."""
+    """One line at the bottom of the terminal: counts of events and sessions, or the problem."""
 
     def __init__(self, recorder: Recorder, *, enabled: bool) -> None:
         self.enabled = enabled
         self._recorder = recorder
         self._working = self._waiting = 0
-        self._next_look = 0.0
+        self._next_update = 0.0
         self._last_commit: float | None = None
         self._problem: str | None = None
-        self._live: object | None = None
+        self._live: Live | None = None
 
     def __enter__(self) -> LiveStatus:
         if self.enabled:
             from rich.live import Live
 
-            live = Live(console=output.stderr(), get_renderable=self._line, refresh_per_second=2, transient=True)
-            self._look()
-            live.start()
-            self._live = live
+            self._update_counts()
+            self._live = Live(console=output.stderr(), get_renderable=self._line, refresh_per_second=2, transient=True)
+            self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
-            self._live.stop()  # type: ignore[attr-defined]
+            self._live.stop()
 
     def update(self) -> None:
         """A batch was committed."""
         self._last_commit = time.monotonic()
-        if self.enabled and self._last_commit >= self._next_look:
-            self._look()
+        if self.enabled and self._last_commit >= self._next_update:
+            self._update_counts()
 
-    def _look(self) -> None:
+    def _update_counts(self) -> None:
         self._working, self._waiting = self._recorder.store.active_counts()
-        self._next_look = time.monotonic() + _REFRESH_SECONDS
+        self._next_update = time.monotonic() + _REFRESH_SECONDS
 
     def problem(self, reason: str | None) -> None:
-        """Recording is held up, or goes on again."""
+        """Recording is blocked, or continues."""
         if not self.enabled and reason is not None and self._problem is None:
-            # What is wrong was just said by the engine's own warning.
+            # The problem itself was just logged as a warning.
             output.note(f"fix: {what_to_do(reason)}", "yellow")
         self._problem = reason
 
@@ -179,7 +163,7 @@ class LiveStatus:
         from rich.text import Text
 
         if self._problem is not None:
-            return Text.assemble(("● held up: ", "bold red"), safe(self._problem), f" – {what_to_do(self._problem)}")
+            return Text.assemble(("● blocked: ", "bold red"), safe(self._problem), f" – {what_to_do(self._problem)}")
         summary = self._recorder.summary
         quiet = "" if self._last_commit is None else f" · last {figures.ago(time.monotonic() - self._last_commit)}"
         return Text.assemble(
@@ -191,12 +175,12 @@ class LiveStatus:
 
 
 def what_to_do(reason: str) -> str:
-    """How to help a recorder that cannot go on by itself."""
+    """What to do about a problem that blocks the recorder."""
     low = reason.lower()
     if "full" in low or "no space" in low:
         return "free some disk space; recording goes on by itself."
     if "readonly" in low or "read-only" in low or "permission" in low:
         return "make the data directory writable; recording goes on by itself."
     if "locked" in low or "busy" in low:
-        return "another program holds the store; recording goes on when it lets go."
+        return "another program has locked the store; recording goes on when it is released."
     return "nothing is lost; it is tried again."

@@ -1,6 +1,6 @@
-"""One short line for a shell prompt; fast, and never in the way.
+"""One short line for a shell prompt, made fast.
 
-Whatever goes wrong, it prints an empty line and ends well: a prompt must not break because a store is busy.
+On any error it prints an empty line and exits with 0: a prompt must not break because a store is busy.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def line() -> str:
 
 
 def today() -> dict[str, object]:
-    """Who is active now, and what was used since midnight."""
-    from agenttrace.cli.money import cost_text
+    """Active sessions, and usage since midnight."""
     from agenttrace.config import load_settings
+    from agenttrace.prices.costing import Cashier
     from agenttrace.record.calendar import day_finder
     from agenttrace.store.questions import UsageQuery
     from agenttrace.store.sqlite.store import SqliteStore
-    from agenttrace.views.money import cashier
+    from agenttrace.views.money import cost_text
     from agenttrace.views.places import store_path
 
     settings = load_settings()
@@ -43,5 +43,5 @@ def today() -> dict[str, object]:
     with SqliteStore.open(store_path(settings), stale_minutes=stale_minutes, busy_seconds=_BUSY_SECONDS) as store:
         working, waiting = store.active_counts()
         today = day_finder(settings.usage.timezone)(time.time_ns() // 1000)
-        bill = cashier(settings).bill(store.usage(UsageQuery(since_day=today)))
+        bill = Cashier.load(settings).bill(store.usage(UsageQuery(since_day=today)))
     return {"working": working, "waiting": waiting, **bill.cost_fields(), "cost_text": cost_text(bill)}

@@ -1,4 +1,4 @@
-"""``agenttrace prune``: retention, where what was said goes and what it cost stays."""
+"""``agenttrace prune``: remove the content of old sessions and keep their tokens and cost."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.errors import CommandError, UsageError
-from agenttrace.cli.times import parse_span
+from agenttrace.cli.errors import UsageError
+from agenttrace.cli.options import AsJson, DryRun, Yes
+from agenttrace.cli.search import bring_up_to_date
+from agenttrace.cli.stopping import stop_event
 from agenttrace.views import figures, times
 
 if TYPE_CHECKING:
@@ -17,17 +19,13 @@ if TYPE_CHECKING:
     from agenttrace.store.sqlite.retention import Pruned
 
 EPILOG = """
-[bold]Examples[/bold]
-
-  agenttrace prune --older-than 90d --dry-run    what would go
-
-  agenttrace prune --older-than 90d              asks before it removes
-
+  agenttrace prune --older-than 90d --dry-run    show what would be removed
+  agenttrace prune --older-than 90d              ask, then remove
   agenttrace prune --older-than 52w --yes --vacuum
 
 Tokens and cost of pruned sessions stay in agenttrace usage. Reading the same log files again does not bring them
-back. Without --older-than the setting retention.days decides; while that is set, agenttrace up and record prune by
-themselves.
+back. Without --older-than, the setting retention.days applies; while it is set, agenttrace up and record prune
+automatically.
 """
 
 
@@ -36,10 +34,10 @@ def prune(
         str | None,
         typer.Option("--older-than", metavar="SPAN", help="Sessions inactive for longer: 90d, 12w."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     vacuum: Annotated[bool, typer.Option("--vacuum", help="Shrink the database file afterwards.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove the content of old sessions; their tokens and cost stay."""
     from agenttrace.record import maintenance
@@ -53,35 +51,25 @@ def prune(
         _report(planned, cutoff, logs, done=False, as_json=as_json)
         return
     if (planned.sessions or logs) and not yes:
-        _ask(planned, cutoff, logs)
+        _report(planned, cutoff, logs, done=False, as_json=False)
+        fix = "Add --yes to prune, or --dry-run to see what would be removed."
+        output.confirm("Remove it?", fix=fix, refused="nothing was removed")
     removed, logs = _prune(settings, cutoff, quiet=as_json, vacuum=vacuum)
     _report(removed, cutoff, logs, done=True, as_json=as_json)
 
 
 def _seconds(settings: Settings, older_than: str | None) -> float:
     if older_than is not None:
-        return parse_span(older_than).total_seconds()
+        return times.parse_span(older_than).total_seconds()
     if settings.retention.days == 0:
         raise UsageError(
-            "everything is kept for ever, as nothing says otherwise",
-            "Say how much to keep: agenttrace prune --older-than 90d, or set retention.days in agenttrace.toml.",
+            "no age is given, and retention.days is 0: sessions are kept for ever",
+            "Give one: agenttrace prune --older-than 90d. Or set retention.days in agenttrace.toml.",
         )
     return settings.retention.days * 86_400.0
 
 
-def _ask(planned: Pruned, cutoff: float, logs: int) -> None:
-    from rich.prompt import Confirm
-
-    _report(planned, cutoff, logs, done=False, as_json=False)
-    if not output.is_terminal():
-        raise UsageError("there is nobody to ask", "Add --yes to prune, or --dry-run to see what would go.")
-    if not Confirm.ask("Remove it?", console=output.stderr(), default=False):
-        raise CommandError("nothing was removed")
-
-
 def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> tuple[Pruned, int]:
-    from agenttrace.cli.search import bring_up_to_date
-    from agenttrace.cli.stopping import stop_event
     from agenttrace.record import maintenance
 
     with opening.opened_store(settings, read_only=False) as store, stop_event() as stop:

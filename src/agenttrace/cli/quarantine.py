@@ -1,14 +1,16 @@
-"""``agenttrace quarantine``: lines that could not be understood, kept with place and reason."""
+"""``agenttrace quarantine``: lines that could not be parsed, with file, offset and reason."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import CommandError
+from agenttrace.cli.options import AsJson, Limit, Number
+from agenttrace.record.lock import RecorderLock
 from agenttrace.views import figures
 from agenttrace.views.plain import one_line
 from agenttrace.views.quarantine import entry_fields
@@ -19,12 +21,8 @@ if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace quarantine list          quarantined lines with their reasons
-
-  agenttrace quarantine show 3        one line, whole
-
+  agenttrace quarantine show 3        one line in full
   agenttrace quarantine retry         retry all, after an upgrade
 """
 
@@ -36,53 +34,38 @@ _SHOWN_BYTES = 20_000
 @app.command("list")
 def list_entries(
     everything: Annotated[bool, typer.Option("--all", help="Include resolved lines.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="The maximum number of rows; 0: all.")] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    limit: Limit = 50,
+    as_json: AsJson = False,
 ) -> None:
     """List quarantined lines, newest first."""
     with opening.opened_store(opening.settings()) as store:
         found = store.quarantine.entries(resolved=everything, limit=limit or -1)
         counted = store.status.counted_only()
-    if as_json:
-        output.print_json([entry_fields(entry) for entry in found])
-    elif not found:
-        output.say("Nothing is in quarantine: every line was understood.")
-    else:
-        _show_list(found)
-    if counted:
-        told = figures.counted(counted, "further line")
-        output.note(f"{told} could not be understood either: only counted, by record.quarantine_lines and its like.")
-
-
-def _show_list(found: list[Entry]) -> None:
-    columns = (
-        Column("id", right=True),
-        Column("found", right=True),
-        Column("bytes", right=True),
-        Column("offset", right=True, optional=1),
-        Column("reason", least=20),
-        Column("file", least=16, keep_end=True),
+    print_list(
+        found,
+        _COLUMNS,
+        entry_fields,
+        as_json=as_json,
+        empty="The quarantine is empty: every line was parsed.",
+        hint="Next: agenttrace quarantine show ID, agenttrace quarantine retry",
     )
-    rows: list[list[Any]] = [
-        [
-            str(entry.quarantine_id),
-            figures.clock(round(entry.found_at * 1e6)),
-            figures.count(entry.length),
-            figures.count(entry.offset),
-            one_line(entry.reason) + (" (resolved)" if entry.resolved_at else ""),
-            one_line(entry.filepath),
-        ]
-        for entry in found
-    ]
-    print_table(columns, rows)
-    output.note("Next: agenttrace quarantine show ID, agenttrace quarantine retry")
+    if counted:
+        more = figures.counted(counted, "further line")
+        output.note(f"{more} could not be parsed and were only counted: the limits record.quarantine_* are reached.")
+
+
+_COLUMNS: tuple[Column[Entry], ...] = (
+    Column("id", lambda entry: entry.quarantine_id, right=True),
+    Column("found", lambda entry: figures.clock(round(entry.found_at * 1e6)), right=True),
+    Column("bytes", lambda entry: figures.count(entry.length), right=True),
+    Column("offset", lambda entry: figures.count(entry.offset), right=True, optional=1),
+    Column("reason", lambda entry: one_line(entry.reason) + (" (resolved)" if entry.resolved_at else ""), least=20),
+    Column("file", lambda entry: one_line(entry.filepath), least=16, keep_end=True),
+)
 
 
 @app.command("show")
-def show_entry(
-    quarantine_id: Annotated[int, typer.Argument(metavar="ID", help="A number from the list.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def show_entry(quarantine_id: Number, as_json: AsJson = False) -> None:
     """Show one quarantined line."""
     with opening.opened_store(opening.settings()) as store:
         entry = _one(store, quarantine_id)
@@ -92,10 +75,10 @@ def show_entry(
         output.print_json({**entry_fields(entry), "line": text})
         return
     for name, value in entry_fields(entry).items():
-        output.say(f"{name:<14} {'–' if value is None else value}")
+        output.fact(name, value, width=15)
     output.say()
     if kept is None:
-        output.say("The line was too long to be kept; its place in the file is above.")
+        output.say("The line was too long to be stored; its offset in the file is above.")
         return
     output.say(kept[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"))
     if len(kept) > _SHOWN_BYTES:
@@ -105,13 +88,12 @@ def show_entry(
 @app.command("retry")
 def retry_entries(
     quarantine_id: Annotated[
-        int | None, typer.Argument(metavar="[ID]", help="A number from the list; without one, all of them.")
+        int | None, typer.Argument(metavar="ID", help="A number from the list; without one, all of them.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Retry quarantined lines, and record those that can be parsed now."""
     from agenttrace.record.ingest.quarantine import retry
-    from agenttrace.record.lock import RecorderLock
 
     settings = opening.settings()
     with opening.opened_store(settings):

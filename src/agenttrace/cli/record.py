@@ -1,4 +1,4 @@
-"""``agenttrace record``: follow the agents' logs, or import what is there and leave."""
+"""``agenttrace record``: follow the logs of agents, or import them once."""
 
 from __future__ import annotations
 
@@ -17,31 +17,30 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.errors import INTERRUPTED, UsageError
+from agenttrace.cli.errors import INTERRUPTED, CommandError, UsageError, explained
+from agenttrace.cli.exporter_process import exporting
+from agenttrace.cli.options import Agent, OnlyJson
+from agenttrace.cli.progress import ImportProgress, LiveStatus
 from agenttrace.cli.stopping import CLOSING_SECONDS, Stop, stop_event
+from agenttrace.config import Settings, SettingsError, ensure_home
+from agenttrace.record.lock import RecorderLock
+from agenttrace.store.errors import STORE_FAILURES, NewerStoreError, is_corruption
 from agenttrace.views import figures, places, times
 
 if TYPE_CHECKING:
-    from agenttrace.config import Settings
-    from agenttrace.record.lock import RecorderLock
     from agenttrace.record.recorder import Recorder, Summary
 
 logger = logging.getLogger(__name__)
 
-#: Recording that failed is begun again after so many seconds, each time after longer.
+#: Failed recording is restarted after these pauses in seconds; the pause doubles each time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-#: Having lived so long, it counts as well.
+#: After so many seconds without a failure the pause is reset.
 _WELL_AFTER = 60.0
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace record                          follow all agents until Ctrl-C
-
-  agenttrace record --once                   import what is there, then leave
-
+  agenttrace record --once                   import what is there, then exit
   agenttrace record ~/old/.claude --once     logs from somewhere else
-
   agenttrace record --once --json | jq .recorded
 """
 
@@ -52,18 +51,18 @@ def record(
         typer.Argument(metavar="PATH", help="Files, directories or globs. Default: the directories of all agents."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Import what is there and exit.")] = False,
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Record one agent only.")] = None,
+    agent: Agent = None,
     index: Annotated[
         bool,
         typer.Option("--index/--no-index", help="With --once: update the search index before exiting."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+    as_json: OnlyJson = False,
 ) -> None:
     """Record the agents' session logs, each event exactly once.
 
-    Reads every log of every agent, goes on where it stopped, and follows the files as they grow. The logs
-    themselves are never changed. Only one recorder runs on a data directory; the second one says so and leaves.
-    Without --once, what is recorded is also sent to the destinations of the settings; see agenttrace export.
+    Reads every log of every agent, continues where it stopped, and follows the files as they grow. The logs
+    themselves are never changed. Only one recorder runs on a data directory; a second one exits with an error.
+    Without --once, spans are also sent to the configured destinations; see agenttrace export.
     """
     chosen = _checked_paths(paths or [])
     name = opening.checked_agent(agent)
@@ -82,7 +81,7 @@ def record(
     elif once:
         show_summary(settings, summary, chosen)
     if once and stop.is_set():
-        output.note("Interrupted: what was read is stored; the next run goes on from there.", "yellow")
+        output.note("Interrupted: what was read is stored; the next run continues from there.", "yellow")
         raise typer.Exit(INTERRUPTED)
 
 
@@ -97,10 +96,7 @@ def _checked_paths(paths: list[str]) -> list[str]:
 @contextmanager
 def recording(settings: Settings) -> Iterator[tuple[RecorderLock, Stop]]:
     """The lock of the one recorder, and the event that Ctrl-C and SIGTERM set."""
-    from agenttrace.config import ensure_home
-    from agenttrace.record.lock import RecorderLock
-
-    # A batch makes many objects and no cycles; looking for some takes a twentieth of an import.
+    # A batch makes many objects and no cycles; collecting them takes a twentieth of an import.
     gc.set_threshold(100_000, 50, 100)
     within = settings.run.drain_seconds + CLOSING_SECONDS
     with RecorderLock(ensure_home(settings)) as lock, stop_event(within=within) as stop:
@@ -108,12 +104,11 @@ def recording(settings: Settings) -> Iterator[tuple[RecorderLock, Stop]]:
 
 
 def rebuilding(settings: Settings, work: Callable[[], Summary]) -> Summary:
-    """Do the work; should the store be found damaged, save what can be saved of it and begin again.
+    """Do the work; if the store is damaged, salvage it and start again.
 
     The caller holds the recorder's lock.
     """
     from agenttrace.record.recovery import recover
-    from agenttrace.store.errors import STORE_FAILURES, is_corruption
     from agenttrace.store.sqlite.replacement import finish_interrupted
 
     finish_interrupted(settings.home)
@@ -137,14 +132,12 @@ def _well(settings: Settings, work: Callable[[], Summary]) -> Summary:
 
 
 def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[], Summary]) -> Summary:
-    """Do the work; whatever makes it fail is told, and it is begun again after a while: a server may run beside it.
+    """Do the work; a failure is reported and the work restarted after a pause: a server may run beside it.
 
-    Raises only what its user has to put right before it can begin.
+    Raises only errors that the user has to fix first.
     """
-    from agenttrace.cli.errors import explained
     from agenttrace.record import health
     from agenttrace.record.recorder import Summary
-    from agenttrace.store.errors import is_corruption
 
     restarts, pause = 0, FIRST_PAUSE
     while True:
@@ -154,20 +147,20 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
         except Exception as error:
             if _is_for_the_user(error):
                 raise
-            damaged, told = is_corruption(error), explained(error)
-            reason = f"{type(error).__name__}: {error}" if told is None else told.problem
+            damaged, known = is_corruption(error), explained(error)
+            reason = f"{type(error).__name__}: {error}" if known is None else known.problem
             # A bug deserves its traceback, once.
             logger.warning(
-                "recording has failed: %s", reason, exc_info=error if told is None and not restarts else None
+                "recording has failed: %s", reason, exc_info=error if known is None and not restarts else None
             )
         if time.monotonic() - began >= _WELL_AFTER:
             restarts, pause = 0, FIRST_PAUSE
         restarts += 1
         health.report(settings.home, reason, restarts=restarts)
-        fix = f" {told.fix}" if told is not None and told.fix else ""
-        again = "Restart AgentTrace to try again." if damaged else f"It is begun again in {pause:.0f} s."
-        output.note(f"{again} Everything else goes on.{fix}", "red")
-        # A store that was rebuilt and is damaged again would be rebuilt, and kept aside, for ever.
+        fix = f" {known.fix}" if known is not None and known.fix else ""
+        again = "Restart AgentTrace to try again." if damaged else f"It restarts in {pause:.0f} s."
+        output.note(f"{again} Everything else continues.{fix}", "red")
+        # A store that is damaged again after a rebuild would be rebuilt for ever.
         if stop.wait(None if damaged else pause):
             return Summary()
         pause = min(pause * 2, LONGEST_PAUSE)
@@ -176,10 +169,6 @@ def keep_recording(settings: Settings, stop: threading.Event, work: Callable[[],
 def _is_for_the_user(error: Exception) -> bool:
     """Whether trying again cannot help: the settings or the command are wrong, or the program is too old."""
     from click.exceptions import ClickException, Exit
-
-    from agenttrace.cli.errors import CommandError
-    from agenttrace.config import SettingsError
-    from agenttrace.store.errors import NewerStoreError
 
     return isinstance(error, SettingsError | NewerStoreError | CommandError | ClickException | Exit)
 
@@ -197,8 +186,7 @@ def import_now(
     quiet: bool,
     index: bool = False,
 ) -> Summary:
-    """Record what is there, with a progress bar where somebody watches, and if asked fill the search index."""
-    from agenttrace.cli.progress import ImportProgress
+    """Record what is there, with a progress bar at a terminal, and fill the search index if ``index`` is set."""
     from agenttrace.record.importing import import_all
 
     with ImportProgress(enabled=not quiet and output.is_terminal()) as progress:
@@ -229,7 +217,7 @@ def apply_retention(settings: Settings, stop: threading.Event) -> None:
 
 
 def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> None:
-    """What an import did, or where it looked if there was nothing."""
+    """Print the counts of an import, or where it searched if it found nothing."""
     if not summary.files:
         nothing_found(settings, paths)
         return
@@ -244,10 +232,10 @@ def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> 
     )
     rows = {
         "recorded": "new events",
-        "duplicate": "already known (copies, forks, second readings)",
-        "ignored": "of no interest (headers, blank lines)",
-        "quarantined": "not understood; see: agenttrace quarantine list",
-        "pending": "begun and not ended yet",
+        "duplicate": "already recorded (copies, forks, second readings)",
+        "ignored": "without content (headers, blank lines)",
+        "quarantined": "could not be parsed; see: agenttrace quarantine list",
+        "pending": "incomplete lines at the end of files",
     }
     for name, meaning in rows.items():
         if number := getattr(summary, name):
@@ -257,7 +245,7 @@ def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> 
 
 
 def nothing_found(settings: Settings, paths: Sequence[str]) -> None:
-    """Say where it looked and what to do next."""
+    """Print which directories were searched, and what to do next."""
     from agenttrace.record.files.discover import named_roots
 
     output.say("No session logs found. Looked in:", "bold")
@@ -267,7 +255,7 @@ def nothing_found(settings: Settings, paths: Sequence[str]) -> None:
         output.say(f"  {who}{root.path} ({state})")
     output.say(
         "Use one of these agents and run this again, name a directory (agenttrace record PATH --once), "
-        "or see it with made-up sessions: agenttrace demo"
+        "or try it with demo data: agenttrace demo"
     )
 
 
@@ -284,11 +272,10 @@ def follow(
     quiet: bool,
     export: bool = False,
 ) -> Summary:
-    """Record until told to stop; much that waits is imported first, on all cores.
+    """Record until ``stop`` is set; a large backlog is imported first, on all cores.
 
-    With ``export`` what is recorded is also sent, to wherever the settings say.
+    With ``export``, spans are also sent to the configured destinations.
     """
-    from agenttrace.cli.exporter_process import exporting
     from agenttrace.record.importing import PARALLEL_BYTES
     from agenttrace.record.recorder import Recorder
 
@@ -317,7 +304,6 @@ def follow(
 
 
 def _watch(recorder: Recorder, stop: threading.Event, *, quiet: bool) -> None:
-    from agenttrace.cli.progress import LiveStatus
     from agenttrace.record.watcher import Watcher
 
     if not quiet:

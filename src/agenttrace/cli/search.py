@@ -11,31 +11,31 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import UsageError
-from agenttrace.cli.times import since_micros
+from agenttrace.cli.options import Agent, AsJson, Project, Since
+from agenttrace.cli.progress import ImportProgress
+from agenttrace.cli.sessions import find_one, short_id
+from agenttrace.cli.stopping import stop_event
+from agenttrace.record.lock import AlreadyRecordingError, RecorderLock
+from agenttrace.store.questions import SearchQuery
+from agenttrace.store.search_terms import has_words
 from agenttrace.views import figures, hits
+from agenttrace.views.events import event_fields
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
+from agenttrace.views.times import parse_since
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from agenttrace.config import Settings
-    from agenttrace.store.questions import SearchQuery
     from agenttrace.store.sqlite.store import SqliteStore
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace search retry                 one word
-
   agenttrace search "connection reset"    both words
-
   agenttrace search '"connection reset"'  exactly this phrase
-
-  agenttrace search 'migrat*'             words that begin so
-
+  agenttrace search 'migrat*'             words that begin with it
   agenttrace search 重试                   Chinese, Japanese and Korean, too
-
   agenttrace search timeout --agent codex --project shop --since 7d
 """
 
@@ -47,28 +47,20 @@ def search(
     session: Annotated[
         str | None, typer.Option(metavar="ID", help="Filter by session: an id or the beginning of one.")
     ] = None,
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Filter by agent.")] = None,
-    project: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Filter by a part of the working directory.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Written since: 7d, 24h, 2026-11-01, ISO time.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Written before.")] = None,
+    agent: Agent = None,
+    project: Project = None,
+    since: Since = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before this time.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="The maximum number of matches.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Search all recorded texts, newest first."""
-    from agenttrace.cli.sessions import find_one
-    from agenttrace.store.questions import SearchQuery
-    from agenttrace.store.search_terms import has_words
-
     wanted = " ".join(text)
     if not has_words(wanted):
         raise UsageError("there is nothing to search for", "Give at least one word.")
     settings = opening.settings()
     zone = settings.usage.timezone
-    period = (since_micros(since, zone), since_micros(until, zone))
+    period = (parse_since(since, zone), parse_since(until, zone))
     bring_up_to_date(settings, quiet=as_json)
     with opening.opened_store(settings) as store:
         query = SearchQuery(
@@ -85,7 +77,7 @@ def search(
 
 
 def _agents(store: SqliteStore, name: str | None) -> frozenset[str]:
-    """Programs with logs of their own are called what they call themselves."""
+    """The agent to filter by: one in the store, which includes programs of users, or a known format."""
     if name is not None and name not in store.agents():
         name = opening.checked_agent(name)
     return frozenset() if name is None else frozenset({name})
@@ -107,16 +99,12 @@ def _print(page: hits.SearchPage, query: SearchQuery, *, as_json: bool) -> None:
 
 
 def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
-    """Index what waits; while a recorder runs that is its work, and we wait for it a little."""
-    from agenttrace.cli.progress import ImportProgress
-    from agenttrace.cli.stopping import stop_event
-    from agenttrace.record.lock import AlreadyRecordingError, RecorderLock
-
+    """Update the search index; while a recorder runs, wait a little for its update."""
     with opening.opened_store(settings) as store:
         if not store.search_index.backlog:
             return
         try:
-            # The lock, because two that fill the index at once would enter events twice.
+            # Under the lock, because two processes that fill the index at once would add events twice.
             with (
                 RecorderLock(settings.home),
                 stop_event() as stop,
@@ -136,8 +124,6 @@ def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
 
 
 def _fields(match: hits.TextMatch) -> dict[str, Any]:
-    from agenttrace.views.events import event_fields
-
     event, content = match.event, match.content
     fields = event_fields(event)
     del fields["contents"]
@@ -155,7 +141,7 @@ def _show(match: hits.TextMatch, terms: re.Pattern[str]) -> None:
 
     event, content = match.event, match.content
     head = Text.assemble(
-        (one_line(event.session.session_id.removeprefix("session_"))[:8], "cyan"),
+        (short_id(event.session.session_id), "cyan"),
         (f"  {event.session.agent}  {figures.clock(event.said.event.at)}  ", "dim"),
         (f"{content.kind if content else event.said.line.event_type}  ", "bold"),
         (one_line(title_of(event.session), 60), "dim"),

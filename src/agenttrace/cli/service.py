@@ -1,28 +1,24 @@
-"""``agenttrace service``: recording that starts with the machine and resumes where it stopped."""
+"""``agenttrace service``: the recorder as a service of this machine."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.errors import FAILED, CommandError
+from agenttrace.cli.errors import FAILED
+from agenttrace.cli.options import AsJson, DryRun
+from agenttrace.config import ensure_home, load_settings
+from agenttrace.record.lock import owner
 
 if TYPE_CHECKING:
     from agenttrace.service import Plan
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace service install --dry-run    see the file and the commands first
-
   agenttrace service install
-
   agenttrace service status
 
 Never needs root: a systemd user unit on Linux, a launchd agent on macOS, a scheduled task on Windows.
@@ -31,36 +27,27 @@ Never needs root: a systemd user unit on Linux, a launchd agent on macOS, a sche
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 
-class Kind(StrEnum):
-    """The service managers we know."""
-
-    systemd = "systemd"
-    launchd = "launchd"
-    windows = "windows"
+ServiceKind = Literal["systemd", "launchd", "windows"]
+KindOption = Annotated[
+    ServiceKind | None, typer.Option("--for", help="The service manager; by default that of this machine.")
+]
 
 
-KindOption = Annotated[Kind | None, typer.Option("--for", help="The service manager; this machine's by default.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be written and run, do nothing.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def _plan(kind: Kind | None) -> Plan:
+def _plan(kind: ServiceKind | None) -> Plan:
     from agenttrace import service
 
-    return service.plan(kind.value if kind else service.kind_here(), opening.settings())
+    return service.plan(kind or service.kind_here(), opening.settings())
 
 
 @app.command()
 def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Install the service, which records whenever the machine runs."""
     from agenttrace import service
-    from agenttrace.config import ensure_home
 
     what = _plan(kind)
     if not dry_run:
         ensure_home(opening.settings())
-        with _told():
-            service.install(what)
+        service.install(what)
     if as_json:
         output.print_json({**_fields(what), "file": what.text, "commands": what.install, "dry_run": dry_run})
         return
@@ -70,7 +57,7 @@ def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = 
         for step in what.install:
             output.note(f"# would run: {shlex.join(step)}")
         return
-    output.say(f"Installed {what.path}; recording runs.", "green")
+    output.say(f"Installed {what.path}; the recorder runs.", "green")
     output.say(what.hint)
     _note_missing_keys(what)
 
@@ -78,7 +65,6 @@ def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = 
 def _note_missing_keys(what: Plan) -> None:
     """Keys of destinations are often in the environment of a shell, which the service does not have."""
     from agenttrace import service
-    from agenttrace.config import load_settings
 
     here = opening.settings()
     there = load_settings(environ=service.kept_variables(here.home))
@@ -90,20 +76,19 @@ def _note_missing_keys(what: Plan) -> None:
         if what.kind == "systemd":
             place += f", or as NAME=KEY into {here.home / service.ENVIRONMENT_FILE},"
         output.note(
-            f"The service does not have {', '.join(missing)}, so what it records is not sent where these are needed. "
-            f"Write the keys into {place} and close the file to others (chmod 600).",
+            f"The service does not have {', '.join(missing)}: it cannot export to the destinations that need them. "
+            f"Write the keys into {place} and make the file private (chmod 600).",
             "yellow",
         )
     left_out = service.left_out()
     if left_out:
-        output.note(f"Recording needs no {', '.join(left_out)}: not given to the service, as it may be a secret.")
+        output.note(f"Not passed to the service, as recording does not need them: {', '.join(left_out)}.")
 
 
 @app.command()
 def status(kind: KindOption = None, as_json: AsJson = False) -> None:
     """Show whether the service is installed and whether a recorder is running."""
     from agenttrace import service
-    from agenttrace.record.lock import owner
 
     what = _plan(kind)
     installed, active = service.is_installed(what), service.is_active(what)
@@ -111,9 +96,9 @@ def status(kind: KindOption = None, as_json: AsJson = False) -> None:
     if as_json:
         output.print_json({**_fields(what), "active": active, "recorder_pid": process})
     else:
-        output.say(f"service    {'installed, ' + str(what.path) if installed else 'not installed'}")
-        output.say(f"{what.kind:<10} {'says it runs' if active else 'does not run it'}", "green" if active else "")
-        output.say(f"recorder   {f'process {process}' if process is not None else 'nobody records now'}")
+        output.fact("service", f"installed, {what.path}" if installed else "not installed", width=11)
+        output.fact(what.kind, "running" if active else "not running", "green" if active else "", width=11)
+        output.fact("recorder", "not running" if process is None else f"process {process}", width=11)
         if not installed:
             output.note("Next: agenttrace service install")
     if not installed:
@@ -126,8 +111,7 @@ def uninstall(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson 
     from agenttrace import service
 
     what = _plan(kind)
-    with _told():
-        removed = not dry_run and service.uninstall(what)
+    removed = not dry_run and service.uninstall(what)
     if as_json:
         output.print_json({**_fields(what), "removed": removed, "commands": what.uninstall, "dry_run": dry_run})
     elif dry_run:
@@ -135,21 +119,10 @@ def uninstall(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson 
             output.note(f"# would run: {shlex.join(step)}")
         output.note(f"# would remove {what.path}")
     else:
-        output.say("The service is gone; what was recorded stays." if removed else "The service was not installed.")
+        output.say("The service is removed; recorded data stays." if removed else "The service was not installed.")
 
 
 def _fields(what: Plan) -> dict[str, Any]:
     from agenttrace import service
 
     return {"kind": what.kind, "path": str(what.path), "installed": service.is_installed(what)}
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """What the service manager refuses becomes an error with its fix."""
-    from agenttrace.service import ServiceError
-
-    try:
-        yield
-    except ServiceError as error:
-        raise CommandError(error.problem, error.fix) from None

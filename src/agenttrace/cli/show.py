@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
-from agenttrace.cli import money, opening, output
+from agenttrace.cli import opening, output
+from agenttrace.cli.options import AsJson
 from agenttrace.cli.sessions import STATE_STYLES, find_one
-from agenttrace.views import figures
+from agenttrace.prices.costing import TOKEN_FIELDS
+from agenttrace.views import figures, money
+from agenttrace.views.agreement import sentence
 from agenttrace.views.plain import one_line, safe
 from agenttrace.views.sessions import bills_of, session_fields, title_of
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from agenttrace.costing import Bill
     from agenttrace.model import Session, Usage
+    from agenttrace.prices.costing import Bill
     from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import Agreement, SpanView
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace show 5bc45ad6           the beginning of an id is enough
-
   agenttrace show 5bc45ad6 --full    with prompts, answers and results
-
   agenttrace show 5bc45ad6 --json | jq '.spans[] | select(.status == "error")'
 
 ✓ done, ✗ failed, ⊘ cancelled, ? its end is not in the log, … still at work, ⇠ a copy that is counted elsewhere,
-~ the log holds only a placeholder of the usage, Σ the sum of everything below.
+~ the log has only a placeholder of the usage, Σ the sum of everything below.
 """
 
 _MARKS = {
@@ -49,10 +49,11 @@ _PREVIEW = 160
 def show(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of one.")],
     full: Annotated[bool, typer.Option("--full", help="Include prompts, answers, arguments and results.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show one session: turns, model calls and tools, with durations, tokens and errors."""
     from agenttrace.record.texts.contents import span_contents
+    from agenttrace.views.spans import span_fields
 
     settings = opening.settings()
     with opening.opened_store(settings) as store:
@@ -62,7 +63,9 @@ def show(
         contents = span_contents(store, found, spans)
         agreement = store.agreement(found.id)
     if as_json:
-        _print_json(found, bill, agreement, spans, contents, full=full)
+        listed = [span_fields(found, span, contents.get(span.span_id, ()), full=full) for span in spans]
+        fields = session_fields(found, bill) | {"check": msgspec.to_builtins(agreement)}
+        output.print_json({"session": fields, "spans": listed})
         return
     _show_header(found, bill, agreement)
     for line in Tree(spans, contents, full=full).lines():
@@ -73,29 +76,7 @@ def show(
     _show_remarks(bill, spans)
 
 
-def _print_json(
-    session: Session,
-    bill: Bill,
-    agreement: Agreement,
-    spans: list[SpanView],
-    contents: Mapping[bytes, list[Content]],
-    *,
-    full: bool,
-) -> None:
-    import msgspec
-
-    from agenttrace.views.spans import span_fields
-
-    listed = [span_fields(session, span, contents.get(span.span_id, ()), full=full) for span in spans]
-    fields = session_fields(session, bill) | {"check": msgspec.to_builtins(agreement)}
-    output.print_json({"session": fields, "spans": listed})
-
-
 def _show_header(session: Session, bill: Bill, agreement: Agreement) -> None:
-    from rich.text import Text
-
-    from agenttrace.views.agreement import sentence
-
     output.say(one_line(title_of(session)) or "(no title)", "bold")
     rows = {
         "session": session.session_id,
@@ -108,11 +89,10 @@ def _show_header(session: Session, bill: Bill, agreement: Agreement) -> None:
         "cost": money.cost_text(bill),
         "check": sentence(agreement),
     }
-    state = Text(session.state, style=STATE_STYLES.get(session.state, ""))
-    output.stdout().print(Text.assemble(("state        ", "dim"), state))
+    output.fact("state", session.state, STATE_STYLES.get(session.state, ""))
     for name, value in rows.items():
         if value:
-            output.stdout().print(Text.assemble((f"{name:<13}", "dim"), one_line(value)), soft_wrap=True)
+            output.fact(name, one_line(value))
     output.say()
 
 
@@ -219,18 +199,16 @@ class Tree:
             return Text()
         mark = "" if span.counted else " ⇠"
         guess = " ~" if span.estimated else ""
-        return Text(f"  {usage_text(_as_dict(span.usage))}{guess}{mark}", style="dim")
+        return Text(f"  {usage_text(_tokens_of(span.usage))}{guess}{mark}", style="dim")
 
     def _sum(self, turn: SpanView) -> dict[str, int]:
         """Tokens of everything below a turn, for display only: totals are made from model calls alone."""
-        from agenttrace.costing import TOKEN_FIELDS
-
         total = dict.fromkeys(TOKEN_FIELDS, 0)
         stack, seen = [turn], {turn.span_id}
         while stack:
             span = stack.pop()
             if span.usage is not None:
-                for name, number in _as_dict(span.usage).items():
+                for name, number in _tokens_of(span.usage).items():
                     total[name] += number
             fresh = [child for child in self._children.get(span.span_id, []) if child.span_id not in seen]
             seen.update(child.span_id for child in fresh)
@@ -262,10 +240,8 @@ class Tree:
                 yield Text.assemble((guide, "dim"), (label, "dim"), (row, style))
 
 
-def _as_dict(usage: Usage) -> dict[str, Any]:
-    from agenttrace.views.spans import usage_fields
-
-    return usage_fields(usage)
+def _tokens_of(usage: Usage) -> dict[str, int]:
+    return {name: getattr(usage, name) for name in TOKEN_FIELDS}
 
 
 def _first(contents: Sequence[Content], kind: str) -> str:

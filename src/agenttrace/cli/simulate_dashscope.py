@@ -1,7 +1,8 @@
-"""``agenttrace simulate-dashscope``: a DashScope and an OpenAI-compatible endpoint on this machine, without a bill."""
+"""``agenttrace simulate-dashscope``: a simulated DashScope and OpenAI-compatible endpoint on this machine."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,31 +10,23 @@ import typer
 
 from agenttrace.cli import output
 from agenttrace.cli.errors import CommandError, UsageError
+from agenttrace.cli.stopping import until_stopped
 from agenttrace.views import figures
 
 if TYPE_CHECKING:
-    import asyncio
-
     from agenttrace.run.simulator import Fault, Simulator
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace simulate-dashscope                                   the eight apps on http://127.0.0.1:9180
-
   agenttrace simulate-dashscope --latency 0.3 --chunk-delay 0.05  about as slow as the real one
-
   agenttrace simulate-dashscope --fail-rate 0.2                   every fifth call fails with a 500
-
   agenttrace simulate-dashscope --fault status:http=503,retry_after=2
-
   agenttrace simulate-dashscope --fault hang --fail-rate 0.05     one call in twenty is never answered
-
   agenttrace simulate-dashscope --port 0 --json | jq -r .base_url
 
 Faults: status, error_200, html, hang, reset, half_frame, cut_after, no_finish, error_frame, bad_json, empty_usage,
-slow, session_changed, session_expired, unicode_separators. While it runs, POST /__control orders others and
-GET /__calls counts.
+slow, session_changed, session_expired, unicode_separators. While it runs, POST /__control sets faults and GET /__calls
+returns counts.
 """
 
 _THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
@@ -57,11 +50,10 @@ def simulate_dashscope(
         bool, typer.Option("--json", help="Print one JSON line at the start and one at the end.")
     ] = False,
 ) -> None:
-    """Answer like DashScope's Application API: plain, streamed, with sessions, and with faults on demand.
+    """Simulate DashScope's Application API: plain, streamed, with sessions, and with faults on demand.
 
-    The same server also answers like an OpenAI-compatible endpoint, under /v1. Believable answers for the eight
-    built-in apps, any key is accepted, nothing leaves this machine. Set the printed variables where AgentTrace runs and
-    it talks to this server. Ctrl-C stops it.
+    The server is also an OpenAI-compatible endpoint, under /v1. It has plausible answers for the eight built-in apps,
+    accepts any key, and nothing leaves this machine. Set the printed variables for AgentTrace to use it.
     """
     ordered = _ordered(fault, fail_rate)
     from agenttrace.run.simulator import Simulator
@@ -70,7 +62,7 @@ def simulate_dashscope(
     if ordered is not None:
         simulator.always(None, ordered, rate=1.0 if fail_rate is None else fail_rate)
     if host not in _THIS_MACHINE:
-        output.note(f"Listening on {host}: whoever reaches it may use it, there is no password.", "yellow")
+        output.note(f"Listening on {host} without a password: every machine that reaches it can use it.", "yellow")
     _serve(simulator, as_json=as_json)
     _show_end(simulator, as_json=as_json)
 
@@ -99,8 +91,6 @@ def _value(text: str) -> int | float | str:
 
 
 def _serve(simulator: Simulator, *, as_json: bool) -> None:
-    from agenttrace.cli.running import until_stopped
-
     async def main(stop: asyncio.Event) -> None:
         await _start(simulator)
         _show_start(simulator, as_json=as_json)
@@ -130,7 +120,7 @@ def _show_start(simulator: Simulator, *, as_json: bool) -> None:
         output.print_json(told, one_line=True)
         return
     output.say(f"DashScope simulator on {simulator.base_url}", "bold")
-    output.say("Where AgentTrace is to use it, set:")
+    output.say("For AgentTrace to use it, set:")
     for name, value in variables.items():
         output.say(f"  export {name}={value}")
     output.say(f"OpenAI-compatible endpoint (any model, any key): {simulator.openai_url}")

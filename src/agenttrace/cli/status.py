@@ -1,4 +1,4 @@
-"""``agenttrace status``: is everything recorded, how far behind, what went wrong."""
+"""``agenttrace status``: the state of recording, its backlog and its problems."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.options import AsJson
 from agenttrace.views import figures
-from agenttrace.views.plain import one_line, safe
+from agenttrace.views.plain import one_line
+from agenttrace.views.status import collected
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace status
-
   agenttrace status --files             every file with its offset
-
   agenttrace status --json | jq .behind_bytes
 """
 
@@ -30,11 +28,9 @@ _TIERS = {
 
 def status(
     files: Annotated[bool, typer.Option("--files", help="List every file with its read position.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the state of recording: recorder, files, backlog, quarantine, store size."""
-    from agenttrace.views.status import collected
-
     settings = opening.settings()
     with opening.opened_store(settings) as store:
         found = collected(store, settings)
@@ -43,7 +39,8 @@ def status(
         return
     _show(found)
     if files:
-        _show_files(found["files"])
+        output.say()
+        print_table(_FILE_COLUMNS, found["files"])
 
 
 # -- for people -----------------------------------------------------------------------------------------------
@@ -52,25 +49,25 @@ def status(
 def _show(found: dict[str, Any]) -> None:
     running = found["recorder"]["running"]
     if running:
-        _fact("recorder", f"running (process {found['recorder']['pid'] or 'unknown'})", "green")
+        output.fact("recorder", f"running (process {found['recorder']['pid'] or 'unknown'})", "green")
     else:
-        _fact(
+        output.fact(
             "recorder", "not running; start it with: agenttrace up, or for good: agenttrace service install", "yellow"
         )
     if found["recorder"]["problem"] is not None:
-        _fact("problem", f"recording fails and is tried again: {found['recorder']['problem']}", "red")
+        output.fact("problem", f"recording fails and is tried again: {found['recorder']['problem']}", "red")
     behind = found["behind_bytes"]
     lag = (
         "nothing is behind"
         if not behind
         else f"{figures.size(behind)} in {figures.counted(found['behind_files'], 'file')}"
     )
-    _fact("behind", lag, "yellow" if behind else "")
-    _fact("files", f"{figures.count(found['file_count'])}, {figures.size(found['read_bytes'])} read")
+    output.fact("behind", lag, "yellow" if behind else "")
+    output.fact("files", f"{figures.count(found['file_count'])}, {figures.size(found['read_bytes'])} read")
     sessions = ", ".join(f"{name} {figures.count(number)}" for name, number in found["sessions"].items())
-    _fact("sessions", sessions or "none yet")
+    output.fact("sessions", sessions or "none yet")
     lines = found["lines"]
-    _fact(
+    output.fact(
         "lines",
         f"{figures.count(lines['lines'])}: {figures.count(lines['recorded'])} recorded, "
         f"{figures.count(lines['duplicate'])} duplicate, {figures.count(lines['ignored'])} ignored, "
@@ -78,9 +75,9 @@ def _show(found: dict[str, Any]) -> None:
     )
     _show_problems(found)
     backlog = found["search_backlog"]
-    _fact("search", f"{figures.counted(backlog, 'event')} to be indexed" if backlog else "up to date")
-    _fact("retention", _retention(found["retention"]))
-    _fact("database", f"{figures.size(found['database_bytes'])} in {found['home']}")
+    output.fact("search", f"{figures.counted(backlog, 'event')} to be indexed" if backlog else "up to date")
+    output.fact("retention", _retention(found["retention"]))
+    output.fact("database", f"{figures.size(found['database_bytes'])} in {found['home']}")
     output.say()
     _show_tiers(found["dedup"])
 
@@ -94,20 +91,14 @@ def _retention(found: dict[str, Any]) -> str:
     return f"{kept}; last clean-up {found['last_run_at'][:16].replace('T', ' ')}{gone}"
 
 
-def _fact(name: str, value: str, style: str = "") -> None:
-    from rich.text import Text
-
-    output.stdout().print(Text.assemble((f"{name:<12}", "dim"), (safe(value), style)), soft_wrap=True)
-
-
 def _show_problems(found: dict[str, Any]) -> None:
     waiting, counted = found["quarantine"]["open"], found["quarantine"]["counted_only"]
     if waiting or counted:
         more = f", {figures.counted(counted, 'further line')} only counted" if counted else ""
         entries = figures.counted(waiting, "entry", "entries")
-        _fact("quarantine", f"{entries}{more}; see: agenttrace quarantine list", "yellow")
+        output.fact("quarantine", f"{entries}{more}; see: agenttrace quarantine list", "yellow")
     if found["lost_bytes"]:
-        _fact("lost", f"{figures.size(found['lost_bytes'])} were cut off before they could be read", "red")
+        output.fact("lost", f"{figures.size(found['lost_bytes'])} were cut off before they could be read", "red")
     _show_some("unreadable", [f"{each['path']}: {each['reason']}" for each in found["unreadable"]], "red")
     links = [f"{each['path']} leads to {each['target']}: not followed" for each in found["links_not_followed"]]
     _show_some("links", links, "yellow")
@@ -115,39 +106,27 @@ def _show_problems(found: dict[str, Any]) -> None:
 
 def _show_some(name: str, lines: list[str], style: str) -> None:
     for line in lines[:10]:
-        _fact(name, line, style)
+        output.fact(name, line, style)
     if len(lines) > 10:
-        _fact("", f"and {len(lines) - 10} more")
+        output.fact("", f"and {len(lines) - 10} more")
 
 
 def _show_tiers(dedup: dict[str, Any]) -> None:
-    columns = (Column("dedup"), Column("answered by"), Column("hits", right=True), Column("rate", right=True))
-    rows = [
-        [tier.upper(), meaning, figures.count(dedup[f"{tier}_hits"]), f"{dedup[f'{tier}_hit_rate']:.1%}"]
-        for tier, meaning in _TIERS.items()
-    ]
     asked = sum(dedup[f"{tier}_hits"] for tier in _TIERS) + dedup["misses"]
-    rows.append(["", "new events", figures.count(dedup["misses"]), f"{dedup['misses'] / asked if asked else 0:.1%}"])
-    print_table(columns, rows)
-
-
-def _show_files(files: list[dict[str, Any]]) -> None:
-    output.say()
-    columns = (
-        Column("offset", right=True),
-        Column("size", right=True),
-        Column("behind", right=True),
-        Column("lines", right=True, optional=1),
-        Column("file", least=20, keep_end=True),
+    found = [(tier.upper(), meaning, dedup[f"{tier}_hits"]) for tier, meaning in _TIERS.items()]
+    columns: tuple[Column[tuple[str, str, int]], ...] = (
+        Column("dedup", lambda row: row[0]),
+        Column("answered by", lambda row: row[1]),
+        Column("hits", lambda row: figures.count(row[2]), right=True),
+        Column("rate", lambda row: f"{row[2] / asked if asked else 0:.1%}", right=True),
     )
-    rows = [
-        [
-            figures.count(file["offset"]),
-            "gone" if file["size"] is None else figures.count(file["size"]),
-            figures.count(file["behind"]),
-            figures.count(file["lines"]),
-            one_line(file["path"]),
-        ]
-        for file in files
-    ]
-    print_table(columns, rows)
+    print_table(columns, [*found, ("", "new events", dedup["misses"])])
+
+
+_FILE_COLUMNS: tuple[Column[dict[str, Any]], ...] = (
+    Column("offset", lambda file: figures.count(file["offset"]), right=True),
+    Column("size", lambda file: "gone" if file["size"] is None else figures.count(file["size"]), right=True),
+    Column("behind", lambda file: figures.count(file["behind"]), right=True),
+    Column("lines", lambda file: figures.count(file["lines"]), right=True, optional=1),
+    Column("file", lambda file: one_line(file["path"]), least=20, keep_end=True),
+)

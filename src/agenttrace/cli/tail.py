@@ -1,9 +1,11 @@
-"""``agenttrace tail``: what the agents do, as it happens, one line an event."""
+"""``agenttrace tail``: events as they are recorded, one line each."""
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,33 +15,51 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import CommandError
+from agenttrace.cli.progress import what_to_do
+from agenttrace.cli.record import import_now, rebuilding, recording
+from agenttrace.cli.sessions import find_one, short_id
+from agenttrace.cli.stopping import stop_event
+from agenttrace.record.lock import AlreadyRecordingError
+from agenttrace.views import figures
+from agenttrace.views.events import EventReader, RecordedEvent, event_fields
+from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from agenttrace.config import Settings
     from agenttrace.store.sqlite.store import SqliteStore
-    from agenttrace.views.events import RecordedEvent
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace tail                           everything, live
-
   agenttrace tail 5bc45ad6                  one session
-
-  agenttrace tail --lines 50 --no-follow    the last fifty, then leave
-
+  agenttrace tail --lines 50 --no-follow    the last fifty, then exit
   agenttrace tail --json | jq -r '.contents[].text'
 
-While a recorder runs elsewhere (agenttrace record, agenttrace up, the service) tail reads what it stores; without
-one, tail records by itself as long as it runs.
+While a recorder runs (agenttrace record, agenttrace up, the service), tail reads what it stores. Without one, tail
+records while it runs.
 """
 
 _POLL_SECONDS = 0.2
+#: How each kind of text is marked, and its style.
+_MARKS = {
+    "prompt": ("▶", "bold"),
+    "text": ("●", ""),
+    "thinking": ("∴", "italic dim"),
+    "arguments": ("⚙", "cyan"),
+    "arguments_part": ("⚙", "cyan"),
+    "result": ("↳", "dim"),
+    "error": ("✗", "red"),
+    "note": ("·", "yellow"),
+}
+_LABELS = {"prompt": "user", "text": "says", "thinking": "thinks", "error": "error", "note": "note"}
+#: How many characters of a text are made safe for one line on a screen.
+_LINE_CHARACTERS = 2_000
 
 
 def tail(
     session: Annotated[
-        str | None, typer.Argument(metavar="[SESSION]", help="Filter by session: an id or the beginning of one.")
+        str | None, typer.Argument(metavar="SESSION", help="Filter by session: an id or the beginning of one.")
     ] = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Start with this many earlier events.")] = 10,
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for new events.")] = True,
@@ -49,31 +69,59 @@ def tail(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, all events.")] = False,
 ) -> None:
     """Follow events live, one per line."""
-    from agenttrace.views.events import EventReader
-
     settings = opening.settings()
     output.show_warnings()
     with recorded(settings, wanted=follow, quiet=as_json) as stop, opening.opened_store(settings) as store:
-        number = _number(store, session)
+        number = None if session is None else find_one(store, session).id
         reader = EventReader(store)
         printed = Printer(as_json=as_json, everything=everything or as_json)
         numbers = store.newest_events(printed.looked_at(lines), number) if lines else []
         printed.backlog(reader.read(numbers), lines)
         last = max(numbers[-1] if numbers else 0, store.last_event())
-        while follow and not stop.is_set():
-            fresh = store.events_after(last, number)
-            if not fresh:
-                stop.wait(_POLL_SECONDS)
-                continue
-            for event in reader.read(fresh):
+        if follow:
+            for event in new_events(reader, store, stop, last, number):
                 printed.show(event)
-            last = fresh[-1]
 
 
-def _number(store: SqliteStore, session: str | None) -> int | None:
-    from agenttrace.cli.sessions import find_one
+def new_events(
+    reader: EventReader,
+    store: SqliteStore,
+    stop: threading.Event,
+    last: int,
+    session: int | None = None,
+    deadline: float = math.inf,
+) -> Iterator[RecordedEvent]:
+    """Events after the last one, as they are recorded, until ``stop`` is set or the deadline is over."""
+    while not stop.is_set() and time.monotonic() < deadline:
+        fresh = store.events_after(last, session)
+        if not fresh:
+            stop.wait(_POLL_SECONDS)
+            continue
+        last = fresh[-1]
+        yield from reader.read(fresh)
 
-    return None if session is None else find_one(store, session).id
+
+def event_line(event: RecordedEvent) -> Text:
+    """An event on one line of a terminal."""
+    from rich.text import Text
+
+    said = event.said
+    at = "        " if said.event.at is None else figures.time_of_day(said.event.at)
+    line = Text.assemble(
+        (at, "dim"),
+        (f"  {short_id(event.session.session_id):<8}", "cyan"),
+        (f"  {event.session.agent:<11}  ", "dim"),
+    )
+    if not said.contents:
+        return line.append(f"· {one_line(said.line.event_type, 60)}", style="dim")
+    for index, content in enumerate(said.contents):
+        mark, style = _MARKS.get(content.kind, ("·", ""))
+        label = _LABELS.get(content.kind) or event.tools.get(content.call or "") or content.kind
+        text = one_line(content.text[:_LINE_CHARACTERS])
+        line.append(f"{'  ' if index else ''}{mark} ", style=style or "green")
+        line.append(f"{one_line(label, 24)}  ", style="bold")
+        line.append(text, style=style)
+    return line
 
 
 class Printer:
@@ -84,7 +132,7 @@ class Printer:
         self._everything = everything
 
     def looked_at(self, count: int) -> int:
-        """How many events are read to show so many."""
+        """How many events are read to show ``count`` of them."""
         return count if self._everything else count * 8
 
     def backlog(self, events: Iterable[RecordedEvent], count: int) -> None:
@@ -98,9 +146,6 @@ class Printer:
 
     def show(self, event: RecordedEvent) -> None:
         """Print one event."""
-        from agenttrace.cli.events import event_line
-        from agenttrace.views.events import event_fields
-
         if self._as_json:
             output.print_json(event_fields(event), one_line=True)
         elif self._wanted(event):
@@ -111,11 +156,7 @@ class Printer:
 
 @contextmanager
 def recorded(settings: Settings, *, wanted: bool, quiet: bool) -> Iterator[threading.Event]:
-    """Make sure that a recorder runs: another process, or else this one. The event ends the waiting."""
-    from agenttrace.cli.record import import_now, rebuilding, recording
-    from agenttrace.cli.stopping import stop_event
-    from agenttrace.record.lock import AlreadyRecordingError
-
+    """Make sure that a recorder runs: another process, or else this one."""
     if wanted:
         try:
             with recording(settings) as (lock, stop):
@@ -132,7 +173,7 @@ def recorded(settings: Settings, *, wanted: bool, quiet: bool) -> Iterator[threa
 
 @contextmanager
 def recorder_thread(settings: Settings, stop: threading.Event) -> Iterator[None]:
-    """A recorder beside whatever this process does; a failure of it ends the waiting and is told."""
+    """A recorder in a thread; its failure sets ``stop`` and is raised at the end."""
     from agenttrace.record.recorder import Recorder
     from agenttrace.record.watcher import Watcher
 
@@ -141,7 +182,7 @@ def recorder_thread(settings: Settings, stop: threading.Event) -> Iterator[None]
 
     def run() -> None:
         try:
-            Watcher(recorder, stop, on_problem=_tell).run()
+            Watcher(recorder, stop, on_problem=_report).run()
         except Exception as error:
             failed.append(error)
             stop.set()
@@ -158,8 +199,6 @@ def recorder_thread(settings: Settings, stop: threading.Event) -> Iterator[None]
         raise CommandError(f"recording stopped: {failed[0]}") from failed[0]
 
 
-def _tell(reason: str | None) -> None:
-    from agenttrace.cli.progress import what_to_do
-
+def _report(reason: str | None) -> None:
     if reason is not None:
-        output.note(f"recording is held up: {reason}; {what_to_do(reason)}", "red")
+        output.note(f"recording is blocked: {reason}; {what_to_do(reason)}", "red")

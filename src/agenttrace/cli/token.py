@@ -1,40 +1,37 @@
-"""``agenttrace token``: API tokens for scripts, and bearer tokens to try the chat with."""
+"""``agenttrace token``: API tokens for scripts, and bearer tokens of chat users for tests."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.access import access_store, audited_change
-from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.grouping import ListFirst
+from agenttrace.cli.options import ROLES, AsJson, Role
 from agenttrace.views import figures, times
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from agenttrace.serve.access.logins import ApiToken
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace token create ci --days 90     for a script that reads /api/v1
-
   TOKEN=$(agenttrace token create ops --role admin)
-
   agenttrace token list
-
   agenttrace token revoke ci
+  agenttrace token chat --user u1 --site 1     for a test of the chat
 
-  agenttrace token chat --user u1 --site 1     to try the chat of applications
-
-A script sends it as the header Authorization: Bearer TOKEN. It is shown once: only its hash is kept.
+A script sends it as the header Authorization: Bearer TOKEN. It is shown once: only its hash is stored.
 """
 
 _DAY = 86_400
-#: What the server takes for a user.
+#: The longest user name that the server accepts.
 _LONGEST = 100
 _FIX = (
     "Set AGENTTRACE_JWT_SECRET to the server's secret; a new one: "
@@ -43,14 +40,13 @@ _FIX = (
 _CHAT_OPTIONS = ("--user", "--site")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token, case-insensitive.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class _Tokens(ListFirst):
-    """``token`` is ``token list``; ``token --user u1 --site 1``, as it was once, is ``token chat``."""
+    """``token`` is ``token list``; ``token --user u1 --site 1``, as in earlier versions, is ``token chat``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
-        """Put in the command that was left out."""
+        """Insert the command that was left out."""
         is_chat = bool(args) and args[0].startswith("-") and any(each.startswith(_CHAT_OPTIONS) for each in args)
         return super().parse_args(ctx, ["chat", *args] if is_chat else args)
 
@@ -61,9 +57,7 @@ app = typer.Typer(cls=_Tokens, rich_markup_mode="rich")
 @app.command("create")
 def create_token(
     name: NameArgument,
-    role: Annotated[
-        Literal["viewer", "admin"], typer.Option(help="viewer: read only; admin: read and change.")
-    ] = "viewer",
+    role: Annotated[Role, typer.Option(help=ROLES)] = "viewer",
     days: Annotated[
         float | None, typer.Option(min=0.001, max=3650, help="Days until it expires.", show_default="until revoked")
     ] = None,
@@ -71,14 +65,14 @@ def create_token(
 ) -> None:
     """Create an API token. It is printed once and cannot be shown again."""
     seconds = None if days is None else round(days * _DAY)
-    made, kept = audited_change(
+    made, stored = audited_change(
         "token.create", f"{name} {role}", lambda store: store.tokens.create(name, role, seconds)
     )
-    if as_json:
-        output.print_json({"token": made, **token_fields(kept)})
-        return
-    output.say(made)
-    output.note(f"Keep it: it is not shown again. Use: curl -H 'Authorization: Bearer …' URL/api/v1/sessions ({role})")
+    output.answer({"token": made, **token_fields(stored)}, made, as_json=as_json)
+    if not as_json:
+        output.note(
+            f"Save it: it is not shown again. Use: curl -H 'Authorization: Bearer …' URL/api/v1/sessions ({role})"
+        )
 
 
 @app.command("list")
@@ -86,29 +80,15 @@ def list_tokens(as_json: AsJson = False) -> None:
     """List API tokens, without their secrets."""
     with access_store() as store:
         tokens = store.tokens.all()
-    if as_json:
-        output.print_json([token_fields(token) for token in tokens])
-    elif not tokens:
-        output.say("There are no API tokens. Make one for a script: agenttrace token create NAME")
-    else:
-        columns = (
-            Column("name", least=8),
-            Column("role"),
-            Column("created", right=True, optional=1),
-            Column("last used", right=True),
-            Column("expires", right=True),
-        )
-        print_table(columns, [_row(token) for token in tokens])
+    empty = "There are no API tokens. Create one for a script: agenttrace token create NAME"
+    print_list(tokens, _COLUMNS, token_fields, as_json=as_json, empty=empty)
 
 
 @app.command("revoke")
 def revoke_token(name: NameArgument, as_json: AsJson = False) -> None:
     """Revoke an API token at once."""
     revoked = audited_change("token.revoke", name, lambda store: store.tokens.revoke(name))
-    if as_json:
-        output.print_json({"revoked": revoked})
-    else:
-        output.say(f"The API token {revoked} opens nothing any more.")
+    output.answer({"revoked": revoked}, f"The API token {revoked} is revoked.", as_json=as_json)
 
 
 @app.command("chat")
@@ -121,7 +101,7 @@ def chat_token(
     """Create a bearer token of a chat user, for tests.
 
     It is signed with the secret that the server checks with: AGENTTRACE_JWT_SECRET, or secret under \\[jwt] in
-    agenttrace.toml. Whoever has the token can chat as that user until it expires.
+    agenttrace.toml. The token lets its bearer chat as that user until it expires.
     """
     secret = opening.settings().jwt.secret
     if secret is None:
@@ -131,11 +111,8 @@ def chat_token(
     now = int(time.time())
     expires = now + round(days * _DAY)
     signed = signed_token(secret, user, site, now, expires)
-    if as_json:
-        until = times.iso(expires * times.MICROS)
-        output.print_json({"token": signed, "user": user, "site_id": site, "expires_at": until})
-    else:
-        output.say(signed)
+    until = times.iso(expires * times.MICROS)
+    output.answer({"token": signed, "user": user, "site_id": site, "expires_at": until}, signed, as_json=as_json)
 
 
 def signed_token(secret: str, user: str, site: int, issued: int, expires: int) -> str:
@@ -157,12 +134,16 @@ def token_fields(token: ApiToken) -> dict[str, Any]:
     }
 
 
-def _row(token: ApiToken) -> list[Any]:
-    expires = "never" if token.expires_at is None else figures.clock(token.expires_at)
-    return [
-        token.name,
-        output.styled(token.role, "bold" if token.role == "admin" else ""),
-        figures.clock(token.created_at),
-        figures.clock(token.seen_at),
-        output.styled("expired", "yellow") if token.expired else expires,
-    ]
+def _expires(token: ApiToken) -> Text:
+    if token.expired:
+        return output.styled("expired", "yellow")
+    return output.styled("never" if token.expires_at is None else figures.clock(token.expires_at))
+
+
+_COLUMNS: tuple[Column[ApiToken], ...] = (
+    Column("name", lambda token: token.name, least=8),
+    Column("role", lambda token: token.role, style={"admin": "bold"}),
+    Column("created", lambda token: figures.clock(token.created_at), right=True, optional=1),
+    Column("last used", lambda token: figures.clock(token.seen_at), right=True),
+    Column("expires", _expires, right=True),
+)

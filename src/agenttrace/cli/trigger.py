@@ -1,4 +1,4 @@
-"""``agenttrace trigger``: report an event to a running server, as an ETL job would."""
+"""``agenttrace trigger``: send an event to a running server, as an ETL job would."""
 
 from __future__ import annotations
 
@@ -6,35 +6,36 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from agenttrace.cli import output
-from agenttrace.cli.errors import FAILED, CommandError, UsageError
+from agenttrace.cli.asking import STYLES
+from agenttrace.cli.errors import FAILED, UsageError
+from agenttrace.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from agenttrace.client import TriggerClient, TriggerResult
+    from agenttrace.client import TriggerResult
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace trigger consumption --site 1 --member 2
-
   agenttrace trigger note_created --site 1 --member 2 --payload @note.json
-
   agenttrace trigger dws_completed --site 1 --wait
+  agenttrace trigger consumption --site 1 --member 2 --forced   run it again
 
-  agenttrace trigger consumption --site 1 --member 2 --forced   once more
-
-An event of one kind, site, member and day is run once; a second trigger is answered with skipped_duplicate, unless it
-is forced. The token comes from INTERNAL_API_TOKEN.
+An event runs once for each site, member and day; a second trigger is answered with skipped_duplicate, unless it is
+forced. The token is read from INTERNAL_API_TOKEN.
 """
 
-_PAYLOAD_FIX = "Give a JSON object, or @ and a file that holds one (@- reads it from the standard input)."
+_PAYLOAD_FIX = "Give a JSON object, or @ and a file with one (@- reads standard input)."
 
 
 def trigger(
     event: Annotated[
-        str, typer.Argument(help="consumption, note_created, task_assigned, dws_completed, or one of your own.")
+        str,
+        typer.Argument(
+            metavar="EVENT", help="consumption, note_created, task_assigned, dws_completed, or one of your catalog."
+        ),
     ],
     site: Annotated[int, typer.Option(min=1, metavar="ID", help="The store of the event.")],
     member: Annotated[int | None, typer.Option(min=0, metavar="ID", help="The member of the event.")] = None,
@@ -49,32 +50,30 @@ def trigger(
     ] = False,
     timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="The longest time to wait.")] = 300.0,
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The server. [default: AGENTTRACE_URL or http://127.0.0.1:8317]")
+        str | None,
+        typer.Option(metavar="URL", help="The server.", show_default="AGENTTRACE_URL or http://127.0.0.1:8317"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Trigger an event on a running server, which runs the chain of applications for it."""
-    from agenttrace.client import TriggerClient, TriggerError
+    from agenttrace.client import TriggerClient
 
     data = read_payload(payload)
-    try:
-        with TriggerClient(url) as client:
-            result = client.trigger(event, site, member, data, connector, forced)
-            job = _awaited(client, result, timeout, as_json) if wait else None
-    except TriggerError as error:
-        raise CommandError(error.problem, error.fix) from error
+    with TriggerClient(url) as client:
+        result = client.trigger(event, site, member, data, connector, forced)
+        if not as_json:
+            _show_result(result)
+        job = client.wait(result.working_job_id, timeout) if wait else None
     if as_json:
-        output.print_json(_fields(result, job))
-    elif job is None:
-        _tell(result)
+        fields = ("trigger_job_id", "status", "duplicate_of")
+        answer = {name: getattr(result, name) for name in fields}
+        output.print_json(answer if job is None else {**answer, "job": job})
     if job is not None:
         _end(job, as_json)
 
 
 def read_payload(text: str | None) -> dict[str, Any] | None:
     """The object that was given, or the one in the file that was named."""
-    import msgspec
-
     if text is None:
         return None
     try:
@@ -94,23 +93,16 @@ def _file(name: str) -> bytes:
         raise UsageError(f"the payload cannot be read: {name}: {error.strerror}", _PAYLOAD_FIX) from error
 
 
-def _awaited(client: TriggerClient, result: TriggerResult, timeout: float, as_json: bool) -> dict[str, Any]:
-    if not as_json:
-        _tell(result)
-    return client.wait(result.working_job_id, timeout)
-
-
-def _tell(result: TriggerResult) -> None:
+def _show_result(result: TriggerResult) -> None:
     if result.status == "skipped_duplicate":
         first = f"job {result.duplicate_of}" if result.duplicate_of else "another job"
-        output.say(f"Job {result.trigger_job_id} is skipped: {first} of today does the same. Once more with --forced.")
+        output.say(f"Job {result.trigger_job_id} is skipped as a duplicate of {first}. Run it again with --forced.")
     else:
         output.say(f"Job {result.trigger_job_id} is {result.status}.")
         output.note(f"Next: agenttrace jobs {result.trigger_job_id}")
 
 
 def _end(job: dict[str, Any], as_json: bool) -> None:
-    from agenttrace.cli.asking import STYLES
     from agenttrace.client import GOOD
 
     status = str(job.get("status"))
@@ -119,12 +111,3 @@ def _end(job: dict[str, Any], as_json: bool) -> None:
         output.say(f"Job {job.get('id')} is {status}{reason}", STYLES.get(status, ""))
     if status not in GOOD:
         raise typer.Exit(FAILED)
-
-
-def _fields(result: TriggerResult, job: dict[str, Any] | None) -> dict[str, Any]:
-    fields = {
-        "trigger_job_id": result.trigger_job_id,
-        "status": result.status,
-        "duplicate_of": result.duplicate_of,
-    }
-    return fields if job is None else {**fields, "job": job}

@@ -1,64 +1,58 @@
-"""``agenttrace up``: record what is on this machine, show it in the browser, and run applications beside it."""
+"""``agenttrace up``: recorder, console and worker in one process."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from agenttrace.cli import errors, opening, output
+from agenttrace.cli.asking import explained
 from agenttrace.cli.errors import INTERRUPTED
+from agenttrace.cli.open import can_open, open_link
+from agenttrace.cli.options import Browser, Host, Port
+from agenttrace.cli.record import follow, import_now, keep_recording, recording
+from agenttrace.cli.serve import announce
+from agenttrace.cli.stopping import Stop, beside
+from agenttrace.config import Settings, load_settings
+from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.views import figures, places
 
 if TYPE_CHECKING:
-    import asyncio
     from contextlib import AbstractContextManager
 
-    from agenttrace.cli.stopping import Stop
-    from agenttrace.config import Settings
     from agenttrace.record.files.discover import FoundFile
     from agenttrace.record.formats.contract import Agent
 
 EPILOG = """
-[bold]Examples[/bold]
-
-  agenttrace up                 find, import, follow, serve; Ctrl-C stops it
-
-  agenttrace up --port 9000     the server somewhere else
-
+  agenttrace up                 record, serve the console, run jobs; Ctrl-C stops it
+  agenttrace up --port 9000     another port
   agenttrace up --no-browser    print the link and do not open it
-
   agenttrace demo               the same with demo data
 
-Without DASHSCOPE_* variables everything works but the calls to applications; agenttrace apps says what is missing.
+Without the DASHSCOPE_* variables everything works except calls to applications; agenttrace apps shows what is missing.
 """
 
 _HEAD_BYTES = 65_536
 
 
 def up(
-    host: Annotated[str | None, typer.Option(help="The address of the server.", show_default="127.0.0.1")] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, help="The server's port; 0: any free port.", show_default="8317"),
-    ] = None,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the console in the browser (at a terminal).")
-    ] = True,
+    host: Host = None,
+    port: Port = None,
+    browser: Browser = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was found, and the summary at the end, as JSON lines.")
     ] = False,
 ) -> None:
     """Record all agents of this machine, serve the console and run applications, in the foreground."""
-    from agenttrace.cli.record import follow, import_now, keep_recording, recording
-    from agenttrace.config import load_settings
-
     output.show_warnings()
     settings = load_settings(flags={"serve.host": host, "serve.port": port})
     with recording(settings) as (lock, stop), run_half(settings, until=stop, as_json=as_json, browser=browser):
@@ -82,13 +76,9 @@ def _destinations(settings: Settings) -> list[dict[str, object]]:
 
 
 def run_half(settings: Settings, *, until: Stop, as_json: bool, browser: bool = False) -> AbstractContextManager[None]:
-    """Server and worker beside the recorder; should they not start, recording goes on and says so."""
-    from agenttrace.cli.running import beside
+    """Server and worker beside the recorder; if they do not start, this is reported and recording continues."""
 
     async def main(stop: asyncio.Event) -> None:
-        from agenttrace.cli.asking import explained
-        from agenttrace.cli.browser import can_open, open_link
-        from agenttrace.cli.serve import announce
         from agenttrace.serve.process import ServerReady, run_process
 
         def on_ready(ready: ServerReady) -> None:
@@ -110,13 +100,12 @@ def run_half(settings: Settings, *, until: Stop, as_json: bool, browser: bool = 
 
 
 def _not_serving(error: BaseException) -> None:
-    told = errors.explained(error)
-    problem = str(error) or type(error).__name__ if told is None else told.problem
-    output.complain(f"the server does not run, recording goes on: {problem}", told.fix if told is not None else "")
+    problem, fix = errors.described(error)
+    output.complain(f"the server does not run; recording continues: {problem}", fix)
 
 
-def what_is_there(settings: Settings) -> list[dict[str, object]]:
-    """Sessions and bytes of each agent, with nothing read but the beginnings of files that are new."""
+def what_is_there(settings: Settings) -> list[dict[str, Any]]:
+    """Sessions and bytes of each agent; of new files only the beginning is read."""
     from agenttrace.record.formats import AGENTS
 
     agents = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
@@ -135,13 +124,10 @@ def what_is_there(settings: Settings) -> list[dict[str, object]]:
 
 
 def _known_sources(settings: Settings) -> dict[str, tuple[str, str]]:
-    """Agent and session of each file that was read before."""
-    import msgspec
-
+    """Agent and session of each recorded file."""
     from agenttrace.record.formats.contract import Source
-    from agenttrace.store.errors import STORE_FAILURES
 
-    # A store that is new, old or damaged only means that the files tell.
+    # Without a readable store, agent and session are found in the files.
     known = {}
     with suppress(msgspec.MsgspecError, *STORE_FAILURES), opening.opened_store(settings) as store:
         for path, data in store.status.sources().items():
@@ -151,7 +137,7 @@ def _known_sources(settings: Settings) -> dict[str, tuple[str, str]]:
 
 
 def _whose(agents: Sequence[Agent], found: FoundFile) -> tuple[str, str]:
-    """The agent and the session of a file: from its first lines, else by where it is."""
+    """The agent and the session of a file, by its first lines or else by its directory."""
     head = _head(found.path)
     order = sorted(agents, key=lambda agent: agent is not found.agent)
     sources = (agent.recognise(Path(found.path), head) for agent in order) if head else iter(())
@@ -163,47 +149,41 @@ def _whose(agents: Sequence[Agent], found: FoundFile) -> tuple[str, str]:
 
 def _head(path: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        with open(path, "rb", buffering=0) as file:
+            return file.read(_HEAD_BYTES)
     except OSError:
         return b""
-    try:
-        return os.read(descriptor, _HEAD_BYTES)
-    finally:
-        os.close(descriptor)
 
 
-def show_found(found: list[dict[str, object]]) -> None:
+def show_found(found: list[dict[str, Any]]) -> None:
     """``Claude Code: 214 sessions, 1.2 GB``, one line an agent."""
     output.say("Found on this machine:", "bold")
-    for each in sorted(found, key=lambda each: -int(str(each["bytes"]))):
+    for each in sorted(found, key=lambda each: -each["bytes"]):
         number = each["sessions"]
-        assert isinstance(number, int)
-        size = each["bytes"]
-        assert isinstance(size, int)
-        what = f"{figures.counted(number, 'session')}, {figures.size(size)}" if number else "none"
+        what = f"{figures.counted(number, 'session')}, {figures.size(each['bytes'])}" if number else "none"
         output.say(f"  {each['title']}: {what}", "" if number else "dim")
 
 
 def _next_steps(something: bool) -> None:
     program = _program()
     if something:
-        output.say("Everything is recorded. Look at it in the browser (link above), or in another terminal:", "bold")
+        output.say("Everything is recorded. See it in the browser (link above), or in another terminal:", "bold")
         for command, meaning in (
-            ("open", "the link to the console, once more"),
-            ("sessions", "what was worked on"),
+            ("open", "print the link to the console again"),
+            ("sessions", "list sessions"),
             ("usage", "tokens and cost by day"),
-            ("tail", "what the agents do, live"),
-            ("search TEXT", "find anything that was said"),
+            ("tail", "follow events live"),
+            ("search TEXT", "search prompts, answers and tool calls"),
             ("service install", "keep recording without this terminal"),
         ):
             output.say(f"  {program} {command:<16} {meaning}")
     else:
-        output.say("No agent has written anything here yet. Leave this running and use one,", "bold")
-        output.say(f"or see AgentTrace with made-up sessions, in another terminal:  {program} demo")
+        output.say("No agent has written logs here yet. Leave this running and use one,", "bold")
+        output.say(f"or see AgentTrace with demo data, in another terminal:  {program} demo")
 
 
 def _program() -> str:
-    """How the user can call this program: by its name where it is on the path, else as it was called."""
+    """The command to run this program: its name if it is on the PATH, else its path."""
     if shutil.which("agenttrace") is not None or not sys.argv[0].endswith("agenttrace"):
         return "agenttrace"
     return os.path.relpath(sys.argv[0])

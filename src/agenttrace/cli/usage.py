@@ -1,80 +1,68 @@
-"""``agenttrace usage``: tokens and cost, each response counted once."""
+"""``agenttrace usage``: tokens and cost, each response counted once, also against the agents' own totals."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 import typer
 
-from agenttrace.cli import money, opening, output
+from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table
-from agenttrace.cli.times import since_micros
-from agenttrace.cli.usage_check import show_check
-from agenttrace.views import figures
-from agenttrace.views.money import cashier
+from agenttrace.cli.options import AsJson, Since
+from agenttrace.cli.sessions import short_id
+from agenttrace.prices.costing import Bill, Cashier
+from agenttrace.record.calendar import day_finder
+from agenttrace.store.questions import NOTHING, Agreement, SessionFilter, UsageQuery
+from agenttrace.views import figures, money
+from agenttrace.views.agreement import difference, reason
 from agenttrace.views.plain import one_line
-from agenttrace.views.usage import Group, Report, usage_report
+from agenttrace.views.sessions import title_of
+from agenttrace.views.times import parse_since
+from agenttrace.views.usage import GroupUsage, UsageReport, usage_report
 
 if TYPE_CHECKING:
-    from agenttrace.costing import Bill
+    from agenttrace.config import Settings
+    from agenttrace.model import Session
 
 EPILOG = """
-[bold]Examples[/bold]
-
   agenttrace usage                            by day
-
-  agenttrace usage --by model --since 30d     which models the money goes to
-
-  agenttrace usage --by project               what each project cost
-
+  agenttrace usage --by model --since 30d     cost of each model
+  agenttrace usage --by project               cost of each project
   agenttrace usage --by month --json | jq .total.cost
+  agenttrace usage --check                    compare with the totals that agents write
 
-  agenttrace usage --check                    our figures against the agents' own totals
-
-Forked and resumed sessions repeat whole histories; tokens of one response count once, in the session that had it
-first. Prices come from a table that ships with AgentTrace; set your own in agenttrace.toml under \\[prices]. A model
-without a price is shown as unpriced tokens (?), never as free. Where an agent writes totals of its own, every session
-is checked against them.
+Forked and resumed sessions repeat whole histories; the tokens of a response count once, in the session that had it
+first. Prices come from a table that ships with AgentTrace; set your own in agenttrace.toml under \\[prices]. Tokens of
+a model without a price are shown as unpriced (?), never as free.
 """
 
 
-class By(StrEnum):
-    """What usage can be grouped by."""
-
-    day = "day"
-    month = "month"
-    model = "model"
-    agent = "agent"
-    project = "project"
-    session = "session"
+By = Literal["day", "month", "model", "agent", "project", "session"]
 
 
 def usage(
-    by: Annotated[By, typer.Option(help="Group by.")] = By.day,
-    since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Since this day: 7d, 24h, 2026-11-01, ISO time.")
-    ] = None,
+    by: Annotated[By, typer.Option(help="GroupUsage by.")] = "day",
+    since: Since = None,
     check: Annotated[bool, typer.Option("--check", help="Compare sessions with the totals of their agents.")] = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="With --check: exit with 1 if a session differs.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show tokens and cost by day, month, model, agent, project or session."""
-    from agenttrace.record.calendar import day_finder
-    from agenttrace.store.questions import UsageQuery
-
     settings = opening.settings()
-    moment = since_micros(since, settings.usage.timezone)
+    moment = parse_since(since, settings.usage.timezone)
     if check:
-        differ = show_check(settings, moment, as_json=as_json)
+        differ = _check(settings, moment, as_json=as_json)
         raise typer.Exit(1 if differ and exit_code else 0)
     since_day = None if moment is None else day_finder(settings.usage.timezone)(moment)
     with opening.opened_store(settings) as store:
-        report = usage_report(store, cashier(settings), UsageQuery(by=by.value, since_day=since_day))
+        report = usage_report(store, Cashier.load(settings), UsageQuery(by=by, since_day=since_day))
     if as_json:
-        rows = [{by.value: each.name or None, **each.bill.fields()} for each in report.groups]
+        rows = [{by: each.name or None, **each.bill.fields()} for each in report.groups]
         output.print_json({"total": report.total.fields(), "rows": rows})
     elif not report.groups:
         output.say(
@@ -84,41 +72,82 @@ def usage(
         _show(report)
 
 
-_NUMBERS = (
-    Column("requests", right=True, optional=3),
-    Column("input", right=True),
-    Column("cache read", right=True),
-    Column("cache write", right=True, optional=1),
-    Column("output", right=True),
-    Column("reasoning", right=True, optional=2),
-    Column("cost", right=True),
-)
+def _number(name: str) -> Callable[[tuple[str, Bill]], str]:
+    shown = figures.count if output.stdout().width >= 110 else figures.tokens
+    return lambda row: shown(row[1].tokens[name])
 
 
-def _show(report: Report) -> None:
-    columns = (Column(report.by, least=14), *_NUMBERS)
-    rows = [[_label(report.by, each), *_numbers(each.bill)] for each in report.ranked()]
-    print_table(columns, rows, footer=["total", *_numbers(report.total)] if len(rows) > 1 else ())
+def _show(report: UsageReport) -> None:
+    columns: tuple[Column[tuple[str, Bill]], ...] = (
+        Column(report.by, lambda row: row[0], least=14),
+        Column("requests", lambda row: figures.count(row[1].requests), right=True, optional=3),
+        Column("input", _number("input_tokens"), right=True),
+        Column("cache read", _number("cache_read_tokens"), right=True),
+        Column("cache write", _number("cache_write_tokens"), right=True, optional=1),
+        Column("output", _number("output_tokens"), right=True),
+        Column("reasoning", _number("reasoning_tokens"), right=True, optional=2),
+        Column("cost", lambda row: money.cost_text(row[1]), right=True),
+    )
+    rows = [(_label(report.by, each), each.bill) for each in report.ranked()]
+    print_table(columns, rows, footer=("total", report.total) if len(rows) > 1 else None)
     output.note("reasoning is part of output; input, cache read and cache write do not overlap")
     for remark in money.remarks(report.total):
         output.note(remark, "yellow")
 
 
-def _label(by: str, group: Group) -> str:
+def _label(by: str, group: GroupUsage) -> str:
     if group.title:
-        return f"{one_line(group.name.removeprefix('session_'))[:8]}  {one_line(group.title, 60)}"
+        return f"{short_id(group.name)}  {one_line(group.title, 60)}"
     return one_line(group.name) or f"(no {by})"
 
 
-def _numbers(bill: Bill) -> list[Any]:
-    tokens = bill.tokens
-    number = figures.count if output.stdout().width >= 110 else figures.tokens
-    return [
-        figures.count(bill.requests),
-        number(tokens["input_tokens"]),
-        number(tokens["cache_read_tokens"]),
-        number(tokens["cache_write_tokens"]),
-        number(tokens["output_tokens"]),
-        number(tokens["reasoning_tokens"]),
-        output.styled(money.cost_text(bill)),
+# -- against the agents' own totals ---------------------------------------------------------------------------
+
+
+def _check(settings: Settings, since: int | None, *, as_json: bool) -> int:
+    """Compare all sessions with the totals of their agents; how many differ."""
+    with opening.opened_store(settings) as store:
+        totals = store.sessions_with_totals()
+        sessions = store.sessions(SessionFilter(since=since))
+        found = [(session, store.agreement(session.id) if session.id in totals else NOTHING) for session in sessions]
+    differing = [entry for entry in found if entry[1].status == "differ"]
+    counts: Counter[str] = Counter(agreement.status for _, agreement in found)
+    if as_json:
+        _print_json(counts, found)
+    else:
+        _show_check(counts, differing, sum(agreement.checked for _, agreement in found))
+    return len(differing)
+
+
+def _print_json(counts: Counter[str], found: list[tuple[Session, Agreement]]) -> None:
+    listed = [
+        {"session_id": session.session_id, "agent": session.agent, **msgspec.to_builtins(agreement)}
+        for session, agreement in found
+        if agreement.status != "nothing"
     ]
+    output.print_json({**{status: counts[status] for status in ("agree", "differ", "nothing")}, "sessions": listed})
+
+
+def _show_check(counts: Counter[str], differing: list[tuple[Session, Agreement]], checked: int) -> None:
+    if differing:
+        print_table(_CHECK_COLUMNS, differing)
+        output.say()
+    named = {"agree": "agree", "differ": "differ", "nothing": "nothing to check by"}
+    for status, name in named.items():
+        number = figures.counted(counts[status], "session")
+        more = f" ({figures.counted(checked, 'request')} checked)" if status == "agree" else ""
+        output.say(f"{name:<19}  {number}{more}", "yellow" if status == "differ" and differing else "")
+
+
+def _session_label(session: Session) -> str:
+    return f"{short_id(session.session_id)}  {one_line(title_of(session), 40)}"
+
+
+_CHECK_COLUMNS: tuple[Column[tuple[Session, Agreement]], ...] = (
+    Column("session", lambda row: _session_label(row[0]), least=14),
+    Column("agent", lambda row: opening.agent_title(row[0].agent), optional=1),
+    Column("ours", lambda row: figures.count(sum(row[1].counted.values())), right=True),
+    Column("agent's", lambda row: figures.count(sum(row[1].claimed.values())), right=True),
+    Column("difference", lambda row: difference(row[1].difference), least=12),
+    Column("why", lambda row: "; ".join(map(reason, row[1].reasons)), least=20),
+)

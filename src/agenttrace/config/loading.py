@@ -22,7 +22,7 @@ from agenttrace.config.sections import SECTIONS
 from agenttrace.config.settings import SETTINGS, Settings, SettingsError
 from agenttrace.destinations import BadDestinationError, DestinationSettings, parse_destination
 from agenttrace.model import Price
-from agenttrace.price_tables import TABLE_PARTS, BadPriceError, parse_prices
+from agenttrace.prices.parsing import TABLE_PARTS, BadPriceError, parse_prices
 
 _KEYS = {section: struct.__struct_fields__ for section, struct in SECTIONS.items()}
 #: Tables of the file that are no sections of settings.

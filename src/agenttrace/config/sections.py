@@ -1,6 +1,6 @@
 """Every setting, described once: type, default, meaning (Markdown) and an example value.
 
-The console, `agenttrace doctor` and docs/configuration.md show what stands here.
+The console, `agenttrace doctor` and docs/configuration.md show these descriptions.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         Login,
         about(
             '`"auto"`: on this machine the link of `agenttrace open` logs in, other machines need a password. '
-            '`"always"`: everybody needs a password. `"none"`: every user and program of this machine has access.',
+            '`"always"`: every user needs a password. `"none"`: every user and program of this machine has access.',
             '"always"',
         ),
     ] = "auto"

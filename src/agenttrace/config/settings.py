@@ -1,4 +1,4 @@
-"""All settings of a process with the origin of each value, and what is known about each setting."""
+"""All settings of a process with the origin of each value, and the description of each setting."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def shown(self, name: str) -> object:
-        """The value of a setting as it may be shown to anybody: of a secret only that it is set."""
+        """The value of a setting for display: of a secret only that it is set."""
         value = self.value(name)
         return "***" if SETTINGS[name].secret and value is not None else value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is known about one setting."""
+    """The description of one setting."""
 
     name: str
     type: Any
@@ -135,7 +135,7 @@ class Setting:
 
 
 def _metas(kind: Any) -> Iterator[msgspec.Meta]:  # noqa: ANN401 - any annotation
-    """What is said about a type, the most specific first; of one that may be absent, about the type itself."""
+    """The metadata of a type, the most specific first; of an optional type, that of the type itself."""
     yield from reversed(getattr(kind, "__metadata__", ()))
     inner = get_args(kind)[:1]
     if inner and get_origin(inner[0]) in (Union, UnionType):
@@ -146,7 +146,7 @@ _HOME: Any = Annotated[
     Text, about("The data directory. Created with access for its owner alone (0700).", '"/data/agenttrace"')
 ]
 
-#: Every setting with a value of its own, by its full name.
+#: Every setting by its full name.
 SETTINGS: dict[str, Setting] = {"home": Setting(name="home", type=_HOME, default="~/.agenttrace")} | {
     name: Setting(name=name, type=field.type, default=field.default)
     for section, struct in SECTIONS.items()

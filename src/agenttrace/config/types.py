@@ -1,4 +1,4 @@
-"""The types of settings: what is valid, and how an error says what would be."""
+"""The types of settings: their limits, and how an error message describes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HostNames = Annotated[
     _valid('a list of host names, such as ["trace.example.com", "trace.example.com:8443"]', split=","),
 ]
 Hours = Annotated[int, _valid("a whole number from 1 to 8784", ge=1, le=8784)]
-Secret = Annotated[str, _valid("at least 32 characters that nobody can guess", min_length=32)]
+Secret = Annotated[str, _valid("at least 32 characters that are hard to guess", min_length=32)]
 Login = Annotated[Literal["auto", "always", "none"], _valid('one of "auto", "always" and "none"')]
 Currency = Annotated[Literal["native", "USD", "CNY"], _valid('one of "native", "USD" and "CNY"')]
 Port = Annotated[int, _valid("a whole number from 0 to 65535", ge=0, le=65_535)]

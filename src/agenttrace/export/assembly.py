@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import msgspec
 
-from agenttrace.costing import Cashier, price_of
 from agenttrace.destinations import Content, DestinationSettings
 from agenttrace.export.span import ExportSession, ExportSpan, Text, TextKind
 from agenttrace.export.traces import SessionTraces, digest_of, status_of
 from agenttrace.model import AgentFacts, Session, Usage
-from agenttrace.price_tables import MILLION
-from agenttrace.prices import cost_micros
+from agenttrace.prices.costing import Cashier, price_of
+from agenttrace.prices.parsing import MILLION
+from agenttrace.prices.table import cost_micros
 from agenttrace.providers import model_of, provider_of_span
 from agenttrace.redaction import redacted, redacted_session
 from agenttrace.store.exports import Entry

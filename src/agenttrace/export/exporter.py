@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from agenttrace.config import Settings
-from agenttrace.costing import Cashier
 from agenttrace.export.assembly import Assembly, Texts
 from agenttrace.export.courier import Courier, pause, shielded
 from agenttrace.export.destination import Destination
@@ -18,7 +17,8 @@ from agenttrace.export.journal import Journal
 from agenttrace.export.kinds import UnusableDestinationError, destination_of
 from agenttrace.export.sealing import Sealer, Target, targets
 from agenttrace.model import AgentFacts
-from agenttrace.prices import PriceTable
+from agenttrace.prices.costing import Cashier
+from agenttrace.prices.table import PriceTable
 from agenttrace.store import open_store
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.sqlite.store import SqliteStore

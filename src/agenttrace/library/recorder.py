@@ -30,7 +30,7 @@ class Recorder:
 
         with RecorderLock(ensure_home(self._settings)) as lock:
             return import_all(
-                self._settings, lock, paths=self._paths, agent=self._agent, on_progress=on_progress or _ignore
+                self._settings, lock, paths=self._paths, agent=self._agent, on_progress=on_progress or (lambda _: None)
             )
 
     def follow(self, stop: threading.Event, on_commit: Callable[[], None] | None = None) -> Summary:
@@ -45,15 +45,7 @@ class Recorder:
         with RecorderLock(ensure_home(self._settings)):
             recorder = LogRecorder(self._settings, paths=self._paths, agent=self._agent)
             try:
-                Watcher(recorder, stop, on_commit=on_commit or _nothing).run()
+                Watcher(recorder, stop, on_commit=on_commit or (lambda: None)).run()
                 return recorder.finish(started)
             finally:
                 recorder.close()
-
-
-def _ignore(_: int) -> None:
-    pass
-
-
-def _nothing() -> None:
-    pass

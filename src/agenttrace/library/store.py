@@ -10,10 +10,12 @@ from typing import Any, get_args
 
 import msgspec
 
-from agenttrace import costing, model
+from agenttrace import model
 from agenttrace.config import Settings, load_settings
 from agenttrace.library.objects import Hit, Message, Session, Span, Usage
 from agenttrace.library.rows import Rows, columns_of
+from agenttrace.prices import costing
+from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store import open_store as open_engine
 from agenttrace.store.errors import SessionNameError
@@ -21,7 +23,6 @@ from agenttrace.store.questions import SearchQuery, SessionFilter, SpanRow, Usag
 from agenttrace.store.search_terms import has_words
 from agenttrace.store.session_state import SessionState
 from agenttrace.views.hits import TextMatch, find, snippet
-from agenttrace.views.money import cashier
 from agenttrace.views.times import micros_of, moment, parse_moment
 from agenttrace.views.transcript import Transcript, TranscriptSpan
 from agenttrace.views.usage import usage_report
@@ -46,7 +47,7 @@ class Store:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._store = open_engine(settings)
-        self._cashier = cashier(settings)
+        self._cashier = Cashier.load(settings)
         self._texts = SessionTexts()
 
     def close(self) -> None:

@@ -1,56 +1,36 @@
-"""``errors``: what failed lately, and where."""
+"""``errors``: failed calls and turns, the latest first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 
-from agenttrace.mcp.cursors import Int64, Natural, from_cursor, to_cursor
-from agenttrace.mcp.naming import agent_named, moment_of, name_of, session_named, short_time
-from agenttrace.mcp.past import ToolContext
-from agenttrace.mcp.telling import KINDS, WORK
-from agenttrace.mcp.tool import (
-    DATA_NOTE,
-    MOST_NAME,
-    Agent,
-    Answer,
-    Arguments,
-    Cursor,
-    Project,
-    Since,
-    Tool,
-    Until,
-    most,
-)
+from agenttrace.mcp.naming import name_of, narrowed, session_named, short_time
+from agenttrace.mcp.passages import KINDS, WORK
+from agenttrace.mcp.tool import DATA_NOTE, NarrowedArguments, OneSession, Tool, ToolAnswer, most
+from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
 from agenttrace.record.formats.contract import Content
 from agenttrace.store.questions import ErrorQuery, FailedSpan
+from agenttrace.views.cursors import Int64, Natural, from_cursor, page_of
 from agenttrace.views.spans import joined
 
 MOST = 50
-_NAME_CHARS = 200
 _ASKED_CHARS, _ERROR_CHARS = 300, 500
 
 _attributes = msgspec.json.Decoder(dict[str, Any])
 
 
-class ErrorArguments(Arguments, frozen=True, kw_only=True):
+class ErrorArguments(NarrowedArguments, frozen=True, kw_only=True):
     """Which failures."""
 
-    session: (
-        Annotated[str, msgspec.Meta(max_length=MOST_NAME, description="Only in this session: its id or the beginning.")]
-        | None
-    ) = None
-    agent: Agent = None
-    project: Project = None
-    since: Since = None
-    until: Until = None
+    session: OneSession = None
     limit: Annotated[int, most(MOST, "How many at most.")] = 20
-    cursor: Cursor = None
 
 
-class Failure(Answer):
+class FailedCall(ToolAnswer):
     """A span that failed."""
 
     session: str
@@ -70,56 +50,50 @@ class Failure(Answer):
     project: str | None = None
 
 
-class FailureList(Answer):
+class FailedCalls(ToolAnswer):
     """Failures, the latest first."""
 
     note: str
-    errors: list[Failure]
+    errors: list[FailedCall]
     next_cursor: str | None = None
 
 
-def failed(look: ToolContext, asked: ErrorArguments) -> FailureList:
+def failed(context: ToolContext, asked: ErrorArguments) -> FailedCalls:
     """One page of failures."""
-    limit, agent = min(asked.limit, MOST), agent_named(look, asked.agent)
+    limit = min(asked.limit, MOST)
     query = ErrorQuery(
-        session=None if asked.session is None else session_named(look, asked.session).id,
-        agents=frozenset() if agent is None else frozenset({agent}),
-        project_contains=asked.project,
-        since=moment_of(look, asked.since),
-        until=moment_of(look, asked.until),
+        session=None if asked.session is None else session_named(context, asked.session).id,
         before=None if asked.cursor is None else from_cursor(asked.cursor, tuple[Int64, Natural]),
         limit=limit + 1,
+        **narrowed(context, asked),
     )
-    found = look.store.errors(query)
-    page = found[:limit]
-    following = to_cursor(*page[-1].place) if len(found) > limit else None
-    return FailureList(note=DATA_NOTE, errors=_told(look, page), next_cursor=following)
+    found = context.store.errors(query)
+    page, following = page_of(found, limit, lambda failure: failure.place)
+    return FailedCalls(note=DATA_NOTE, errors=_calls(context, page), next_cursor=following)
 
 
-def _told(look: ToolContext, page: list[FailedSpan]) -> list[Failure]:
+def _calls(context: ToolContext, page: Sequence[FailedSpan]) -> list[FailedCall]:
     numbers = list({failure.session for failure in page})
-    sessions = {session.id: session for session in look.store.sessions_by_number(numbers)}
+    sessions = {session.id: session for session in context.store.sessions_by_number(numbers)}
     contents: dict[tuple[int, bytes], list[Content]] = {}
     for number, session in sessions.items():
         wanted = [failure.span_id for failure in page if failure.session == number]
-        said = look.texts.contents(look.store, session, wanted)
+        said = context.texts.contents(context.store, session, wanted)
         contents |= {(number, span_id): texts for span_id, texts in said.items()}
     return [
-        _failure(look, sessions[each.session], each, contents.get((each.session, each.span_id), []))
+        _failure(context, sessions[each.session], each, contents.get((each.session, each.span_id), []))
         for each in page
         if each.session in sessions
     ]
 
 
-def _failure(look: ToolContext, session: Session, failed: FailedSpan, contents: list[Content]) -> Failure:
-    def line(text: str | None, chars: int = _NAME_CHARS) -> str | None:
-        return look.shown.line(text, chars) or None
-
+def _failure(context: ToolContext, session: Session, failed: FailedSpan, contents: list[Content]) -> FailedCall:
+    line = context.line
     attributes = _attributes.decode(failed.attributes) if failed.attributes else {}
     said = joined(contents, "error") or (joined(contents, "result") if failed.kind in WORK else None)
     short = str(attributes.get("error") or "")
-    return Failure(
-        session=name_of(look, session),
+    return FailedCall(
+        session=name_of(context, session),
         agent=line(session.agent) or "",
         span=failed.span_id.hex(),
         kind=KINDS.get(failed.kind, failed.kind),
@@ -142,6 +116,6 @@ TOOL = Tool(
         "or whether an error was met and solved already."
     ),
     arguments=ErrorArguments,
-    answer=FailureList,
+    answer=FailedCalls,
     ask=failed,
 )

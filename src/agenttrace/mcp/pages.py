@@ -1,4 +1,4 @@
-"""Pages of Markdown that never grow beyond their room: headings stay whole, texts go on where the page before ended."""
+"""Pages of Markdown of limited length: headings stay whole, texts continue where the page before ended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agenttrace.views.markdown import fenced
 from agenttrace.views.plain import cut_before
 
-#: With less room than this a text begins on the next page.
+#: With less room than this, a text begins on the next page.
 _LEAST = 300
 LEAST_CHARS, MOST_CHARS, USUAL_CHARS = 1_000, 100_000, 20_000
 
@@ -19,8 +19,8 @@ class Passage(NamedTuple):
     text: str | None = None
 
 
-class Page:
-    """A page in the making."""
+class MarkdownPage:
+    """A page that is being filled."""
 
     def __init__(self, chars: int) -> None:
         self._room = min(max(chars, LEAST_CHARS), MOST_CHARS)
@@ -28,14 +28,14 @@ class Page:
 
     @property
     def text(self) -> str:
-        """What is on the page."""
+        """The text of the page."""
         return "".join(self._parts)
 
     def put(self, passage: Passage, start: int = 0) -> int | None:
-        """Put a passage on the page, its text from there on: where the next page goes on, ``None`` where it is done."""
+        """Put a passage on the page, its text from ``start`` on: where the next page continues, or ``None``."""
         if passage.text is None:
             return None if self._add(_block(passage.line)) or self._add_cut(passage.line) else 0
-        # No more than could fit is looked at, however long the text is.
+        # No more than fits is read, however long the text is.
         rest = passage.text[start : start + self._room + 1]
         line = f"{passage.line} (continued)" if start else passage.line
         if self._add(f"\n{line}:\n{fenced(rest)}"):
@@ -52,19 +52,19 @@ class Page:
         return True
 
     def _add_cut(self, line: str) -> bool:
-        """A line that is longer than a page stands on it as far as it fits: no page is empty."""
+        """A line that is longer than a page is cut: no page is empty."""
         return not self._parts and self._add(_block(line[: self._room - 2]))
 
     def _add_beginning(self, line: str, text: str) -> int:
         """As much of a text as there is room for: how much that is."""
         length = self._room
         while True:
-            # No page is empty, whatever it cuts through.
+            # No page is empty, even if a character is cut in two.
             piece = _ended(text[: cut_before(text, length) or length])
             if self._add(f"\n{line}:\n{fenced(piece)}"):
                 self._room = 0
                 return len(piece)
-            # Fences that are longer than what they hold may take many turns; one character fits in any case.
+            # Long fences may need many attempts; one character always fits.
             length = min(length - 1, length * 9 // 10)
 
 

@@ -5,60 +5,33 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-import msgspec
-
-from agenttrace.mcp.cursors import Natural, from_cursor, to_cursor
-from agenttrace.mcp.naming import agent_named, moment_of, name_of, session_named, short_time
-from agenttrace.mcp.past import ToolContext
-from agenttrace.mcp.tool import (
-    DATA_NOTE,
-    MOST_NAME,
-    Agent,
-    Answer,
-    Arguments,
-    Cursor,
-    Project,
-    Since,
-    Tool,
-    Until,
-    most,
-)
+from agenttrace.mcp.naming import name_of, narrowed, session_named, short_time
+from agenttrace.mcp.tool import DATA_NOTE, NarrowedArguments, OneSession, Tool, ToolAnswer, most, text
+from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import has_words
+from agenttrace.views.cursors import Natural, from_cursor, to_cursor
 from agenttrace.views.hits import TextMatch, find, snippet, terms_of
 from agenttrace.views.sessions import title_of
 from agenttrace.views.trouble import TroubleError
 
 MOST = 50
 _AROUND = 150
-_NAME_CHARS = 200
-_GO_ON = "Nothing so far, but not everything was looked at: go on with next_cursor."
+_GO_ON = "Nothing so far, but the search is not complete: continue with next_cursor."
 _TITLE_CHARS = 100
 
 
-class SearchArguments(Arguments, frozen=True, kw_only=True):
+class SearchArguments(NarrowedArguments, frozen=True, kw_only=True):
     """What is looked for, and where."""
 
     query: Annotated[
-        str,
-        msgspec.Meta(
-            max_length=1_000,
-            description='Words that all occur in one message or result; "a phrase" in quotes; beginnings as migrat*.',
-        ),
+        str, text('Words that all occur in one message or result; "a phrase" in quotes; beginnings as migrat*.', 1_000)
     ]
-    session: (
-        Annotated[str, msgspec.Meta(max_length=MOST_NAME, description="Only in this session: its id or the beginning.")]
-        | None
-    ) = None
-    agent: Agent = None
-    project: Project = None
-    since: Since = None
-    until: Until = None
+    session: OneSession = None
     limit: Annotated[int, most(MOST, "How many hits at most.")] = 10
-    cursor: Cursor = None
 
 
-class Hit(Answer):
+class SearchHit(ToolAnswer):
     """A text that matches."""
 
     session: str
@@ -75,63 +48,55 @@ class Hit(Answer):
     project: str | None = None
 
 
-class HitList(Answer):
+class SearchHits(ToolAnswer):
     """Hits, the latest recorded first."""
 
     note: str
-    hits: list[Hit]
+    hits: list[SearchHit]
     next_cursor: str | None = None
     #: Recorded, but not searchable yet.
     not_indexed: int = 0
 
 
-def found(look: ToolContext, asked: SearchArguments) -> HitList:
+def found(context: ToolContext, asked: SearchArguments) -> SearchHits:
     """One page of hits."""
     if not has_words(asked.query):
         raise TroubleError("there is no word to search for", 'Give words, "a phrase", or a beginning: migrat*.')
-    agent = agent_named(look, asked.agent)
     query = SearchQuery(
         text=asked.query,
-        session=None if asked.session is None else session_named(look, asked.session).id,
-        agents=frozenset() if agent is None else frozenset({agent}),
-        project_contains=asked.project,
-        since=moment_of(look, asked.since),
-        until=moment_of(look, asked.until),
+        session=None if asked.session is None else session_named(context, asked.session).id,
+        **narrowed(context, asked),
         before=None if asked.cursor is None else from_cursor(asked.cursor, tuple[Natural])[0],
         limit=min(asked.limit, MOST),
     )
-    page, terms = find(look.store, query), terms_of(asked.query)
-    return _answer(look, [_shown(look, hit, terms) for hit in page.matches], page.next)
+    page, terms = find(context.store, query), terms_of(asked.query)
+    return _answer(context, [_shown(context, hit, terms) for hit in page.matches], page.next)
 
 
-def _answer(look: ToolContext, hits: list[Hit], before: int | None) -> HitList:
+def _answer(context: ToolContext, hits: list[SearchHit], before: int | None) -> SearchHits:
     following = None if before is None else to_cursor(before)
     note = DATA_NOTE if hits or following is None else f"{DATA_NOTE} {_GO_ON}"
-    return HitList(note=note, hits=hits, next_cursor=following, not_indexed=look.store.search_index.backlog)
+    return SearchHits(note=note, hits=hits, next_cursor=following, not_indexed=context.store.search_index.backlog)
 
 
-def _shown(look: ToolContext, hit: TextMatch, terms: re.Pattern[str]) -> Hit:
+def _shown(context: ToolContext, hit: TextMatch, terms: re.Pattern[str]) -> SearchHit:
     event, content = hit.event, hit.content
-    session = event.session
-
-    def line(text: str | None, chars: int = _NAME_CHARS) -> str | None:
-        return look.shown.line(text, chars) or None
-
-    return Hit(
-        session=name_of(look, session),
+    session, line = event.session, context.line
+    return SearchHit(
+        session=name_of(context, session),
         agent=line(session.agent) or "",
         span=None if hit.span_id is None else hit.span_id.hex(),
         where=line(hit.span),
         kind=(line(event.said.line.event_type) or "") if content is None else content.kind,
         at=short_time(event.said.event.at),
-        snippet="" if content is None else _snippet(look, content.text, hit.place, terms),
+        snippet="" if content is None else _snippet(context, content.text, hit.place, terms),
         title=line(title_of(session), _TITLE_CHARS),
         project=line(session.project),
     )
 
 
-def _snippet(look: ToolContext, text: str, place: int, terms: re.Pattern[str]) -> str:
-    shown, near = look.shown.around(text, place)
+def _snippet(context: ToolContext, text: str, place: int, terms: re.Pattern[str]) -> str:
+    shown, near = context.shown.around(text, place)
     match = terms.search(shown)
     return snippet(shown, near if match is None else match.start(), _AROUND)
 
@@ -145,6 +110,6 @@ TOOL = Tool(
         "and shows the text around the match; read_span gives the whole text, read_session what happened around it."
     ),
     arguments=SearchArguments,
-    answer=HitList,
+    answer=SearchHits,
     ask=found,
 )

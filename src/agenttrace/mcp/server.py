@@ -1,4 +1,4 @@
-"""The server: tools and resources over stdio, nothing on stdout but the protocol, no question that ends it."""
+"""The MCP server: tools and resources over stdio."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, TypeVar
+from urllib.parse import quote, unquote
 
 import anyio
 import msgspec
@@ -16,12 +17,19 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from agenttrace.config import SettingsError
-from agenttrace.mcp import errors, resources, search, sessions, span, status, transcript, usage
-from agenttrace.mcp.past import Past, ToolContext
-from agenttrace.mcp.tool import Answer, Tool, input_schema, output_schema
+from agenttrace.mcp import errors, search, sessions, span, status, transcript, usage
+from agenttrace.mcp.tool import Tool, ToolAnswer, input_schema, output_schema
+from agenttrace.mcp.tool_runner import ToolContext, ToolRunner
 from agenttrace.views.trouble import TroubleError, file_problem, store_trouble
 
 logger = logging.getLogger(__name__)
+
+#: Sessions as resources, for clients that let people pick one.
+_PREFIX = "agenttrace://session/"
+_TEMPLATE = _PREFIX + "{session}"
+_MEDIA_TYPE = "text/markdown"
+_LISTED_RESOURCES = 30
+_RESOURCE_CHARS = 50_000
 
 T = TypeVar("T")
 Context = ServerRequestContext[Any]
@@ -53,7 +61,7 @@ def described(tool: Tool) -> types.Tool:
 class Desk:
     """Answers the requests of one client."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: ToolRunner) -> None:
         self._past = past
         self._tools = {tool.name: tool for tool in TOOLS}
 
@@ -62,24 +70,24 @@ class Desk:
         return types.ListToolsResult(tools=[described(tool) for tool in TOOLS])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """What a tool answers; what goes wrong is told to the model, with what to do about it."""
+        """The answer of a tool; errors are sent to the model, with their fix."""
         tool = self._tools.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool named {params.name[:100]!r}.")
         try:
             arguments = tool.parsed(params.arguments or {})
-            return _result(await self._past.ask(lambda look: tool.ask(look, arguments)))
+            return _result(await self._past.ask(lambda context: tool.ask(context, arguments)))
         except Exception as error:
-            return types.CallToolResult(content=[_block(_told(error))], is_error=True)
+            return types.CallToolResult(content=[_block(_message(error))], is_error=True)
 
     async def list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """The latest sessions; none where there is nothing to list."""
         try:
-            found = await self._past.ask(resources.latest)
+            found = await self._past.ask(_latest)
         except Exception as error:
-            logger.warning("%s", _told(error))
+            logger.warning("%s", _message(error))
             found = []
         return types.ListResourcesResult(resources=[_resource(line) for line in found])
 
@@ -90,9 +98,9 @@ class Desk:
         template = types.ResourceTemplate(
             name="session",
             title="A recorded session",
-            uri_template=resources.TEMPLATE,
+            uri_template=_TEMPLATE,
             description="The transcript of a session, by its id or the beginning of one.",
-            mime_type=resources.MEDIA_TYPE,
+            mime_type=_MEDIA_TYPE,
         )
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
@@ -101,42 +109,54 @@ class Desk:
     ) -> types.ReadResourceResult:
         """A session's transcript."""
         uri = str(params.uri)
-        text = await self._answered(lambda look: resources.text_of(look, uri))
-        content = types.TextResourceContents(uri=uri, text=text, mime_type=resources.MEDIA_TYPE)
+        text = await self._answered(lambda context: _text_of(context, uri))
+        content = types.TextResourceContents(uri=uri, text=text, mime_type=_MEDIA_TYPE)
         return types.ReadResourceResult(contents=[content])
 
     async def _answered(self, question: Callable[[ToolContext], T]) -> T:
         try:
             return await self._past.ask(question)
         except Exception as error:
-            raise MCPError(types.INVALID_PARAMS, _told(error)) from None
+            raise MCPError(types.INVALID_PARAMS, _message(error)) from None
 
 
-def _result(answer: Answer | list[str]) -> types.CallToolResult:
+def _result(answer: ToolAnswer | list[str]) -> types.CallToolResult:
     if isinstance(answer, list):
         return types.CallToolResult(content=[_block(text) for text in answer if text])
     data = msgspec.json.encode(answer)
-    # Clients that know nothing of structured answers read the text; it says the same.
+    # Clients without support for structured answers read the text, which has the same content.
     return types.CallToolResult(content=[_block(data.decode())], structured_content=msgspec.json.decode(data))
 
 
 def _block(text: str) -> types.TextContent:
-    # Half a pair of surrogates cannot be sent; where one is left, it is shown as a question mark.
+    # Half a surrogate pair cannot be sent; it becomes a question mark.
     return types.TextContent(text=text.encode("utf-8", "replace").decode())
+
+
+def _latest(context: ToolContext) -> list[sessions.SessionLine]:
+    return sessions.listed(context, sessions.SessionArguments(limit=_LISTED_RESOURCES)).sessions
+
+
+def _text_of(context: ToolContext, uri: str) -> str:
+    """The beginning of a session's transcript, and how to read on."""
+    name = unquote(uri.removeprefix(_PREFIX), errors="replace")
+    if not uri.startswith(_PREFIX) or not name:
+        raise TroubleError("there is no such resource", f"Sessions have addresses such as {_TEMPLATE}.", misused=True)
+    return "".join(transcript.read(context, transcript.TranscriptArguments(session=name, max_chars=_RESOURCE_CHARS)))
 
 
 def _resource(line: sessions.SessionLine) -> types.Resource:
     facts = filter(None, (line.agent, line.project, line.last))
     return types.Resource(
         name=line.title or line.session,
-        uri=resources.address(line.session),
+        uri=_PREFIX + quote(line.session, safe=""),
         description=" · ".join(facts),
-        mime_type=resources.MEDIA_TYPE,
+        mime_type=_MEDIA_TYPE,
     )
 
 
-def _told(error: Exception) -> str:
-    """What went wrong, in words, with what to do about it; of a bug the rest goes to the log."""
+def _message(error: Exception) -> str:
+    """The error message for a model, with its fix; the traceback of a bug goes to the log."""
     trouble = error if isinstance(error, TroubleError) else store_trouble(error)
     if trouble is not None:
         return " ".join(filter(None, (_sentence(trouble.problem), trouble.fix)))
@@ -153,8 +173,8 @@ def _sentence(text: str) -> str:
     return whole[:1].upper() + whole[1:]
 
 
-def make_server(past: Past) -> Server[Any]:
-    """The server, not yet connected to anybody."""
+def make_server(past: ToolRunner) -> Server[Any]:
+    """The server, not yet connected to a client."""
     desk = Desk(past)
     return Server(
         "agenttrace",
@@ -169,17 +189,17 @@ def make_server(past: Past) -> Server[Any]:
     )
 
 
-async def _serve(past: Past) -> None:
+async def _serve(past: ToolRunner) -> None:
     server = make_server(past)
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 
 
 def serve() -> None:
-    """Serve the client at the other end of stdin and stdout until it hangs up."""
-    # There is nothing to tidy up, and a thread that waits for a line of stdin could not be told to stop.
+    """Serve the client on stdin and stdout until it disconnects."""
+    # There is nothing to clean up, and a thread that waits for a line of stdin cannot be stopped.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        anyio.run(_serve, Past())
+        anyio.run(_serve, ToolRunner())
     except* (BrokenPipeError, ConnectionResetError):
         logger.info("the client is gone")

@@ -1,4 +1,4 @@
-"""``list_sessions``: what was worked on, newest first."""
+"""``list_sessions``: sessions, newest first."""
 
 from __future__ import annotations
 
@@ -6,53 +6,36 @@ from typing import Annotated
 
 import msgspec
 
-from agenttrace.costing import Bill
-from agenttrace.mcp.cursors import from_cursor
-from agenttrace.mcp.naming import agent_named, moment_of, name_of, short_time
-from agenttrace.mcp.past import ToolContext
-from agenttrace.mcp.tool import DATA_NOTE, Agent, Answer, Arguments, Cursor, Project, Since, Tool, Until, most
+from agenttrace.mcp.naming import name_of, narrowed, short_time
+from agenttrace.mcp.tool import DATA_NOTE, NarrowedArguments, Tool, ToolAnswer, most, text
+from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
+from agenttrace.prices.costing import Bill
 from agenttrace.store.questions import SessionFilter, SessionPlace
 from agenttrace.store.session_state import SessionState
-from agenttrace.views.cursors import page_of
+from agenttrace.views.cursors import from_cursor, page_of
 from agenttrace.views.sessions import title_of
 
 MOST = 100
 TITLE_CHARS = 200
-_NAME_CHARS = 300
-#: More words than these find nothing that these do not.
+#: Further words are ignored.
 _MOST_WORDS = 20
 
 
-class SessionArguments(Arguments, frozen=True, kw_only=True):
+class SessionArguments(NarrowedArguments, frozen=True, kw_only=True):
     """Which sessions."""
 
     query: (
-        Annotated[
-            str,
-            msgspec.Meta(
-                max_length=1_000,
-                description="Words that all occur in title, first prompt, id, directory, branch or model.",
-            ),
-        ]
+        Annotated[str, text("Words that all occur in title, first prompt, id, directory, branch or model.", 1_000)]
         | None
     ) = None
-    agent: Agent = None
-    project: Project = None
-    since: Since = None
-    until: Until = None
     state: (
-        Annotated[
-            SessionState,
-            msgspec.Meta(description="Only those in this state; waiting: it is the user's turn."),
-        ]
-        | None
+        Annotated[SessionState, msgspec.Meta(description="Only in this state; waiting: it is the user's turn.")] | None
     ) = None
     limit: Annotated[int, most(MOST, "How many at most.")] = 20
-    cursor: Cursor = None
 
 
-class SessionLine(Answer):
+class SessionLine(ToolAnswer):
     """A session in a list."""
 
     session: str
@@ -78,7 +61,7 @@ class SessionLine(Answer):
     forked_from: str | None = None
 
 
-class SessionList(Answer):
+class ListedSessions(ToolAnswer):
     """Sessions, newest first."""
 
     note: str
@@ -87,35 +70,29 @@ class SessionList(Answer):
     next_cursor: str | None = None
 
 
-def listed(look: ToolContext, asked: SessionArguments) -> SessionList:
+def listed(context: ToolContext, asked: SessionArguments) -> ListedSessions:
     """One page."""
     limit = min(asked.limit, MOST)
     after = None if asked.cursor is None else from_cursor(asked.cursor, SessionPlace)
-    found = look.store.sessions(_filter(look, asked), limit=limit + 1, after=after)
+    found = context.store.sessions(_filter(context, asked), limit=limit + 1, after=after)
     page, following = page_of(found, limit, SessionPlace.of)
-    usage = look.store.usage_by_session([session.id for session in page])
-    lines = [_line(look, session, look.prices.bill(usage.get(session.id, ()))) for session in page]
-    return SessionList(note=DATA_NOTE, sessions=lines, next_cursor=following)
+    usage = context.store.usage_by_session([session.id for session in page])
+    lines = [_line(context, session, context.prices.bill(usage.get(session.id, ()))) for session in page]
+    return ListedSessions(note=DATA_NOTE, sessions=lines, next_cursor=following)
 
 
-def _filter(look: ToolContext, asked: SessionArguments) -> SessionFilter:
-    agent = agent_named(look, asked.agent)
+def _filter(context: ToolContext, asked: SessionArguments) -> SessionFilter:
     return SessionFilter(
-        agents=frozenset() if agent is None else frozenset([agent]),
-        project_contains=asked.project,
         states=frozenset() if asked.state is None else frozenset([asked.state]),
         words=tuple((asked.query or "").split()[:_MOST_WORDS]),
-        since=moment_of(look, asked.since),
-        until=moment_of(look, asked.until),
+        **narrowed(context, asked),
     )
 
 
-def _line(look: ToolContext, session: Session, bill: Bill) -> SessionLine:
-    def line(text: str | None, chars: int = _NAME_CHARS) -> str | None:
-        return look.shown.line(text, chars) or None
-
+def _line(context: ToolContext, session: Session, bill: Bill) -> SessionLine:
+    line = context.line
     return SessionLine(
-        session=name_of(look, session),
+        session=name_of(context, session),
         agent=line(session.agent) or "",
         state=session.state,
         title=line(title_of(session), TITLE_CHARS),
@@ -146,6 +123,6 @@ TOOL = Tool(
         "read_session to read one."
     ),
     arguments=SessionArguments,
-    answer=SessionList,
+    answer=ListedSessions,
     ask=listed,
 )

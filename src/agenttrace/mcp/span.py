@@ -6,20 +6,20 @@ from typing import Annotated, Any
 
 import msgspec
 
-from agenttrace.costing import cost_of
-from agenttrace.mcp.cursors import Natural, from_cursor, to_cursor
 from agenttrace.mcp.naming import name_of, quoted, session_named, short_time
-from agenttrace.mcp.pages import USUAL_CHARS, Page, Passage
-from agenttrace.mcp.past import ToolContext
-from agenttrace.mcp.telling import KINDS
+from agenttrace.mcp.pages import USUAL_CHARS, MarkdownPage, Passage
+from agenttrace.mcp.passages import KINDS
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, Cursor, SessionName, Tool
+from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.mcp.transcript import MaxChars
 from agenttrace.model import Session
+from agenttrace.prices.costing import cost_of
 from agenttrace.providers import provider_of_span
 from agenttrace.record.formats import FACTS
 from agenttrace.record.formats.contract import Content
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views import figures
+from agenttrace.views.cursors import Natural, from_cursor, to_cursor
 from agenttrace.views.markdown import label_of
 from agenttrace.views.times import MICROS
 from agenttrace.views.trouble import TroubleError
@@ -47,46 +47,46 @@ class SpanArguments(Arguments, frozen=True, kw_only=True):
     cursor: Cursor = None
 
 
-def read(look: ToolContext, asked: SpanArguments) -> list[str]:
+def read(context: ToolContext, asked: SpanArguments) -> list[str]:
     """What the span is, and a page of what was said in it."""
-    session = session_named(look, asked.session)
+    session = session_named(context, asked.session)
     span_id = bytes.fromhex(asked.span)
-    row = look.store.spans_by_id(session, [span_id]).get(span_id)
+    row = context.store.spans_by_id(session, [span_id]).get(span_id)
     if row is None:
         raise TroubleError(
-            f"session {name_of(look, session)} has no span {asked.span}", "read_session shows its spans."
+            f"session {name_of(context, session)} has no span {asked.span}", "read_session shows its spans."
         )
-    contents = look.texts.contents(look.store, session, [span_id]).get(span_id, [])
-    page = Page(asked.max_chars)
-    following = _fill(look, contents, asked.cursor, page)
+    contents = context.texts.contents(context.store, session, [span_id]).get(span_id, [])
+    page = MarkdownPage(asked.max_chars)
+    following = _fill(context, contents, asked.cursor, page)
     text = page.text or "\nNothing was said in it, or nothing that was recorded.\n"
-    return [_head(look, session, row), text, _foot(look, session, asked.span, following)]
+    return [_head(context, session, row), text, _foot(context, session, asked.span, following)]
 
 
-def _fill(look: ToolContext, contents: list[Content], cursor: str | None, page: Page) -> str | None:
+def _fill(context: ToolContext, contents: list[Content], cursor: str | None, page: MarkdownPage) -> str | None:
     first, offset = (0, 0) if cursor is None else from_cursor(cursor, tuple[Natural, Natural])
     for number, content in enumerate(contents[first:], first):
         kind = "arguments" if content.kind == "arguments_part" else content.kind
-        left = page.put(Passage(label_of(kind), look.shown.whole(content.text)), offset)
+        left = page.put(Passage(label_of(kind), context.shown.whole(content.text)), offset)
         if left is not None:
             return to_cursor(number, left)
         offset = 0
     return None
 
 
-def _head(look: ToolContext, session: Session, row: SpanRow) -> str:
-    title = look.shown.line(row.name, _VALUE_CHARS)
-    facts = {name: look.shown.line(text, _VALUE_CHARS) for name, text in _facts(look, session, row).items()}
+def _head(context: ToolContext, session: Session, row: SpanRow) -> str:
+    title = context.shown.line(row.name, _VALUE_CHARS)
+    facts = {name: context.shown.line(text, _VALUE_CHARS) for name, text in _facts(context, session, row).items()}
     rows = "".join(f"- {name}: {text}\n" for name, text in facts.items() if text)
     return f"# {title}\n\n{rows}\n{DATA_NOTE}\n"
 
 
-def _facts(look: ToolContext, session: Session, row: SpanRow) -> dict[str, str]:
-    cost, currency = cost_of(row, look.prices)
+def _facts(context: ToolContext, session: Session, row: SpanRow) -> dict[str, str]:
+    cost, currency = cost_of(row, context.prices)
     attributes = _attributes.decode(row.attributes) if row.attributes else {}
     others = {name: str(value) for name, value in attributes.items() if name not in _KNOWN}
     return {
-        "Session": name_of(look, session),
+        "Session": name_of(context, session),
         "Turn": str(row.turn_index + 1),
         "Subagent": "" if row.stream == MAIN_STREAM else row.stream,
         "Kind": KINDS.get(row.kind, row.kind),
@@ -111,10 +111,10 @@ def _tokens(row: SpanRow) -> str:
     return f"{all_input:,} in, of them {usage.cache_read_tokens:,} cached; {usage.output_tokens:,} out{elsewhere}"
 
 
-def _foot(look: ToolContext, session: Session, span: str, following: str | None) -> str:
+def _foot(context: ToolContext, session: Session, span: str, following: str | None) -> str:
     if following is None:
         return "\nEnd.\n"
-    call = f'read_span(session={quoted(look, session)}, span="{span}", cursor="{following}")'
+    call = f'read_span(session={quoted(context, session)}, span="{span}", cursor="{following}")'
     return f"\nThe text goes on. Next page: {call}\n"
 
 

@@ -1,24 +1,23 @@
-"""``status``: what is recorded at all, and whether recording goes on."""
+"""``status``: which agents and projects are recorded, and whether a recorder runs."""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 
 from agenttrace.mcp.naming import short_time
-from agenttrace.mcp.past import ToolContext
-from agenttrace.mcp.tool import Answer, Arguments, Tool
+from agenttrace.mcp.tool import Arguments, Tool, ToolAnswer
+from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.record.lock import owner
 from agenttrace.store.questions import SessionGroup
 
 _MOST_PROJECTS = 30
-_NAME_CHARS = 300
 
 
 class StatusArguments(Arguments, frozen=True, kw_only=True):
-    """Nothing to choose."""
+    """None."""
 
 
-class Part(Answer):
+class RecordedGroup(ToolAnswer):
     """The sessions of an agent, or in a directory."""
 
     name: str
@@ -27,37 +26,37 @@ class Part(Answer):
     last: str | None = None
 
 
-class Status(Answer):
+class Status(ToolAnswer):
     """What is recorded."""
 
     #: Whether new lines are being recorded now; if not, the latest of them are missing here.
     recording: bool
-    agents: list[Part]
+    agents: list[RecordedGroup]
     #: The directories that were worked in last.
-    projects: list[Part]
+    projects: list[RecordedGroup]
     #: Recorded, but not searchable yet.
     not_indexed: int = 0
     store_bytes: int = 0
     version: str = ""
 
 
-def told(look: ToolContext, asked: StatusArguments) -> Status:
-    """How things are."""
-    status = look.store.status
+def recorded(context: ToolContext, asked: StatusArguments) -> Status:
+    """The agents and projects that are recorded."""
+    status = context.store.status
     return Status(
-        recording=owner(look.settings.home) is not None,
-        agents=_parts(look, status.agents()),
-        projects=_parts(look, status.projects(_MOST_PROJECTS)),
-        not_indexed=look.store.search_index.backlog,
+        recording=owner(context.settings.home) is not None,
+        agents=_parts(context, status.agents()),
+        projects=_parts(context, status.projects(_MOST_PROJECTS)),
+        not_indexed=context.store.search_index.backlog,
         store_bytes=status.size(),
         version=version("agenttrace"),
     )
 
 
-def _parts(look: ToolContext, groups: list[SessionGroup]) -> list[Part]:
+def _parts(context: ToolContext, groups: list[SessionGroup]) -> list[RecordedGroup]:
     return [
-        Part(
-            name=look.shown.line(group.name, _NAME_CHARS),
+        RecordedGroup(
+            name=context.line(group.name) or "",
             sessions=group.sessions,
             first=short_time(group.first_at),
             last=short_time(group.last_at),
@@ -76,5 +75,5 @@ TOOL = Tool(
     ),
     arguments=StatusArguments,
     answer=Status,
-    ask=told,
+    ask=recorded,
 )

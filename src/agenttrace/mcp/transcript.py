@@ -7,22 +7,22 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from agenttrace.costing import cost_of
-from agenttrace.mcp.cursors import Hex, Int64, Natural, from_cursor, to_cursor
 from agenttrace.mcp.naming import quoted, session_named
-from agenttrace.mcp.order import ReadingOrder, TranscriptEntry, TurnSummary
-from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, USUAL_CHARS, Page, Passage
-from agenttrace.mcp.past import ToolContext
-from agenttrace.mcp.telling import Detail, Manner, last_passages, passages, turn_line
-from agenttrace.mcp.tool import DATA_NOTE, Arguments, SessionName, Tool, most
+from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, USUAL_CHARS, MarkdownPage, Passage
+from agenttrace.mcp.passages import Detail, DetailLevel, last_passages, passages, turn_line
+from agenttrace.mcp.reading_order import ReadingOrder, TranscriptEntry, TurnSummary
+from agenttrace.mcp.tool import DATA_NOTE, Arguments, SessionName, Tool, most, text
+from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
+from agenttrace.prices.costing import cost_of
+from agenttrace.views.cursors import Hex, Int64, Natural, from_cursor, to_cursor
 from agenttrace.views.transcript import TranscriptSpan, facts_of, heading_of
 from agenttrace.views.trouble import TroubleError
 
 #: So many spans are read at once.
 _PORTION = 8
 _FACT_CHARS = 300
-_NOTHING = "\nNothing that would be told in this detail; ask for another one.\n"
+_NOTHING = "\nThere is nothing to show at this level of detail; ask for another one.\n"
 _BEFORE_ALL, _TO_THE_END = -1, -1
 
 MaxChars = Annotated[int, most(MOST_CHARS, f"How long the page may be, in characters; at least {LEAST_CHARS:,}.")]
@@ -45,20 +45,11 @@ class TranscriptArguments(Arguments, frozen=True, kw_only=True):
     ] = "short"
     thinking: Annotated[bool, msgspec.Meta(description="With what the model thought, where that was recorded.")] = False
     max_chars: MaxChars = USUAL_CHARS
-    cursor: (
-        Annotated[
-            str,
-            msgspec.Meta(
-                max_length=200,
-                description="Where the page before said that it goes on; turns, detail and thinking stay as they were.",
-            ),
-        ]
-        | None
-    ) = None
+    cursor: Annotated[str, text("The cursor of the page before; turns, detail and thinking stay.", 200)] | None = None
 
 
 class TranscriptPlace(NamedTuple):
-    """Where a page begins, and how it is told: all that a cursor holds."""
+    """Where a page begins, and its level of detail: the content of a cursor."""
 
     span_id: Hex
     ends: Natural
@@ -70,19 +61,19 @@ class TranscriptPlace(NamedTuple):
     last: Int64
 
     def at(self, entry: TranscriptEntry, passage: int, offset: int) -> TranscriptPlace:
-        """Another place, told in the same way."""
+        """Another place, at the same level of detail."""
         return self._replace(span_id=entry.span_id.hex(), ends=int(entry.ends), passage=passage, offset=offset)
 
 
-def read(look: ToolContext, asked: TranscriptArguments) -> list[str]:
-    """A page, between what there is to know first and where the next one begins."""
-    session = session_named(look, asked.session)
-    order = look.machine.orders.of(look.store, session)
+def read(context: ToolContext, asked: TranscriptArguments) -> list[str]:
+    """A page, between the facts of the session and the call for the next page."""
+    session = session_named(context, asked.session)
+    order = context.machine.orders.of(context.store, session)
     place = _first(order, asked) if asked.cursor is None else from_cursor(asked.cursor, TranscriptPlace)
-    page = Page(asked.max_chars)
-    following = None if place is None else _fill(look, session, order, place, page)
-    text = page.text or _NOTHING
-    return [_head(look, session, whole=asked.cursor is None), text, _foot(look, session, order, following)]
+    page = MarkdownPage(asked.max_chars)
+    following = None if place is None else _fill(context, session, order, place, page)
+    body = page.text or _NOTHING
+    return [_head(context, session, whole=asked.cursor is None), body, _foot(context, session, order, following)]
 
 
 def _first(order: ReadingOrder, asked: TranscriptArguments) -> TranscriptPlace | None:
@@ -98,7 +89,7 @@ def _first(order: ReadingOrder, asked: TranscriptArguments) -> TranscriptPlace |
 
 
 def _turn_place(turns: Sequence[TurnSummary], number: int, *, end: bool = False) -> int:
-    """Where a turn stands among the turns; a log that was begun anew has turns of the same number."""
+    """The index of a turn; a log that was started anew has several turns of one number."""
     if number < 0:
         places = [len(turns) + number] if number >= -len(turns) else []
     else:
@@ -114,13 +105,13 @@ def _entries(order: ReadingOrder, detail: Detail) -> list[TranscriptEntry]:
 
 
 def _fill(
-    look: ToolContext, session: Session, order: ReadingOrder, place: TranscriptPlace, page: Page
+    context: ToolContext, session: Session, order: ReadingOrder, place: TranscriptPlace, page: MarkdownPage
 ) -> TranscriptPlace | None:
     """Fill the page: where the next one begins, ``None`` where this is the last."""
     entries = _entries(order, place.detail)
     skipped, offset = place.passage, place.offset
-    for entry, told in _walk(look, session, entries, _index(entries, place), place.last):
-        for number, passage in enumerate(_passages(look, order, entry, told, place)):
+    for entry, told in _walk(context, session, entries, _index(entries, place), place.last):
+        for number, passage in enumerate(_passages(context, order, entry, told, place)):
             if number < skipped:
                 continue
             left = page.put(passage, offset)
@@ -140,24 +131,24 @@ def _index(entries: Sequence[TranscriptEntry], place: TranscriptPlace) -> int:
 
 
 def _passages(
-    look: ToolContext, order: ReadingOrder, entry: TranscriptEntry, told: TranscriptSpan, place: TranscriptPlace
+    context: ToolContext, order: ReadingOrder, entry: TranscriptEntry, told: TranscriptSpan, place: TranscriptPlace
 ) -> Iterator[Passage]:
-    manner = Manner(place.detail, bool(place.thinking))
+    level = DetailLevel(place.detail, bool(place.thinking))
     if place.detail == "outline":
-        return iter([turn_line(told, order.turns[entry.turn], look.shown)])
-    return (last_passages if entry.ends else passages)(told, manner, look.shown)
+        return iter([turn_line(told, order.turns[entry.turn], context.shown)])
+    return (last_passages if entry.ends else passages)(told, level, context.shown)
 
 
 def _walk(
-    look: ToolContext, session: Session, entries: Sequence[TranscriptEntry], start: int, last: int
+    context: ToolContext, session: Session, entries: Sequence[TranscriptEntry], start: int, last: int
 ) -> Iterator[tuple[TranscriptEntry, TranscriptSpan]]:
-    """The entries from a place to a turn, each with what it is about."""
-    subagents = look.store.subagents(session)
+    """The entries from a place to a turn, each with its span."""
+    subagents = context.store.subagents(session)
     for begin in range(start, len(entries), _PORTION):
         part = entries[begin : begin + _PORTION]
         wanted = list({entry.span_id for entry in part})
-        rows = look.store.spans_by_id(session, wanted, subagents=subagents)
-        contents = look.texts.contents(look.store, session, wanted)
+        rows = context.store.spans_by_id(session, wanted, subagents=subagents)
+        contents = context.texts.contents(context.store, session, wanted)
         for entry in part:
             if last != _TO_THE_END and entry.turn > last:
                 return
@@ -165,29 +156,29 @@ def _walk(
             if row is not None:
                 yield (
                     entry,
-                    TranscriptSpan(row, entry.depth, contents.get(entry.span_id, ()), *cost_of(row, look.prices)),
+                    TranscriptSpan(row, entry.depth, contents.get(entry.span_id, ()), *cost_of(row, context.prices)),
                 )
 
 
-def _head(look: ToolContext, session: Session, *, whole: bool) -> str:
-    """What a reader wants to know first; of a further page only what it is a page of."""
-    title = look.shown.line(heading_of(session), _FACT_CHARS)
+def _head(context: ToolContext, session: Session, *, whole: bool) -> str:
+    """The facts of the session; on further pages only its title."""
+    title = context.shown.line(heading_of(session), _FACT_CHARS)
     if not whole:
         return f"# {title} (continued)\n\n{DATA_NOTE}\n"
-    bill = look.prices.bill(look.store.usage_by_session([session.id]).get(session.id, ()))
+    bill = context.prices.bill(context.store.usage_by_session([session.id]).get(session.id, ()))
     facts = facts_of(session, bill) | {"State": session.state}
-    rows = "".join(f"- {name}: {look.shown.line(text, _FACT_CHARS)}\n" for name, text in facts.items())
+    rows = "".join(f"- {name}: {context.shown.line(text, _FACT_CHARS)}\n" for name, text in facts.items())
     return f"# {title}\n\n{rows}\n{DATA_NOTE}\n"
 
 
-def _foot(look: ToolContext, session: Session, order: ReadingOrder, following: TranscriptPlace | None) -> str:
+def _foot(context: ToolContext, session: Session, order: ReadingOrder, following: TranscriptPlace | None) -> str:
     """Where it goes on."""
     if following is None:
         return "\nEnd: the session is still at work.\n" if session.state == "working" else "\nEnd.\n"
     entries = _entries(order, following.detail)
     turn = entries[_index(entries, following)].turn
     where = f" (in turn {order.turns[turn].number} of {order.turns[-1].number})" if turn >= 0 else ""
-    call = f'read_session(session={quoted(look, session)}, cursor="{to_cursor(*following)}")'
+    call = f'read_session(session={quoted(context, session)}, cursor="{to_cursor(*following)}")'
     return f"\nThe transcript goes on{where}. Next page: {call}\n"
 
 

@@ -6,14 +6,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from agenttrace.costing import Bill
 from agenttrace.mcp.naming import agent_named
-from agenttrace.mcp.past import ToolContext
 from agenttrace.mcp.sessions import TITLE_CHARS
-from agenttrace.mcp.tool import Agent, Answer, Arguments, Project, Tool, most
+from agenttrace.mcp.tool import Agent, Arguments, Project, Tool, ToolAnswer, most, text
+from agenttrace.mcp.tool_runner import ToolContext
+from agenttrace.prices.costing import Bill
 from agenttrace.store.questions import UsageQuery
-from agenttrace.views.times import NotATimeError
-from agenttrace.views.trouble import TroubleError
 from agenttrace.views.usage import day_after, first_day, usage_report
 
 MOST = 500
@@ -26,19 +24,14 @@ class UsageArguments(Arguments, frozen=True, kw_only=True):
     """Which usage, and how it is grouped."""
 
     by: Annotated[By, msgspec.Meta(description="How to group.")] = "day"
-    since: (
-        Annotated[str, msgspec.Meta(max_length=100, description="From that day on: 7d, today, 2026-11-01, ISO time.")]
-        | None
-    ) = None
-    until: Annotated[str, msgspec.Meta(max_length=100, description="Before that day; written like since.")] | None = (
-        None
-    )
+    since: Annotated[str, text("From that day on: 7d, today, 2026-11-01, ISO time.", 100)] | None = None
+    until: Annotated[str, text("Before that day; written like since.", 100)] | None = None
     agent: Agent = None
     project: Project = None
     limit: Annotated[int, most(MOST, "How many groups at most; the total is always over all of them.")] = 50
 
 
-class Figures(Answer, kw_only=True, omit_defaults=True):
+class Figures(ToolAnswer, kw_only=True, omit_defaults=True):
     """Tokens and cost. Input, cache reads and cache writes do not overlap; reasoning is a part of output."""
 
     #: The day, month, model, agent, project or session; left out: sessions without one.
@@ -65,7 +58,7 @@ class Figures(Answer, kw_only=True, omit_defaults=True):
     folded_copies: int = 0
 
 
-class UsageAnswer(Answer):
+class GroupedUsage(ToolAnswer):
     """Usage by group: days and months in order, all else with the most expensive first."""
 
     by: By
@@ -75,20 +68,20 @@ class UsageAnswer(Answer):
     left_out: int = 0
 
 
-def used(look: ToolContext, asked: UsageArguments) -> UsageAnswer:
+def used(context: ToolContext, asked: UsageArguments) -> GroupedUsage:
     """Tokens and cost by group."""
-    report = usage_report(look.store, look.prices, _query(look, asked))
+    report = usage_report(context.store, context.prices, _query(context, asked))
     groups = report.ranked()
     limit = min(asked.limit, MOST)
     kept = groups[-limit:] if asked.by in ("day", "month") else groups[:limit]
-    return UsageAnswer(
+    return GroupedUsage(
         by=asked.by,
-        total=Figures(**_fields(look, report.total)),
+        total=Figures(**_fields(context, report.total)),
         groups=[
             Figures(
-                group=look.shown.line(each.name, _GROUP_CHARS) or None,
-                title=look.shown.line(each.title, TITLE_CHARS) or None,
-                **_fields(look, each.bill),
+                group=context.shown.line(each.name, _GROUP_CHARS) or None,
+                title=context.shown.line(each.title, TITLE_CHARS) or None,
+                **_fields(context, each.bill),
             )
             for each in kept
         ],
@@ -96,24 +89,21 @@ def used(look: ToolContext, asked: UsageArguments) -> UsageAnswer:
     )
 
 
-def _query(look: ToolContext, asked: UsageArguments) -> UsageQuery:
-    timezone = look.settings.usage.timezone
-    agent = agent_named(look, asked.agent)
-    try:
-        return UsageQuery(
-            by=asked.by,
-            since_day=None if asked.since is None else first_day(asked.since, timezone),
-            before_day=None if asked.until is None else day_after(asked.until, timezone),
-            agents=frozenset() if agent is None else frozenset([agent]),
-            project_contains=asked.project,
-        )
-    except NotATimeError as error:
-        raise TroubleError(error.problem, error.fix, misused=True) from None
+def _query(context: ToolContext, asked: UsageArguments) -> UsageQuery:
+    timezone = context.settings.usage.timezone
+    agent = agent_named(context, asked.agent)
+    return UsageQuery(
+        by=asked.by,
+        since_day=None if asked.since is None else first_day(asked.since, timezone),
+        before_day=None if asked.until is None else day_after(asked.until, timezone),
+        agents=frozenset() if agent is None else frozenset([agent]),
+        project_contains=asked.project,
+    )
 
 
-def _fields(look: ToolContext, bill: Bill) -> dict[str, Any]:
+def _fields(context: ToolContext, bill: Bill) -> dict[str, Any]:
     fields = bill.fields()
-    fields["unpriced_models"] = [look.shown.line(model, _GROUP_CHARS) for model in fields["unpriced_models"][:MOST]]
+    fields["unpriced_models"] = [context.shown.line(model, _GROUP_CHARS) for model in fields["unpriced_models"][:MOST]]
     return fields
 
 
@@ -127,6 +117,6 @@ TOOL = Tool(
         "command agenttrace usage."
     ),
     arguments=UsageArguments,
-    answer=UsageAnswer,
+    answer=GroupedUsage,
     ask=used,
 )

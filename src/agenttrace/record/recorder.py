@@ -16,7 +16,7 @@ import msgspec
 
 from agenttrace.config import Settings, SettingsError, did_you_mean
 from agenttrace.ids import session_number
-from agenttrace.prices import shape as price_shape
+from agenttrace.prices.table import shape as price_shape
 from agenttrace.record.calendar import day_finder, zone_name
 from agenttrace.record.files.discover import (
     Bounds,

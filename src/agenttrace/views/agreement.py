@@ -1,4 +1,4 @@
-"""How our count of a session stands to its agent's own, in a sentence."""
+"""The comparison of a session's usage with its agent's own total, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def sentence(found: Agreement) -> str:
     """Whether the figures agree, by how much they differ, and why."""
     if found.status == "nothing":
-        return "nothing to check by: the agent tells no total"
+        return "nothing to check by: the agent writes no total"
     if found.status == "differ":
         text = f"differs from the agent's own total by {difference(found.difference)}"
     else:

@@ -1,4 +1,4 @@
-"""What ``agenttrace doctor`` looks at; each check says what it found and, if that is wrong, how to put it right."""
+"""Checks of ``agenttrace doctor``; each returns what it found and how to fix it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from agenttrace.prices.table import PriceTable, without_effect
+from agenttrace.record.health import problem
+from agenttrace.record.lock import owner
 from agenttrace.store import open_store, store_path
+from agenttrace.store.errors import STORE_FAILURES, is_corruption
 from agenttrace.views import figures, places
+from agenttrace.views.prices import file_trouble, tables_used
 from agenttrace.views.trouble import REBUILD
 
 if TYPE_CHECKING:
@@ -23,13 +28,13 @@ if TYPE_CHECKING:
 
 _LITTLE_SPACE = 100_000_000
 _SOME_SPACE = 1_000_000_000
-#: Settings that are tables: what is in them is not shown, as it may be a secret.
+#: Tables of settings: their values are not shown, as they may be secrets.
 _TABLES = ("prices.", "destinations.")
 #: How long before a deletion it is worth a warning, in days.
 _NEAR = 5
 
 
-class Check(NamedTuple):
+class Finding(NamedTuple):
     """One finding."""
 
     name: str
@@ -38,167 +43,161 @@ class Check(NamedTuple):
     fix: str = ""
 
 
-def machine() -> Iterator[Check]:
+def machine() -> Iterator[Finding]:
     """Python, SQLite, and what they bring along."""
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Check("python", "ok", f"{version} at {sys.executable}")
+    yield Finding("python", "ok", f"{version} at {sys.executable}")
     yield _sqlite()
     yield _descriptors()
 
 
-def _sqlite() -> Check:
+def _sqlite() -> Finding:
     from agenttrace.store.sqlite import library
 
     found = f"SQLite {library.VERSION}"
     if not library.is_new_enough():
-        return Check("sqlite", "fail", found, "Use a Python that comes with SQLite 3.35 or newer.")
+        return Finding("sqlite", "fail", found, "Use a Python that comes with SQLite 3.35 or newer.")
     if not library.has_full_text():
-        return Check("sqlite", "fail", f"{found} without FTS5", "Use a Python whose SQLite has full text search.")
-    return Check("sqlite", "ok", f"{found} with full text search")
+        return Finding("sqlite", "fail", f"{found} without FTS5", "Use a Python whose SQLite has full text search.")
+    return Finding("sqlite", "ok", f"{found} with full text search")
 
 
-def _descriptors() -> Check:
+def _descriptors() -> Finding:
     try:
         import resource
     except ImportError:
-        return Check("open files", "ok", "no limit of this kind here")
+        return Finding("open files", "ok", "no limit of this kind here")
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < 512:
-        return Check("open files", "warn", f"limited to {soft}", "Raise the limit: ulimit -n 1024")
-    return Check("open files", "ok", "no limit" if soft == resource.RLIM_INFINITY else f"up to {soft:,}")
+        return Finding("open files", "warn", f"limited to {soft}", "Raise the limit: ulimit -n 1024")
+    return Finding("open files", "ok", "no limit" if soft == resource.RLIM_INFINITY else f"up to {soft:,}")
 
 
-def settings_in_use(settings: Settings) -> Check:
+def settings_in_use(settings: Settings) -> Finding:
     """Settings that are not the default, with where they come from."""
     changed = [
         f"{name} ({origin})" if name.startswith(_TABLES) else f"{name} = {settings.shown(name)} ({origin})"
         for name, origin in sorted(settings.origins.items())
     ]
-    return Check("settings", "ok", "; ".join(changed) or "all default")
+    return Finding("settings", "ok", "; ".join(changed) or "all default")
 
 
-def prices(settings: Settings) -> Check:
+def prices(settings: Settings) -> Finding:
     """Which price table is used, and what of the user's own prices has no effect."""
-    from agenttrace.prices import PriceTable, without_effect
-    from agenttrace.views.prices import file_trouble, tables_used
-
     table = PriceTable.load(settings)
     trouble = file_trouble(table)
     if trouble is not None:
-        return Check("prices", "warn", *trouble)
+        return Finding("prices", "warn", *trouble)
     idle = without_effect((*table.overrides, *table.newer))
     if idle:
         told = "; ".join(f"{model}: {', '.join(parts)}" for model, parts in idle.items())
-        return Check("prices", "warn", f"without effect: {told}", "Remove these parts: see docs/prices.md.")
-    return Check("prices", "ok", tables_used(table))
+        return Finding("prices", "warn", f"without effect: {told}", "Remove these parts: see docs/prices.md.")
+    return Finding("prices", "ok", tables_used(table))
 
 
 # -- the data directory ---------------------------------------------------------------------------------------
 
 
-def data_directory(settings: Settings) -> Iterator[Check]:
+def data_directory(settings: Settings) -> Iterator[Finding]:
     """Permissions and space."""
     home = settings.home
     if not home.exists():
-        yield Check("data directory", "ok", f"{home} does not exist yet; the first recording creates it")
+        yield Finding("data directory", "ok", f"{home} does not exist yet; the first recording creates it")
         return
     if not home.is_dir() or not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        yield Check("data directory", "fail", f"{home} cannot be used", f"Make it yours: chmod 700 '{home}'")
+        yield Finding("data directory", "fail", f"{home} cannot be used", f"Make it yours: chmod 700 '{home}'")
         return
     yield _private(home)
     yield _space(home)
 
 
-def _private(home: Path) -> Check:
+def _private(home: Path) -> Finding:
     if os.name == "nt":
-        return Check("data directory", "ok", str(home))
+        return Finding("data directory", "ok", str(home))
     open_to_others = [path for path in (home, store_path(home)) if path.exists() and _others(path)]
     if open_to_others:
         names = " ".join(f"'{path}'" for path in open_to_others)
         fix = f"Close it to others: chmod go-rwx {names}"
-        return Check("data directory", "fail", f"{home} can be read by other users", fix)
-    return Check("data directory", "ok", f"{home}, readable by you alone")
+        return Finding("data directory", "fail", f"{home} can be read by other users", fix)
+    return Finding("data directory", "ok", f"{home}, readable by you alone")
 
 
 def _others(path: Path) -> bool:
     return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
-def _space(home: Path) -> Check:
+def _space(home: Path) -> Finding:
     free = shutil.disk_usage(home).free
     found = f"{figures.size(free)} free"
     if free < _LITTLE_SPACE:
-        return Check("disk space", "fail", found, "Free some space; recording waits until there is some.")
+        return Finding("disk space", "fail", found, "Free some space; recording waits until there is some.")
     if free < _SOME_SPACE:
-        return Check("disk space", "warn", found, "Free some space, or remove old sessions: agenttrace prune")
-    return Check("disk space", "ok", found)
+        return Finding("disk space", "warn", found, "Free some space, or remove old sessions: agenttrace prune")
+    return Finding("disk space", "ok", found)
 
 
 # -- the store ------------------------------------------------------------------------------------------------
 
 
-def store(settings: Settings) -> Iterator[Check]:
+def store(settings: Settings) -> Iterator[Finding]:
     """Whether the store is sound, and what waits in it."""
-    from agenttrace.store.errors import STORE_FAILURES, is_corruption
-
     if not places.store_path(settings).exists():
-        yield Check("store", "warn", "nothing recorded yet", "Record what is there: agenttrace record --once")
+        yield Finding("store", "warn", "nothing recorded yet", "Record what is there: agenttrace record --once")
         return
     try:
         opened = open_store(settings)
     except STORE_FAILURES as error:
-        yield Check("store", "fail", str(error), REBUILD)
+        yield Finding("store", "fail", str(error), REBUILD)
         return
     try:
         yield _sound(opened)
         yield from _waiting(opened)
     except STORE_FAILURES as error:
-        yield Check("store", "fail", str(error), REBUILD if is_corruption(error) else "Try again when it is not busy.")
+        yield Finding(
+            "store", "fail", str(error), REBUILD if is_corruption(error) else "Try again when it is not busy."
+        )
     finally:
         opened.close()
 
 
-def _sound(opened: SqliteStore) -> Check:
+def _sound(opened: SqliteStore) -> Finding:
     if problems := opened.status.problems():
-        return Check("store", "fail", "; ".join(problems), REBUILD)
-    return Check("store", "ok", f"{opened.path}, {figures.size(opened.status.size())}, sound")
+        return Finding("store", "fail", "; ".join(problems), REBUILD)
+    return Finding("store", "ok", f"{opened.path}, {figures.size(opened.status.size())}, sound")
 
 
-def _waiting(opened: SqliteStore) -> Iterator[Check]:
+def _waiting(opened: SqliteStore) -> Iterator[Finding]:
     if held := opened.quarantine.waiting():
         fix = "Look at it: agenttrace quarantine list; after an upgrade: agenttrace quarantine retry"
-        found = f"{figures.counted(held, 'entry', 'entries')} not understood and set aside"
+        found = f"{figures.counted(held, 'entry', 'entries')} could not be parsed"
         if more := opened.status.counted_only():
             found += f", {figures.counted(more, 'further line')} only counted"
-        yield Check("quarantine", "warn", found, fix)
+        yield Finding("quarantine", "warn", found, fix)
     else:
-        yield Check("quarantine", "ok", "empty")
+        yield Finding("quarantine", "ok", "empty")
     if lost := opened.status.lost_bytes():
         fix = "Keep the recorder running: agenttrace service install"
-        yield Check("lost bytes", "warn", f"{figures.size(lost)} were cut off before they could be read", fix)
+        yield Finding("lost bytes", "warn", f"{figures.size(lost)} were cut off before they could be read", fix)
 
 
 # -- recording ------------------------------------------------------------------------------------------------
 
 
-def recorder(settings: Settings) -> Iterator[Check]:
-    """Whether somebody records, and whether the system lets it notice changes."""
-    from agenttrace.record.health import problem
-    from agenttrace.record.lock import owner
-
+def recorder(settings: Settings) -> Iterator[Finding]:
+    """Whether a recorder runs, and why recording fails."""
     process = owner(settings.home)
     trouble = problem(settings.home)
     if trouble is not None:
-        fix = "It is tried again by itself. If that does not help: agenttrace record --once says more."
-        yield Check("recording", "fail", trouble.told, fix)
+        fix = "It is retried automatically. If that does not help, run: agenttrace record --once"
+        yield Finding("recording", "fail", trouble.told, fix)
     if process is None:
         fix = "Start it: agenttrace up; or for good: agenttrace service install"
-        yield Check("recorder", "warn", "not running", fix)
+        yield Finding("recorder", "warn", "not running", fix)
     else:
-        yield Check("recorder", "ok", f"running, process {process or 'unknown'}")
+        yield Finding("recorder", "ok", f"running, process {process or 'unknown'}")
 
 
-def agents(settings: Settings, listing: Listing) -> Iterator[Check]:
+def agents(settings: Settings, listing: Listing) -> Iterator[Finding]:
     """What the agents of this machine have written."""
     from agenttrace.record.formats import AGENTS
 
@@ -211,23 +210,23 @@ def agents(settings: Settings, listing: Listing) -> Iterator[Check]:
             f"{agent.title}: {figures.counted(len(files), 'log')}, {size}" if files else f"{agent.title}: none"
         )
     if listing.files:
-        yield Check("agents", "ok", "; ".join(parts))
+        yield Finding("agents", "ok", "; ".join(parts))
     else:
         fix = "Use an agent, add record.paths to the settings, or try: agenttrace demo"
-        yield Check("agents", "warn", "no logs found", fix)
+        yield Finding("agents", "warn", "no logs found", fix)
     for path, reason in listing.unreadable:
-        yield Check("reading", "fail", f"{path}: {reason}", f"Make it readable: chmod u+rx '{path}'")
+        yield Finding("reading", "fail", f"{path}: {reason}", f"Make it readable: chmod u+rx '{path}'")
     for path, target in listing.links:
         fix = "If it is meant to be read: follow_symlinks = true in [record], or add where it leads to record.paths."
-        yield Check("links", "warn", f"{path} leads to {target}, out of the watched directories: not followed", fix)
+        yield Finding("links", "warn", f"{path} leads to {target}, out of the watched directories: not followed", fix)
     for found in listing.files:
         if not os.access(found.path, os.R_OK):
-            yield Check(
+            yield Finding(
                 "reading", "fail", f"{found.path}: permission denied", f"Make it readable: chmod u+r '{found.path}'"
             )
 
 
-def watching(listing: Listing) -> Iterator[Check]:
+def watching(listing: Listing) -> Iterator[Finding]:
     """Whether the system's limits let every directory be watched."""
     limit = _number(Path("/proc/sys/fs/inotify/max_user_watches"))
     if limit is None:
@@ -235,9 +234,9 @@ def watching(listing: Listing) -> Iterator[Check]:
     needed = len({os.path.dirname(found.path) for found in listing.files})
     if needed > limit // 2:
         fix = "Raise it: sudo sysctl fs.inotify.max_user_watches=524288 (until then changes are found by looking)"
-        yield Check("inotify", "warn", f"{limit:,} watches allowed, {needed:,} directories to watch", fix)
+        yield Finding("inotify", "warn", f"{limit:,} watches allowed, {needed:,} directories to watch", fix)
     else:
-        yield Check(
+        yield Finding(
             "inotify", "ok", f"{limit:,} watches allowed, {figures.counted(needed, 'directory', 'directories')}"
         )
 
@@ -252,8 +251,8 @@ def _number(path: Path) -> int | None:
 # -- what the agents delete -----------------------------------------------------------------------------------
 
 
-def deletions(settings: Settings, listing: Listing) -> Iterator[Check]:
-    """Some agents delete their logs after a while; what is not recorded by then is gone."""
+def deletions(settings: Settings, listing: Listing) -> Iterator[Finding]:
+    """Agents that delete their logs after a while, and logs close to that which are not recorded."""
     from agenttrace.record.formats import AGENTS
 
     for agent in AGENTS:
@@ -263,7 +262,7 @@ def deletions(settings: Settings, listing: Listing) -> Iterator[Check]:
             yield _deletion(settings, agent.title, mine, cleanup)
 
 
-def _deletion(settings: Settings, title: str, logs: list[FoundFile], cleanup: LogCleanup) -> Check:
+def _deletion(settings: Settings, title: str, logs: list[FoundFile], cleanup: LogCleanup) -> Finding:
     due = time.time() - max(0.0, cleanup.days - _NEAR) * 86_400
     near = [found for found in logs if found.mtime_ns / 1e9 < due]
     offsets = recorded_offsets(settings)
@@ -271,18 +270,16 @@ def _deletion(settings: Settings, title: str, logs: list[FoundFile], cleanup: Lo
     found = f"{title} deletes transcripts after {cleanup.days:g} days ({cleanup.origin})"
     if unread:
         count = figures.counted(len(unread), "log")
-        return Check(
+        return Finding(
             "retention", "warn", f"{found}; {count} close to it and not recorded", "Now: agenttrace record --once"
         )
     if near:
-        return Check("retention", "ok", f"{found}; {figures.counted(len(near), 'log')} close to it, all recorded")
-    return Check("retention", "ok", f"{found}; none is close to it")
+        return Finding("retention", "ok", f"{found}; {figures.counted(len(near), 'log')} close to it, all recorded")
+    return Finding("retention", "ok", f"{found}; none is close to it")
 
 
 def recorded_offsets(settings: Settings) -> dict[str, int]:
-    """How far each file is recorded; nothing where the store cannot be read, which is another check."""
-    from agenttrace.store.errors import STORE_FAILURES
-
+    """The recorded offset of each file; empty if the store cannot be read, which is another check."""
     try:
         with open_store(settings) as opened:
             return opened.status.offsets()

@@ -1,6 +1,6 @@
-"""Cursors: a place in a list as a text, which callers copy from one page into the question for the next.
+"""Cursors: a place in a list as a text, which callers copy from one page into the request for the next.
 
-A page begins after a place, not after a count, so what changes while pages are turned hides nothing else.
+A page begins after a place, not after a count, so changes between two requests hide nothing else.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
+
+from agenttrace.views.trouble import TroubleError
 
 T = TypeVar("T")
 
@@ -22,19 +24,24 @@ Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
 _encoder = msgspec.json.Encoder()
 
 
-class NotACursorError(ValueError):
+class NotACursorError(TroubleError, ValueError):
     """A text that is no cursor of this list."""
+
+    def __init__(self, cursor: str) -> None:
+        fix = "Copy the cursor of the page before, or begin without one."
+        super().__init__(f"{cursor[:100]!r} is not a cursor of this list", fix, misused=True)
 
 
 def to_cursor(*place: object) -> str:
-    """A place in a list, as a text that only we read."""
+    """A place in a list as an opaque text."""
     return base64.urlsafe_b64encode(_encoder.encode(place)).rstrip(b"=").decode()
 
 
 def from_cursor(cursor: str, kind: type[T]) -> T:
     """The place that :func:`to_cursor` was given, as a tuple of this type."""
     try:
-        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
+        stripped = cursor.strip()
+        padded = stripped.encode() + b"=" * (-len(stripped) % 4)
         return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=kind)
     except (ValueError, msgspec.MsgspecError):
         raise NotACursorError(cursor) from None

@@ -1,18 +1,22 @@
-"""What ``agenttrace doctor`` looks at of what is sent elsewhere; nothing is sent for it, and nobody is asked."""
+"""Checks of ``agenttrace doctor`` about export, from the ledger alone: nothing is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from agenttrace.store import open_store
+from agenttrace.store.errors import STORE_FAILURES
+from agenttrace.store.exports import NOTHING
 from agenttrace.views import figures
-from agenttrace.views.checks import Check
+from agenttrace.views.checks import Finding
+from agenttrace.views.exports import exports_fields
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
 
 
-def destinations(settings: Settings) -> Iterator[Check]:
+def destinations(settings: Settings) -> Iterator[Finding]:
     """Each destination, with what keeps spans from it."""
     if not settings.destinations:
         return
@@ -22,20 +26,15 @@ def destinations(settings: Settings) -> Iterator[Check]:
         yield from wrong
         if not wrong:
             place = f", {each['address']}" if each["address"] else ""
-            yield Check("export", "ok", f"{each['name']} ({each['kind']}{place}): {_progress(each)}")
+            yield Finding("export", "ok", f"{each['name']} ({each['kind']}{place}): {_progress(each)}")
 
 
 def _found(settings: Settings) -> dict[str, Any]:
-    from agenttrace.store import open_store
-    from agenttrace.store.errors import STORE_FAILURES
-    from agenttrace.store.exports import NOTHING
-    from agenttrace.views.exports import exports_fields
-
     try:
         with open_store(settings) as store:
             known = store.exports.ledgers()
     except STORE_FAILURES:
-        # What is wrong with the store is said elsewhere.
+        # Another check reports problems of the store.
         known = NOTHING
     return exports_fields(known, settings)
 
@@ -46,21 +45,21 @@ def _progress(each: dict[str, Any]) -> str:
     return f"{sent}, {figures.count(queued)} queued{' (paused)' if each['paused'] else ''}"
 
 
-def _wrong(each: dict[str, Any]) -> Iterator[Check]:
+def _wrong(each: dict[str, Any]) -> Iterator[Finding]:
     name, queued = each["name"], each["queued"] + each["sending"]
     if each["state"] == "unused":
-        fix = "Set what is missing where agenttrace is started, or take the table out of agenttrace.toml."
-        yield Check("export", "warn", f"{name} is not used: {each['reason']}", fix)
+        fix = "Set the missing variables where agenttrace is started, or remove the table from agenttrace.toml."
+        yield Finding("export", "warn", f"{name} is not used: {each['reason']}", fix)
     elif each["state"] == "waiting":
         found = f"{name} takes nothing now: {each['reason']}; {figures.counted(queued, 'span')} queued"
-        yield Check("export", "warn", found, f"See what is wrong: agenttrace export check {name}")
+        yield Finding("export", "warn", found, f"See what is wrong: agenttrace export check {name}")
     elif each["state"] == "stopped" and queued:
         found = f"{name}: {figures.counted(queued, 'span')} queued, and no exporter runs"
-        yield Check("export", "warn", found, "Start it: agenttrace up; or once: agenttrace export run --once")
+        yield Finding("export", "warn", found, "Start it: agenttrace up; or once: agenttrace export run --once")
     if each["refused"]:
         fix = f"See why: agenttrace export status {name}; then: agenttrace export retry {name}"
-        yield Check("export", "warn", f"{name} refused {figures.counted(each['refused'], 'span')}", fix)
+        yield Finding("export", "warn", f"{name} refused {figures.counted(each['refused'], 'span')}", fix)
     if each["unknown"]:
-        found = f"{name}: nobody knows whether {figures.counted(each['unknown'], 'span')} arrived"
-        fix = f"Look there; if so: agenttrace export accept {name}; if not: agenttrace export retry {name} --unknown"
-        yield Check("export", "warn", found, fix)
+        found = f"{name}: it is unknown whether {figures.counted(each['unknown'], 'span')} arrived"
+        fix = f"Check there; if so: agenttrace export accept {name}; if not: agenttrace export retry {name} --unknown"
+        yield Finding("export", "warn", found, fix)

@@ -6,25 +6,24 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from agenttrace.destinations import DestinationSettings, keys_hidden, shown_address
+from agenttrace.export.lock import owner
 from agenttrace.store.exports import STATES, DestinationRow, Ledgers, ListedSpan
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
-    from agenttrace.destinations import DestinationSettings
 
-#: How a destination is: everything is there; spans are being sent; all were sent and not all are confirmed; it is tried
-#: again later; it is paused; it cannot be used as it is configured; no exporter runs; the settings name it no longer.
+#: idle: everything is acknowledged; confirming: all is sent, not all is acknowledged; waiting: for the next retry;
+#: unused: it cannot be used as it is configured; stopped: no exporter runs; removed: from the settings.
 DestinationState = Literal["idle", "sending", "confirming", "waiting", "paused", "unused", "stopped", "removed"]
 
 _TITLE_CHARS = 300
 
 
 def exports_fields(known: Ledgers, settings: Settings, *, removed: bool = False) -> dict[str, Any]:
-    """Who sends, and how each destination does; with ``removed`` also those that the settings name no longer."""
-    from agenttrace.export.lock import owner
-
+    """The exporter and the state of each destination; with ``removed`` also those removed from the settings."""
     process = owner(settings.home)
     configured = {each.name: each for each in settings.destinations}
     found = [
@@ -37,21 +36,21 @@ def exports_fields(known: Ledgers, settings: Settings, *, removed: bool = False)
     return {"exporter": {"running": process is not None, "pid": process}, "destinations": found}
 
 
-# -- how a destination is -------------------------------------------------------------------------------------
+# -- the state of a destination -------------------------------------------------------------------------------------
 
 
 def _is_removed(row: DestinationRow, configured: Mapping[str, DestinationSettings], process: int | None) -> bool:
-    """Whether it is not sent to any more; the store hears of that from whoever sends next."""
+    """Whether it is removed from the settings; the next exporter writes that into the store."""
     return row.removed_at is not None or (process is None and row.name not in configured)
 
 
 def _state(
     row: DestinationRow, configured: Mapping[str, DestinationSettings], known: Ledgers, process: int | None
 ) -> tuple[DestinationState, str | None]:
-    """In one word, and why where that is worth a word."""
+    """The state, and the reason for it if there is one."""
     if _is_removed(row, configured, process):
         return "removed", None
-    # Whoever sends knows best: a key may be in its environment alone.
+    # The exporter knows best: a key may be in its environment only.
     unusable = row.unusable if process is not None else _missing(configured[row.name])
     if unusable is not None:
         return "unused", unusable
@@ -101,22 +100,18 @@ def _fields(row: DestinationRow, known: Ledgers, state: tuple[DestinationState, 
 
 def keys_hidden_of(settings: Settings, name: str) -> Callable[[str], str]:
     """Hides the keys of a destination in what it answered, where an earlier version wrote them down."""
-    from agenttrace.destinations import keys_hidden
-
     found = next((each for each in settings.destinations if each.name == name), None)
     return str if found is None else keys_hidden(found)
 
 
 def _discreet(fields: dict[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
-    from agenttrace.destinations import shown_address
-
     told = {name: hide(fields[name]) for name in ("reason", "last_error") if fields[name]}
     address = fields["address"]
     return fields | told | {"address": shown_address(address) if "://" in address else address}
 
 
 def _unknown(each: DestinationSettings, process: int | None) -> dict[str, Any]:
-    """A destination that the store has not heard of yet."""
+    """A destination that is not in the store yet."""
     unusable = _missing(each)
     later = "added after the exporter was started; start it again" if process is not None else None
     return {

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from agenttrace.ids import tool_span_id
 from agenttrace.store.search_terms import search_terms
+from agenttrace.views.events import EventReader, RecordedEvent
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
     from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import SearchQuery
     from agenttrace.store.sqlite.store import SqliteStore
-    from agenttrace.views.events import RecordedEvent
 
 _AROUND = 70
 #: So many events are read at a time, and for one page no more than these.
@@ -26,10 +28,10 @@ class TextMatch(NamedTuple):
     """An event that matches, and the text of it that does."""
 
     event: RecordedEvent
-    #: ``None`` where the event says nothing; otherwise ``place`` is where the first match stands in it.
+    #: ``None`` if the event has no text; otherwise ``place`` is the position of the first match in it.
     content: Content | None
     place: int
-    #: The span that holds the text, and its name.
+    #: The span of the text, and its name.
     span_id: bytes | None
     span: str | None
 
@@ -56,10 +58,6 @@ def find(store: SqliteStore, query: SearchQuery, *, most_read: int = MOST_READ) 
 
 def _candidates(store: SqliteStore, query: SearchQuery) -> Iterator[RecordedEvent]:
     """Events whose text matches, newest first, whenever they were written."""
-    import msgspec
-
-    from agenttrace.views.events import EventReader
-
     reader, before = EventReader(store), query.before
     timed = query.since is not None or query.until is not None
     # One more than is wanted, to know whether there is another page.
@@ -72,7 +70,7 @@ def _candidates(store: SqliteStore, query: SearchQuery) -> Iterator[RecordedEven
 
 
 def is_within(at: int | None, query: SearchQuery) -> bool:
-    """Whether an event was written in the time that is asked for."""
+    """Whether an event was written in the period of the query."""
     if at is None:
         return query.since is None and query.until is None
     return (query.since is None or at >= query.since) and (query.until is None or at < query.until)
@@ -99,7 +97,7 @@ def _best(contents: Sequence[Content], terms: re.Pattern[str]) -> tuple[Content 
 
 
 def _span_of(store: SqliteStore, event: RecordedEvent, content: Content | None) -> tuple[bytes | None, str | None]:
-    """The span that holds the text: what a tool was asked stands in the line of the model call that asked it."""
+    """The span of the text: arguments of a tool are in the line of the model call that requested it."""
     said, own = event.said, event.said.line.span_id
     if own is not None and content is not None and content.call:
         stream = said.event.stream or said.source.stream

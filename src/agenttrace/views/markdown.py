@@ -1,4 +1,4 @@
-"""Markdown in which recorded texts mean nothing but themselves."""
+"""Markdown with recorded texts escaped or fenced."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def fenced(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that means nothing but itself."""
+    """A text without Markdown in it."""
     return _SPECIAL.sub(r"\\\1", visible(text))
 
 
 def label_of(kind: str) -> str:
-    """What stands above a text of this kind."""
+    """The label above a text of this kind."""
     return _LABELS.get(kind, kind.capitalize())

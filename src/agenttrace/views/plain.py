@@ -13,7 +13,7 @@ _SEQUENCE = re.compile(
 )
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
-#: What cannot be seen, wherever it stands: C1 controls, marks that turn the direction of writing around, spaces without
+#: Invisible everywhere: C1 controls, marks that change the direction of writing, spaces without
 #: width, fillers, tags (U+E0000 and following, in which whole sentences can be hidden), halves of surrogate pairs.
 _NEVER_SEEN = (
     "\x80-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff"

@@ -1,4 +1,4 @@
-"""Prices as they are shown: every part of one under its name, which table holds, and what another would change."""
+"""Prices for people and JSON: their parts by name, the tables in use, and what another table would change."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttrace.price_tables import AMOUNTS, MILLION, SEARCHES, Problem, plain
-from agenttrace.prices import FILE_NAME, PriceTable, without_effect
+from agenttrace.prices.parsing import AMOUNTS, MILLION, SEARCHES, plain
+from agenttrace.prices.table import FILE_NAME, PriceTable, without_effect
 from agenttrace.views import figures
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ORIGINS = {"settings": "your settings", "file": FILE_NAME, "shipped": "shipped table"}
 
 
-class Change(NamedTuple):
+class PriceChange(NamedTuple):
     """What another table would change about a model."""
 
     model: str
@@ -121,22 +121,18 @@ def tables_used(table: PriceTable) -> str:
 
 
 def file_trouble(table: PriceTable) -> tuple[str, str] | None:
-    """What is wrong with the file in the data directory, and what to do; ``None``: nothing."""
+    """The problem of the file in the data directory and its fix; ``None``: there is none."""
     if table.file is None:
         return None
     if table.file.problems:
-        more = len(table.file.problems) - 1
-        told = f"{FILE_NAME} in the data directory is not used: {_told(table.file.problems[0])}"
-        told += f" (and {figures.counted(more, 'further problem')})" if more else ""
-        return told, "Write it again: agenttrace prices update FILE. Or remove it: agenttrace prices reset"
+        first, more = table.file.problems[0], len(table.file.problems) - 1
+        problem = f"{FILE_NAME} in the data directory is not used: {first.place} {first.problem}"
+        problem += f" (and {figures.counted(more, 'further problem')})" if more else ""
+        return problem, "Write it again: agenttrace prices update FILE. Or remove it: agenttrace prices reset"
     if table.file.version < table.shipped_version:
-        told = f"{FILE_NAME} of {table.file.version} is older than the shipped table of {table.shipped_version}"
-        return told, "Use the shipped prices: agenttrace prices reset. Or write a newer one."
+        problem = f"{FILE_NAME} of {table.file.version} is older than the shipped table of {table.shipped_version}"
+        return problem, "Use the shipped prices: agenttrace prices reset. Or write a newer one."
     return None
-
-
-def _told(problem: Problem) -> str:
-    return f"{problem.place} {problem.problem}"
 
 
 def file_fields(table: PriceTable) -> dict[str, Any] | None:
@@ -161,7 +157,7 @@ def listed_models(table: PriceTable) -> list[str]:
 # -- another table -----------------------------------------------------------------------------------------------------
 
 
-def changes(before: PriceTable, after: PriceTable, recorded: Iterable[str] = ()) -> list[Change]:
+def changes(before: PriceTable, after: PriceTable, recorded: Iterable[str] = ()) -> list[PriceChange]:
     """What would be priced otherwise by another table, model by model."""
     names = {plain(name): name for name in (*listed_models(before), *listed_models(after), *recorded)}
     found = []
@@ -170,12 +166,12 @@ def changes(before: PriceTable, after: PriceTable, recorded: Iterable[str] = ())
         if old != new:
             kind = "new" if not old else "gone" if not new else "changed"
             parts = [(key, old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)]
-            found.append(Change(name, kind, parts))
+            found.append(PriceChange(name, kind, parts))
     return found
 
 
 def _parts(periods: Iterable[Price]) -> dict[str, str]:
-    """Every amount of a model's prices under a name of its own."""
+    """Every amount of a model's prices under a unique name."""
     found: dict[str, str] = {}
     for price in periods:
         start = f"since {price.since}: " if price.since else ""
@@ -190,7 +186,7 @@ def _parts(periods: Iterable[Price]) -> dict[str, str]:
     return found
 
 
-def change_fields(change: Change) -> dict[str, Any]:
+def change_fields(change: PriceChange) -> dict[str, Any]:
     """A change, for JSON."""
     parts = [{"part": part, "before": old, "after": new} for part, old, new in change.parts]
     return {"model": change.model, "change": change.change, "parts": parts}

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from agenttrace.config import Settings, did_you_mean
 from agenttrace.views.times import iso, micros_of
 from agenttrace.views.trouble import TroubleError
 
 if TYPE_CHECKING:
-    from agenttrace.config import Settings
     from agenttrace.run.catalog.catalog import App, AppCatalog, Lane
     from agenttrace.run.engine import Engine
     from agenttrace.run.guards.breaker import BreakerView
@@ -53,35 +53,16 @@ def budget_fields(status: BudgetStatus, now: datetime) -> dict[str, Any]:
         "allowed": status.allowed,
         "reason": status.reason,
         "timezone": str(now.tzinfo),
-        "day": _period(
-            now.strftime("%Y-%m-%d"),
-            status.daily_limit,
-            status.daily_used,
-            status.daily_failed,
-            status.daily_reserved,
-            status.daily_ceiling,
-        ),
-        "month": _period(
-            now.strftime("%Y-%m"),
-            status.monthly_limit,
-            status.monthly_used,
-            status.monthly_failed,
-            status.monthly_reserved,
-            status.monthly_ceiling,
-        ),
+        "day": _period(status, "daily", now.strftime("%Y-%m-%d")),
+        "month": _period(status, "monthly", now.strftime("%Y-%m")),
     }
 
 
-def _period(period: str, limit: int, used: int, failed: int, reserved: int, ceiling: int) -> dict[str, Any]:
-    return {
-        "period": period,
-        "limit": limit,
-        "used": used,
-        "failed": failed,
-        "reserved": reserved,
-        "ceiling": ceiling,
-        "left": max(0, limit - used - failed - reserved),
-    }
+def _period(status: BudgetStatus, prefix: str, period: str) -> dict[str, Any]:
+    parts = ("limit", "used", "failed", "reserved", "ceiling")
+    found = {part: getattr(status, f"{prefix}_{part}") for part in parts}
+    left = found["limit"] - found["used"] - found["failed"] - found["reserved"]
+    return {"period": period, **found, "left": max(0, left)}
 
 
 # -- breakers -----------------------------------------------------------------------------------------------------
@@ -134,8 +115,6 @@ async def app_id_of(engine: Engine, name: str) -> str:
             return found.app_id
     if any(view.app_id == name for view in await engine.breaker.states()):
         return name
-    from agenttrace.config import did_you_mean
-
     names = [*apps, *(found.app_type for found in apps.values())]
     raise TroubleError(f"there is no application named {name!r}", did_you_mean(name, names), misused=True)
 

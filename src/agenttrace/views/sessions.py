@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agenttrace.prices.costing import Cashier
 from agenttrace.store.questions import title_of as title_of
-from agenttrace.views.money import cashier
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agenttrace.config import Settings
-    from agenttrace.costing import Bill
     from agenttrace.model import Session
+    from agenttrace.prices.costing import Bill
     from agenttrace.store.sqlite.store import SqliteStore
 
 
 def bills_of(store: SqliteStore, settings: Settings, found: Sequence[Session]) -> dict[int, Bill]:
     """What each of these sessions used and cost."""
-    cash = cashier(settings)
+    cash = Cashier.load(settings)
     rows = store.usage_by_session([session.id for session in found])
     return {session.id: cash.bill(rows.get(session.id, ())) for session in found}
 

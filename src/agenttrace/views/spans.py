@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agenttrace.costing import TOKEN_FIELDS
+from agenttrace.prices.costing import TOKEN_FIELDS
 from agenttrace.providers import provider_of_span
 from agenttrace.record.formats import FACTS
 from agenttrace.views.times import iso
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import SpanView
 
-#: Other work has no operation of its own.
+#: Other spans have no operation.
 OPERATIONS = {"turn": "invoke_agent", "step": "chat", "tool": "execute_tool"}
 _ROLES = {"prompt": "user", "text": "assistant", "thinking": "assistant"}
 _PARTS = {"thinking": "reasoning"}

@@ -1,4 +1,4 @@
-"""How recording is doing: files and how far they are read, duplicates, quarantine, the size of the store."""
+"""The state of recording: files and their offsets, duplicates, quarantine, the size of the store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from agenttrace.record.health import problem
+from agenttrace.record.lock import owner
 from agenttrace.views import places
 from agenttrace.views.times import iso
 
@@ -23,10 +25,7 @@ TIERS: tuple[Literal["l0"], Literal["l1"], Literal["l2"]] = ("l0", "l1", "l2")
 
 
 def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
-    """Everything there is to say, in the shape of the JSON."""
-    from agenttrace.record.health import problem
-    from agenttrace.record.lock import owner
-
+    """The whole status, in the shape of the JSON."""
     process = owner(settings.home)
     trouble = problem(settings.home)
     listing = places.logs(settings)
@@ -59,7 +58,7 @@ def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
 
 
 def file_states(read: Sequence[FileStatus], listing: Listing) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Every file that is there or was read, how far, and what could not be read."""
+    """Every file that exists or was read, with its offset, and files that could not be read."""
     from agenttrace.record.files.reader import stored_path
 
     present = {stored_path(found.path): found for found in listing.files}
@@ -136,7 +135,7 @@ def _retention(store: SqliteStore, settings: Settings) -> dict[str, Any]:
 
 
 def dedup_stats(store: SqliteStore) -> dict[str, Any]:
-    """Hits and hit rates of the three tiers since the store was begun, named as ``get_stats`` names them."""
+    """Hits and hit rates of the three tiers since the store was created, named as ``get_stats`` names them."""
     found = store.status.dedup()
     hits = {"l0": found.l0_hits, "l1": found.l1_hits, "l2": found.l2_hits}
     asked = sum(hits.values()) + found.misses

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from agenttrace.record.calendar import zone
+from agenttrace.views.trouble import TroubleError
 
 MICROS = 1_000_000
 
@@ -18,12 +19,14 @@ _FIX = (
 _WORDS = {"today": 0, "yesterday": 1}
 
 
-class NotATimeError(ValueError):
+class NotATimeError(TroubleError, ValueError):
     """A text that names no time: what is wrong with it, and how to write one."""
 
     def __init__(self, problem: str, fix: str) -> None:
-        super().__init__(f"{problem}. {fix}")
-        self.problem, self.fix = problem, fix
+        super().__init__(problem, fix, misused=True)
+
+    def __str__(self) -> str:
+        return f"{self.problem}. {self.fix}"
 
 
 def iso(micros: int | None) -> str | None:
@@ -35,7 +38,7 @@ def iso(micros: int | None) -> str | None:
 
 
 def moment(micros: int) -> datetime:
-    """The instant in UTC; what no calendar holds becomes its nearest end."""
+    """The instant in UTC, limited to the range of the calendar."""
     try:
         return datetime.fromtimestamp(micros // MICROS, UTC).replace(microsecond=micros % MICROS)
     except (OverflowError, OSError, ValueError):
@@ -77,8 +80,13 @@ def parse_moment(text: str, timezone: str = "local", *, now: datetime | None = N
 
 
 def _in_zone(then: datetime, place: tzinfo | None) -> datetime:
-    """A time of day in a zone, with the offset that holds on that day."""
+    """A time of day in a zone, with the offset of that day."""
     return then.astimezone() if place is None else then.replace(tzinfo=place)
+
+
+def parse_since(text: str | None, timezone: str = "local") -> int | None:
+    """The time of an option such as ``--since``, in microseconds since the epoch; ``None`` where it is not given."""
+    return None if text is None else parse_when(text, timezone)
 
 
 def parse_when(text: str, timezone: str = "local") -> int:

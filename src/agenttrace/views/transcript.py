@@ -1,6 +1,6 @@
-"""A session told from beginning to end, a few spans at a time: what documents about it are made of.
+"""A session as a transcript, a few spans at a time, for documents about it.
 
-Of the whole session only the order of its spans is held; rows and texts are read when their turn has come.
+Only the order of all spans is in memory; rows and texts are read when they are needed.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from agenttrace import costing
-from agenttrace.costing import Cashier, cost_of
 from agenttrace.model import Session
+from agenttrace.prices import costing
+from agenttrace.prices.costing import Cashier, cost_of
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
@@ -50,10 +50,10 @@ def _picture(code: int) -> str:
 
 
 class TranscriptSpan(NamedTuple):
-    """A span when its turn has come."""
+    """A span of a transcript."""
 
     row: SpanRow
-    #: How many spans it stands under.
+    #: How many spans are above it.
     depth: int
     contents: Sequence[Content]
     cost: float | None
@@ -61,21 +61,21 @@ class TranscriptSpan(NamedTuple):
 
     @property
     def before(self) -> list[Content]:
-        """What is read before the spans under it."""
+        """Texts before the spans below it."""
         return [content for content in self.contents if not self._closes(content)]
 
     @property
     def after(self) -> list[Content]:
-        """What is read after them."""
+        """Texts after them."""
         return [content for content in self.contents if self._closes(content)]
 
     def _closes(self, content: Content) -> bool:
-        # The line with the last answer ends the turn and belongs to it; it was said at the end all the same.
+        # The line with the last answer belongs to the turn, but was written at its end.
         return self.row.kind == "turn" and content.kind in ("text", "thinking", "error")
 
     @property
     def title(self) -> str:
-        """What the span is, in words."""
+        """The title of the span."""
         row = self.row
         if row.kind == "turn" and not is_inner_agent(row):
             who = "Turn" if row.stream == MAIN_STREAM else f"Subagent {row.stream}, turn"
@@ -84,7 +84,7 @@ class TranscriptSpan(NamedTuple):
 
     @property
     def figures(self) -> list[str]:
-        """Time, length, tokens, cost, and how it ended, where that is worth a word."""
+        """Time, duration, tokens, cost, and the status if it is not ok."""
         row = self.row
         found = [clock(row.start)] if row.kind == "turn" else []
         if row.end is not None:
@@ -105,18 +105,18 @@ def is_inner_agent(row: SpanRow) -> bool:
 
 
 class DocumentWriter(Protocol):
-    """A document in the making."""
+    """Writes a document, part by part."""
 
     def begin(self, session: Session, facts: Mapping[str, str]) -> str:
-        """What stands before the first span."""
+        """The text before the first span."""
         ...
 
     def span(self, told: TranscriptSpan) -> str:
-        """A span; those under it follow."""
+        """A span; those below it follow."""
         ...
 
     def end(self) -> str:
-        """What stands after the last span."""
+        """The text after the last span."""
         ...
 
 
@@ -126,7 +126,7 @@ def clock(micros: int) -> str:
 
 
 def facts_of(session: Session, bill: costing.Bill) -> dict[str, str]:
-    """What a reader wants to know first."""
+    """The facts at the top of a document."""
     tokens = bill.tokens
     all_input = tokens["input_tokens"] + tokens["cache_read_tokens"] + tokens["cache_write_tokens"]
     amounts = [figures.money(micros, currency) for currency, micros in bill.costs.items()]
@@ -183,14 +183,14 @@ class Transcript:
 
 
 def depth_first(spans: Sequence[tuple[bytes, bytes | None]]) -> list[tuple[bytes, int]]:
-    """Every span once, after the one it stands under; those whose parent is not there begin anew."""
+    """Every span once, after its parent; spans without a known parent are roots."""
     known = {span_id for span_id, _ in spans}
     children: dict[bytes | None, list[bytes]] = {}
     for span_id, parent in spans:
         children.setdefault(parent if parent in known else None, []).append(span_id)
     order: list[tuple[bytes, int]] = []
     seen: set[bytes] = set()
-    # What stands under itself by mistake is under nothing that is told; it follows at the end.
+    # Spans in a cycle are below no root; they follow at the end.
     for root in (*children.get(None, ()), *(span_id for span_id, _ in spans)):
         stack = [(root, 0)]
         while stack:

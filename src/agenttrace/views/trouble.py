@@ -1,4 +1,4 @@
-"""What can be expected to go wrong: in one sentence, with what to do about it."""
+"""Expected errors: a sentence, and how to fix it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from agenttrace.views.plain import one_line
 if TYPE_CHECKING:
     from agenttrace.store.errors import Failure
 
-#: What to do with a store that is damaged.
-REBUILD = "Rebuild it with agenttrace record --once: the damaged file is kept, what can be read of it is saved."
+#: The fix for a damaged store.
+REBUILD = "Rebuild it with agenttrace record --once: the damaged file is kept, and its readable rows are salvaged."
 
 
 class TroubleError(Exception):
-    """What was asked for cannot be done; ``misused`` where it was asked wrongly."""
+    """A request cannot be answered; ``misused``: because its arguments are wrong."""
 
     def __init__(self, problem: str, fix: str = "", *, misused: bool = False) -> None:
         super().__init__(problem)
@@ -22,7 +22,7 @@ class TroubleError(Exception):
 
 
 def database_trouble(url: str | None, error: BaseException) -> TroubleError | None:
-    """What can be expected of the run half's database, without its password; None for a bug."""
+    """An expected error of the run half's database, without its password; None for a bug."""
     from psycopg import DataError, InterfaceError, OperationalError, ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.errors import InsufficientPrivilege
@@ -45,7 +45,7 @@ def database_trouble(url: str | None, error: BaseException) -> TroubleError | No
 
 
 def store_trouble(error: BaseException) -> TroubleError | None:
-    """What can be expected of the trace store; None for a bug."""
+    """An expected error of the trace store; None for a bug."""
     from agenttrace.store.errors import Failure, StoreError, failure_kind
 
     kind = failure_kind(error)
@@ -61,8 +61,8 @@ def _store_fix(kind: Failure | None) -> str:
     from agenttrace.store.errors import Failure
 
     fixes = {
-        Failure.BUSY: "Another program holds it; try again when that is done.",
-        Failure.FULL: "Free some disk space, then run the command again: it goes on where it stopped.",
+        Failure.BUSY: "Another program has locked it; try again when it is done.",
+        Failure.FULL: "Free some disk space, then run the command again: it continues where it stopped.",
         Failure.NOT_WRITABLE: "Check the permissions of the data directory, or set AGENTTRACE_HOME to another one.",
         Failure.DISK: "Check the disk, then run agenttrace doctor.",
     }

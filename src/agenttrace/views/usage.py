@@ -1,4 +1,4 @@
-"""Usage by group: what it cost, what stands first, and the part of time that is asked for, in whole days."""
+"""Usage by group with its cost, ranked, and periods in whole days."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from agenttrace.record.calendar import day_finder
 from agenttrace.views.times import parse_when
 
 if TYPE_CHECKING:
-    from agenttrace.costing import Bill, Cashier
+    from agenttrace.prices.costing import Bill, Cashier
     from agenttrace.store.questions import SessionName, UsageGroup, UsageQuery, UsageRow
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-class Group(NamedTuple):
+class GroupUsage(NamedTuple):
     """One group of a report."""
 
     #: As the store groups: for sessions the number.
@@ -32,40 +33,40 @@ class Group(NamedTuple):
     parts: dict[str, Bill]
 
 
-class Report(NamedTuple):
+class UsageReport(NamedTuple):
     """What was used and what it cost, in all and by group."""
 
     by: UsageGroup
     total: Bill
     #: In the order of their names.
-    groups: list[Group]
+    groups: list[GroupUsage]
 
-    def ranked(self) -> list[Group]:
+    def ranked(self) -> list[GroupUsage]:
         """The groups, days and months in their order, all else with the most expensive first."""
         return self.groups if self.by in ("day", "month") else ranked(self.total, self.groups, lambda each: each.bill)
 
 
-def usage_report(store: SqliteStore, cashier: Cashier, query: UsageQuery) -> Report:
+def usage_report(store: SqliteStore, cashier: Cashier, query: UsageQuery) -> UsageReport:
     """What was used and what it cost, by the groups of the query."""
     rows = store.usage(query)
     names = store.session_names(sorted({int(row.group) for row in rows})) if query.by == "session" else {}
     return _report(cashier, query, rows, {str(number): name for number, name in names.items()})
 
 
-def empty_report(cashier: Cashier, query: UsageQuery) -> Report:
+def empty_report(cashier: Cashier, query: UsageQuery) -> UsageReport:
     """The report where there is no store."""
     return _report(cashier, query, [], {})
 
 
-def _report(cashier: Cashier, query: UsageQuery, rows: list[UsageRow], names: dict[str, SessionName]) -> Report:
+def _report(cashier: Cashier, query: UsageQuery, rows: list[UsageRow], names: dict[str, SessionName]) -> UsageReport:
     parts: dict[str, list[UsageRow]] = {}
     for row in rows if query.split != "total" else ():
         parts.setdefault(row.group, []).append(row)
-    return Report(
+    return UsageReport(
         query.by,
         cashier.bill(rows),
         [
-            Group(group, *names.get(group, (group, "")), bill, cashier.by_group(parts.get(group, ()), _part))
+            GroupUsage(group, *names.get(group, (group, "")), bill, cashier.by_group(parts.get(group, ()), _part))
             for group, bill in cashier.by_group(rows).items()
         ],
     )
@@ -88,15 +89,11 @@ def ranked(total: Bill, entries: Iterable[T], bill_of: Callable[[T], Bill]) -> l
 
 def first_day(since: str, timezone: str) -> str:
     """The day of a moment; ``2026-11-01`` is that day wherever days begin."""
-    from agenttrace.record.calendar import day_finder
-
     return _named_day(since) or day_finder(timezone)(parse_when(since, timezone))
 
 
 def day_after(until: str, timezone: str) -> str:
     """The first day that does not begin before a moment."""
-    from agenttrace.record.calendar import day_finder
-
     last = _named_day(until)
     if last is not None:
         return last
@@ -109,4 +106,4 @@ def _named_day(text: str) -> str | None:
     try:
         return date.fromisoformat(stripped).isoformat() if _DAY.fullmatch(stripped) else None
     except ValueError:
-        return None  # a day that no calendar has; whoever reads it as a time says so
+        return None  # not in the calendar; parse_when raises the error

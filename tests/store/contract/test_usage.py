@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agenttrace.config import Settings
 from agenttrace.model import Session, Usage
+from agenttrace.prices.costing import Cashier
 from agenttrace.store.questions import SessionFilter, UsageGroup, UsageQuery, UsageRow
-from agenttrace.views.money import cashier
 from agenttrace.views.usage import usage_report
 
 from .data import CLAUDE, MODELS, NATIVE, PROJECTS, Made, logs_of, recordings
@@ -121,7 +121,7 @@ def test_one_session_s_usage_is_that_of_its_group(made: list[Made]) -> None:
 def test_the_report_is_the_same_money(made: list[Made], by: UsageGroup) -> None:
     """The groups of a report have the tokens of its total, ranked or not; what has no price is never free."""
     with store_of(logs_of(made)) as store:
-        report = usage_report(store, cashier(Settings(home=Path("/nowhere"))), UsageQuery(by=by, split="model"))
+        report = usage_report(store, Cashier.load(Settings(home=Path("/nowhere"))), UsageQuery(by=by, split="model"))
         ids = {str(session.id): session.session_id for session in store.sessions()}
     for groups in (report.groups, report.ranked()):
         assert sum(each.bill.requests for each in groups) == report.total.requests

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from agenttrace.model import USAGE_FIELDS, Session, Usage
-from agenttrace.prices import variant_of
+from agenttrace.prices.table import variant_of
 from agenttrace.store.batch import Claim
 from agenttrace.store.rows import RemovedRow, ResponseRow
 from agenttrace.store.sqlite.database import marks, portions

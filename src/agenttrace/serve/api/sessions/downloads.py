@@ -18,8 +18,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from agenttrace.config import Settings
-from agenttrace.costing import Cashier
 from agenttrace.model import Session
+from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.redaction import redacted, redacted_line, redacted_session
 from agenttrace.serve.access.audit import audited

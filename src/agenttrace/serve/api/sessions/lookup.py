@@ -18,7 +18,7 @@ from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
-    from agenttrace import costing
+    from agenttrace.prices import costing
     from agenttrace.serve.api.trace_reader import TraceReader
     from agenttrace.store.sqlite.store import SqliteStore
 

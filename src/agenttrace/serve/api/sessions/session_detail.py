@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from agenttrace.costing import Cashier
 from agenttrace.model import Session
+from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.sessions.lookup import SessionName, bill_of, query_session, ref_of, row_of

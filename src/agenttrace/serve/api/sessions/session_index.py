@@ -23,16 +23,15 @@ from typing import NamedTuple
 import msgspec
 
 from agenttrace.config import Settings
-from agenttrace.costing import Cashier
 from agenttrace.ids import session_key
 from agenttrace.model import Session
+from agenttrace.prices.costing import Cashier
 from agenttrace.serve.api.sessions.lookup import row_of
 from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.trace_reader import TraceReader, shut_down
 from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.session_state import stale_before, state_now
 from agenttrace.store.sqlite.store import SqliteStore
-from agenttrace.views.money import cashier
 
 #: Between two comparisons of all sessions, and how much longer than such a comparison takes this must be.
 RELOAD_SECONDS = 5.0
@@ -159,7 +158,7 @@ class SessionIndex:
     def prices(self) -> Cashier:
         """The prices of this machine, read when they are first needed."""
         if self._cashier is None:
-            self._cashier = cashier(self._settings)
+            self._cashier = Cashier.load(self._settings)
         return self._cashier
 
     # -- taking over ------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.costing import Cashier, cost_of, price_of, terms_of
 from agenttrace.model import Price, Session
-from agenttrace.price_tables import MILLION, SEARCHES
+from agenttrace.prices.costing import Cashier, cost_of, price_of, terms_of
+from agenttrace.prices.parsing import MILLION, SEARCHES
 from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.contents import InterpretedLine, attributes_of
 from agenttrace.record.texts.session_texts import Gathered, SessionTexts

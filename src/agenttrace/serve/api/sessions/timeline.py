@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from agenttrace.costing import NO_COST, Cashier, cost_of
 from agenttrace.ids import session_key
 from agenttrace.model import Session
+from agenttrace.prices.costing import NO_COST, Cashier, cost_of
 from agenttrace.serve.api.answers import endpoint, tag_of, tagged, unchanged
 from agenttrace.serve.api.lists import BIGGEST, Cursor, Natural, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import SessionName, query_session

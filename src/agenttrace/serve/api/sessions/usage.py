@@ -14,8 +14,8 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from agenttrace import costing
 from agenttrace.ids import session_key
+from agenttrace.prices import costing
 from agenttrace.redaction import redacted
 from agenttrace.serve.api.answers import answer, shaped, tag_of, tagged
 from agenttrace.serve.api.sessions.downloads import Full, downloading
@@ -24,7 +24,7 @@ from agenttrace.serve.api.shapes import Bill, NamedBill, UsageAnswer, UsageGroup
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.questions import UsageQuery
-from agenttrace.views.usage import Report, day_after, empty_report, first_day, ranked, usage_report
+from agenttrace.views.usage import UsageReport, day_after, empty_report, first_day, ranked, usage_report
 
 _PERIOD = "`7d`, `24h`, `2026-11-01` or an ISO time; whole days count."
 _ERRORS = documented(400, 401, 422)
@@ -107,7 +107,7 @@ def usage_router(context: ServerContext) -> APIRouter:
     return router
 
 
-def _answer(filters: UsageFilters, timezone: str, report: Report) -> UsageAnswer:
+def _answer(filters: UsageFilters, timezone: str, report: UsageReport) -> UsageAnswer:
     return UsageAnswer(
         by=filters.by,
         split=filters.split,

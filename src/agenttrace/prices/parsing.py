@@ -1,4 +1,4 @@
-"""Prices as people write them: read from TOML into exact integers, with everything that is wrong and how to fix it."""
+"""Prices as people write them: parsed from TOML into exact integers, with all problems and their fixes."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ T = TypeVar("T")
 
 
 class BadPriceError(ValueError):
-    """A price that cannot be used: which part of it, what is wrong, and how to put it right."""
+    """A price that cannot be used: which part of it, the problem and its fix."""
 
     def __init__(self, key: str, problem: str, fix: str) -> None:
         super().__init__(f"{key} {problem}. {fix}".strip())
         self.key, self.problem, self.fix = key, problem, fix
 
 
-class Problem(NamedTuple):
-    """What is wrong with a file of prices, and how to put it right."""
+class PriceProblem(NamedTuple):
+    """A problem of a price file, and its fix."""
 
     #: ``anthropic, claude-opus-5: input``.
     place: str
@@ -51,19 +51,19 @@ class Problem(NamedTuple):
         return f"{self.place} {self.problem}. {self.fix}".strip()
 
 
-class Table(NamedTuple):
+class PriceFile(NamedTuple):
     """A file of prices as far as it can be read."""
 
     version: str
     prices: tuple[Price, ...]
     #: Empty: it can be used.
-    problems: tuple[Problem, ...]
+    problems: tuple[PriceProblem, ...]
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> PriceFile:
     """A file in the form of the shipped table; an ``OSError`` where there is none."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
@@ -73,7 +73,7 @@ def read_table(path: Path) -> Table:
     return decode_table(path.read_bytes(), path.name)
 
 
-def decode_table(content: bytes, name: str) -> Table:
+def decode_table(content: bytes, name: str) -> PriceFile:
     """The prices in the bytes of a file, and everything that is wrong with them."""
     try:
         text = content.decode("utf-8")
@@ -82,40 +82,40 @@ def decode_table(content: bytes, name: str) -> Table:
     return parse_table(text, name)
 
 
-def _unusable(place: str, problem: str, fix: str) -> Table:
-    return Table("", (), (Problem(place, problem, fix),))
+def _unusable(place: str, problem: str, fix: str) -> PriceFile:
+    return PriceFile("", (), (PriceProblem(place, problem, fix),))
 
 
-def parse_table(text: str, name: str) -> Table:
+def parse_table(text: str, name: str) -> PriceFile:
     """The prices of a text, and everything that is wrong with it."""
     try:
         table = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
         return _unusable(name, f"is no TOML: {str(error).rstrip('.')}", "Correct it there; texts stand in quotes.")
-    problems: list[Problem] = []
+    problems: list[PriceProblem] = []
     version = table.pop("version", None)
     if not isinstance(version, str) or not version.strip():
-        problems.append(Problem("version", "is missing", 'Begin the file with one, such as version = "2026-11".'))
+        problems.append(PriceProblem("version", "is missing", 'Begin the file with one, such as version = "2026-11".'))
         version = ""
     found: list[Price] = []
     names: set[str] = set()
     for vendor, block in table.items():
         if not isinstance(block, dict) or not isinstance(block.get("models"), dict):
             fix = f'Write [{vendor}] with currency = "USD", and below it a table [{vendor}.models].'
-            problems.append(Problem(f"[{vendor}]", "has no models", fix))
+            problems.append(PriceProblem(f"[{vendor}]", "has no models", fix))
             continue
         found += _vendor(vendor, block, f"{name} {version}, {vendor}", names, problems)
     if not table:
         problems.append(
-            Problem(name, "has no prices", 'Add a vendor: [openai] with currency = "USD", [openai.models].')
+            PriceProblem(name, "has no prices", 'Add a vendor: [openai] with currency = "USD", [openai.models].')
         )
-    return Table(version, tuple(found), tuple(problems[:_MOST_PROBLEMS]))
+    return PriceFile(version, tuple(found), tuple(problems[:_MOST_PROBLEMS]))
 
 
 def _vendor(
-    vendor: str, block: Mapping[str, Any], source: str, names: set[str], problems: list[Problem]
+    vendor: str, block: Mapping[str, Any], source: str, names: set[str], problems: list[PriceProblem]
 ) -> list[Price]:
-    """What the vendor's block says beside its models holds for each of them."""
+    """The prices of a vendor; settings beside its models apply to all of them."""
     shared = {key: block[key] for key in ("checked", "web_search", "places") if key in block}
     where = block.get("source")
     if isinstance(where, str) and where:
@@ -123,18 +123,18 @@ def _vendor(
     known = ("source", "currency", "models", *shared)
     for key in block.keys() - known:
         fix = "Beside models, a vendor has source, checked, currency, web_search and places."
-        problems.append(Problem(f"{vendor}: {key}", "is not part of a vendor", fix))
+        problems.append(PriceProblem(f"{vendor}: {key}", "is not part of a vendor", fix))
     found: list[Price] = []
     for model, given in block["models"].items():
         if plain(model) in names:
             fix = "Keep one of them; where the price changed, write a list of tables with since."
-            problems.append(Problem(f"{vendor}, {model}:", "is listed twice", fix))
+            problems.append(PriceProblem(f"{vendor}, {model}:", "is listed twice", fix))
             continue
         names.add(plain(model))
         tables = [shared | table if isinstance(table, dict) else table for table in _listed(given)]
         prices, wrong = read_prices(model, tables, source=source, currency=block.get("currency"))
         found += prices
-        problems += [Problem(f"{vendor}, {model}:{f' {e.key}' if e.key else ''}", e.problem, e.fix) for e in wrong]
+        problems += [PriceProblem(f"{vendor}, {model}:{f' {e.key}' if e.key else ''}", e.problem, e.fix) for e in wrong]
     return found
 
 
@@ -148,7 +148,7 @@ def plain(model: str) -> str:
 
 
 def parse_prices(model: str, given: object, *, source: str, currency: str | None = None) -> tuple[Price, ...]:
-    """The prices of a model; a ``BadPriceError`` says what is wrong first."""
+    """The prices of a model; raises the first ``BadPriceError``."""
     found, problems = read_prices(model, given, source=source, currency=currency)
     if problems:
         raise problems[0]
@@ -169,8 +169,8 @@ def read_prices(
     found = [_price(model, table, source, currency, problems) for table in tables]
     days = [price.since for price in found]
     if not problems and sorted(set(days)) != days:
-        told = ", ".join(day or "none" for day in days)
-        problems.append(BadPriceError("since", f"is {told}", "Give each price another day, the earliest first."))
+        listed = ", ".join(day or "none" for day in days)
+        problems.append(BadPriceError("since", f"is {listed}", "Give each price another day, the earliest first."))
     return tuple(found), problems
 
 
@@ -179,7 +179,7 @@ def _listed(given: object) -> list[Any]:
 
 
 def _price(model: str, table: Mapping[str, Any], source: str, currency: object, problems: list[BadPriceError]) -> Price:
-    """One price, in currency units for a million tokens and for a thousand searches; what is wrong is added."""
+    """One price, in currency units for a million tokens and for a thousand searches; problems are appended."""
 
     def part(key: str, read: Callable[[str, Any], T], default: T) -> T:
         try:
@@ -223,7 +223,7 @@ def _wrong_keys(fields: Mapping[str, Any], parts: Iterable[str]) -> Iterator[Bad
 
 
 def _other(price: Price, key: str, given: object) -> Price:
-    """A price beside the usual one: a table of its own, or a number that multiplies the usual one."""
+    """A price beside the usual one: a table, or a factor of the usual one."""
     if not isinstance(given, Mapping):
         return times(price, _thousandths(key, given))
     try:

@@ -8,9 +8,9 @@ import threading
 import anyio
 import pytest
 
-from agenttrace.mcp import past
-from agenttrace.mcp.past import Past, ToolContext
-from agenttrace.mcp.shown import Shown
+from agenttrace.mcp import tool_runner
+from agenttrace.mcp.masked_texts import MaskedTexts
+from agenttrace.mcp.tool_runner import ToolContext, ToolRunner
 from agenttrace.views.trouble import TroubleError
 from cli.conftest import Program
 
@@ -18,12 +18,12 @@ _FOR_EVER = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SEL
 
 
 @pytest.fixture
-def asked(shared_store: Program, monkeypatch: pytest.MonkeyPatch) -> Past:
+def asked(shared_store: Program, monkeypatch: pytest.MonkeyPatch) -> ToolRunner:
     monkeypatch.setenv("AGENTTRACE_HOME", str(shared_store.home))
-    return Past()
+    return ToolRunner()
 
 
-def test_a_cancelled_question_ends(asked: Past) -> None:
+def test_a_cancelled_question_ends(asked: ToolRunner) -> None:
     """The thread that works on it stops, and the next question is answered."""
     begun, ended = threading.Event(), threading.Event()
 
@@ -46,15 +46,15 @@ def test_a_cancelled_question_ends(asked: Past) -> None:
     assert anyio.run(main) == 1
 
 
-def test_no_question_takes_for_ever(asked: Past, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After its time it is called off, and whoever asked is told to ask for less."""
-    monkeypatch.setattr(past, "_SECONDS", 0.05)
+def test_no_question_takes_for_ever(asked: ToolRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its time it is cancelled, and the error says to ask for less."""
+    monkeypatch.setattr(tool_runner, "_SECONDS", 0.05)
     with pytest.raises(TroubleError) as caught:
         anyio.run(asked.ask, lambda look: look.store.connection.execute(_FOR_EVER).fetchall())
     assert "Ask for less" in caught.value.fix
 
 
-def test_nothing_can_be_written(asked: Past) -> None:
+def test_nothing_can_be_written(asked: ToolRunner) -> None:
     """Not even by a tool that tries."""
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         anyio.run(asked.ask, lambda look: look.store.connection.execute("DELETE FROM sessions"))
@@ -62,7 +62,7 @@ def test_nothing_can_be_written(asked: Past) -> None:
 
 def test_what_is_shown_of_a_long_text() -> None:
     """Beginning and end, secrets masked wherever they are cut, and how much was left out."""
-    shown = Shown(lambda text: text.replace("secret", "***"))
+    shown = MaskedTexts(lambda text: text.replace("secret", "***"))
     assert shown.ends("a secret", 300) == "a ***"
     for length in (1_000, 500_000):
         text = "b" + "secret" * length + "e"

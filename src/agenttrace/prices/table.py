@@ -1,4 +1,4 @@
-"""What tokens cost: the shipped price table, the user's own prices, and exact integer arithmetic.
+"""The price of a model: from the user's settings, a newer file or the shipped table, and its arithmetic.
 
 A model without a price has no cost, which is not a cost of nothing: ``PriceTable.price`` answers ``None`` and
 its tokens are counted as unpriced.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.model import Price, Usage
-from agenttrace.price_tables import MILLION, Problem, Table, half_up, parse_table, plain, read_table, times
+from agenttrace.prices.parsing import MILLION, PriceFile, PriceProblem, half_up, parse_table, plain, read_table, times
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings, UsageSettings
@@ -28,13 +28,13 @@ _PEAK_HOURS = frozenset({1, 2, 3, 6, 7, 8, 9})
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
 #: 1970-01-05 was a Monday.
 _FIRST_MONDAY = 4 * _DAY
-#: The terms of a response that a price may depend on, as its log tells them.
+#: The terms of a response that a price may depend on, as its log has them.
 FAST, PEAK = "fast", "peak"
 
 #: The file in the data directory that ``agenttrace prices update`` writes.
 FILE_NAME = "prices.toml"
 
-#: No model has a longer name; whatever is longer came from a damaged log and is not worth searching.
+#: No model has a longer name; a longer one is from a damaged log and is not searched.
 _LONGEST_NAME = 200
 _REMEMBERED_NAMES = 4096
 
@@ -89,7 +89,7 @@ def _rules(prices: Iterable[Price]) -> tuple[tuple[int, ...], bool]:
 
 
 def shape() -> str:
-    """Names the rules that ``variant_of`` follows: when it changes, stored sums are made anew."""
+    """Names the rules that ``variant_of`` follows: when it changes, stored sums are rebuilt."""
     rules = sorted((name, *_rules(prices)) for name, prices in _shipped_book().entries() if any(_rules(prices)))
     return hashlib.sha256(repr((rules, sorted(_PEAK_HOURS))).encode()).hexdigest()[:12]
 
@@ -97,7 +97,7 @@ def shape() -> str:
 def without_effect(prices: Iterable[Price]) -> dict[str, list[str]]:
     """What prices tell apart that no stored sum does, by model: steps and peak hours the shipped table has not.
 
-    Sums are kept by the rules of the shipped table alone, so that every process keeps them alike.
+    Sums are stored by the rules of the shipped table alone, so that they are the same in every process.
     """
     models: dict[str, list[Price]] = {}
     for price in prices:
@@ -113,7 +113,7 @@ def _unknown_rules(model: str, prices: list[Price]) -> list[str]:
     return found + ([PEAK] if has_peak and not any(peak for _, peak in shipped) else [])
 
 
-class Found(NamedTuple):
+class FoundPrice(NamedTuple):
     """Under which name a model was found, and where."""
 
     #: ``settings``, ``file`` or ``shipped``.
@@ -135,7 +135,7 @@ class PriceTable:
         version: str,
         newer: Iterable[Price] = (),
         *,
-        file: Table | None = None,
+        file: PriceFile | None = None,
     ) -> None:
         self.shipped_version = version
         self.overrides = tuple(overrides)
@@ -145,7 +145,7 @@ class PriceTable:
         self.file = file
         self.version = version if file is None or file.problems else max(version, file.version)
         self._books = (_Book(self.overrides), _Book(self.newer), _Book(self.shipped))
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, FoundPrice] = {}
         self._rates: dict[tuple[str, str, str], Price] = {}
 
     @classmethod
@@ -157,14 +157,14 @@ class PriceTable:
         return cls.of(settings, _installed(settings.home / FILE_NAME))
 
     @classmethod
-    def of(cls, settings: Settings, file: Table | None) -> PriceTable:
-        """The table that holds with this file, or without one."""
+    def of(cls, settings: Settings, file: PriceFile | None) -> PriceTable:
+        """The table with this file, or without one."""
         shipped = _shipped()
         used = file if file is not None and not file.problems else None
         return cls(settings.prices, shipped.prices, shipped.version, () if used is None else used.prices, file=file)
 
     def price(self, model: str, day: str = "", variant: str = "") -> Price | None:
-        """The price of a model under whatever name a log gives it, on a day; ``None`` if nobody knows it."""
+        """The price of a model, under any name that logs use, on a day; ``None`` if it is unknown."""
         periods = self.find(model).periods
         if not periods:
             return None
@@ -181,8 +181,8 @@ class PriceTable:
             rate = self._rates[key] = _rate(price, variant)
         return rate
 
-    def find(self, model: str) -> Found:
-        """The prices of a model and where they stand; no periods: nowhere."""
+    def find(self, model: str) -> FoundPrice:
+        """The prices of a model and their origin; no periods: it has no price."""
         try:
             return self._found[model]
         except KeyError:
@@ -191,18 +191,18 @@ class PriceTable:
             return _NOWHERE
         names = list(_names(model))
         books = zip(ORIGINS, self._books, strict=True)
-        found = next((Found(origin, prices) for origin, book in books if (prices := book.find(names))), _NOWHERE)
+        found = next((FoundPrice(origin, prices) for origin, book in books if (prices := book.find(names))), _NOWHERE)
         if len(self._found) >= _REMEMBERED_NAMES:
             self._found.clear()
         self._found[model] = found
         return found
 
 
-_NOWHERE = Found("", ())
+_NOWHERE = FoundPrice("", ())
 
 
 def install(home: Path, content: bytes) -> Path:
-    """Write the file that is read before the shipped table; it is there whole or not at all."""
+    """Write the file that is read before the shipped table; atomically."""
     target = home / FILE_NAME
     number, fresh = tempfile.mkstemp(dir=home, prefix=f".{FILE_NAME}.")
     try:
@@ -217,14 +217,14 @@ def install(home: Path, content: bytes) -> Path:
     return target
 
 
-def _installed(path: Path) -> Table | None:
+def _installed(path: Path) -> PriceFile | None:
     try:
         return read_table(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        problem = Problem(path.name, f"cannot be read: {error.strerror}", "Make it readable, or write it again.")
-        return Table("", (), (problem,))
+        problem = PriceProblem(path.name, f"cannot be read: {error.strerror}", "Make it readable, or write it again.")
+        return PriceFile("", (), (problem,))
 
 
 def applied(price: Price, variant: str) -> tuple[int | None, list[str]]:
@@ -273,7 +273,7 @@ class _Book:
         yield from ((f"{beginning}*", prices) for beginning, prices in self._families)
 
     def like(self, model: str) -> list[tuple[Price, ...]]:
-        """The entries that a name stands for: one, or all that begin so."""
+        """The entries of a name: one, or all with that beginning."""
         if not model.endswith("*"):
             return [self.find(list(_names(model)))]
         return [prices for name, prices in self.entries() if name.startswith(plain(model)[:-1])]
@@ -308,8 +308,8 @@ def _names(model: str) -> Iterator[str]:
 
 
 @functools.cache
-def _shipped() -> Table:
-    text = resources.files("agenttrace").joinpath("prices.toml").read_text(encoding="utf-8")
+def _shipped() -> PriceFile:
+    text = resources.files("agenttrace.prices").joinpath("prices.toml").read_text(encoding="utf-8")
     return parse_table(text, "prices.toml")
 
 

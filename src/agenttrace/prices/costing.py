@@ -1,4 +1,4 @@
-"""What usage cost: tokens of many models summed exactly, each currency apart, the unpriced never as nothing.
+"""Bills: the cost of usage, summed exactly for each currency; unpriced tokens are counted, never free.
 
 Amounts are added as integers in millionths of a millionth (tokens times price) and rounded once, when they are
 shown; so a total does not depend on how its rows are grouped.
@@ -11,11 +11,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from agenttrace.model import Price, Usage
-from agenttrace.price_tables import MILLION, half_up
-from agenttrace.prices import PriceTable, applied, cost_micros, cost_numerator, displayed
+from agenttrace.prices.parsing import MILLION, half_up
+from agenttrace.prices.table import PriceTable, applied, cost_micros, cost_numerator, displayed
 
 if TYPE_CHECKING:
-    from agenttrace.config import UsageSettings
+    from agenttrace.config import Settings, UsageSettings
     from agenttrace.store.questions import SpanRow, UsageRow
 
 #: The token counts of a contract's ``usage`` object; the hour-long part of cache writes only shows in the cost.
@@ -37,7 +37,7 @@ class Bill:
         self._settings = settings
         self.tokens = dict.fromkeys(TOKEN_FIELDS, 0)
         self.requests = 0
-        #: Responses whose log holds only a placeholder of what they used.
+        #: Responses whose log has only a placeholder of their usage.
         self.estimated = 0
         #: Further mentions of responses that were counted once: forks, resumed histories, streamed lines.
         self.copies = 0
@@ -134,6 +134,11 @@ class Cashier:
         self.prices = prices
         self.settings = settings
 
+    @classmethod
+    def load(cls, settings: Settings) -> Cashier:
+        """The prices of this machine, ready to be applied."""
+        return cls(PriceTable.load(settings), settings.usage)
+
     def bill(self, rows: Iterable[UsageRow] = ()) -> Bill:
         """A bill over these rows."""
         bill = Bill(self.prices, self.settings)
@@ -155,7 +160,7 @@ class Cashier:
         return bills
 
 
-#: Amount and currency of what costs nothing, or nobody knows what.
+#: Amount and currency where there is no cost, or no known one.
 NO_COST: tuple[float | None, str | None] = (None, None)
 
 
@@ -171,7 +176,7 @@ def terms_of(row: SpanRow, prices: PriceTable) -> tuple[int | None, list[str]]:
 
 
 def cost_of(row: SpanRow, cashier: Cashier) -> tuple[float | None, str | None]:
-    """What a model call cost; nothing is told where another session pays for it, or its model has no price."""
+    """The cost of a model call; ``NO_COST`` if another session owns the response, or its model has no price."""
     usage = row.usage if row.counted else None
     price = price_of(row, cashier.prices)
     if price is None or usage is None or not (usage.total or usage.web_searches):

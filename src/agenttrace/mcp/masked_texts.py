@@ -1,4 +1,4 @@
-"""Recorded texts as they are told to a model: secrets masked, nothing in them that hides or acts."""
+"""Recorded texts for a model: secrets masked, hidden characters made visible."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from agenttrace.redaction import whole_words
 from agenttrace.views.plain import one_line
 from agenttrace.views.transcript import visible
 
-#: Of a long text this much is looked at on either side of what is shown: a secret that is cut there is not shown.
+#: How many characters of a long text are masked on either side of what is shown, so that no secret is cut in two.
 _MARGIN = 65_536
 
 
-class Shown:
-    """Makes texts fit to be shown."""
+class MaskedTexts:
+    """Masks texts, whole or in part."""
 
     def __init__(self, mask: Callable[[str], str]) -> None:
         self.mask = mask
@@ -40,20 +40,15 @@ class Shown:
     def ends(self, text: str, most: int) -> str:
         """The whole of a short text; of a longer one the beginning and the end, which hold what matters."""
         if len(text) <= most + 2 * _MARGIN:
-            return _ends(self.whole(text), most)
-        left_out = len(text) - most
-        head = visible(self.mask(text[: most + _MARGIN]))[: most * 2 // 3]
-        tail = visible(self.mask(text[-most - _MARGIN :]))[-(most // 3) :]
-        return f"{head}\n[… {left_out:,} characters left out …]\n{tail}"
+            head = tail = text = self.whole(text)
+        else:
+            head, tail = (visible(self.mask(part)) for part in (text[: most + _MARGIN], text[-most - _MARGIN :]))
+        if len(text) <= most:
+            return text
+        left_out = f"[… {len(text) - most:,} characters left out …]"
+        return f"{head[: most * 2 // 3]}\n{left_out}\n{tail[-(most // 3) :]}"
 
     def around(self, text: str, place: int) -> tuple[str, int]:
         """The part of a text around a place, and where about the place is in it."""
         start = max(0, place - _MARGIN)
         return self.mask(text[start : place + _MARGIN]), place - start
-
-
-def _ends(shown: str, most: int) -> str:
-    left_out = len(shown) - most
-    if left_out <= 0:
-        return shown
-    return f"{shown[: most * 2 // 3]}\n[… {left_out:,} characters left out …]\n{shown[-(most // 3) :]}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TranscriptEntry(NamedTuple):
-    """A span when its turn has come, or the end of a turn."""
+    """A span, or the end of a turn."""
 
     span_id: bytes
     depth: int
