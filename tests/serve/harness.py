@@ -31,6 +31,9 @@ SECRET = "a secret of the tests that is long enough for HS256"
 TOKEN = "sim-internal-token"
 CHAT = "/api/xcx/chat/stream"
 CHAT_APP = "sim-app1-chat"
+#: Less than the server's five seconds: a loop that stood still between two tests closes idle connections late, and a
+#: request over one that is being closed fails. The client looks at the clock before it uses a connection again.
+CLIENT_IDLE_SECONDS = 2
 INTERNAL = {"Authorization": f"Internal-Token {TOKEN}"}
 
 
@@ -157,7 +160,8 @@ async def running(
                 serve(app, "127.0.0.1", 0, stop, drain_seconds=drain, on_listening=listening.set_result)
             )
             try:
-                async with aiohttp.ClientSession(headers=login_headers(settings.home)) as http:
+                connector = aiohttp.TCPConnector(keepalive_timeout=CLIENT_IDLE_SECONDS)
+                async with aiohttp.ClientSession(headers=login_headers(settings.home), connector=connector) as http:
                     yield Stack(engine, sim, await listening, http, stop, serving, app.state.life, app)
             finally:
                 stop.set()
