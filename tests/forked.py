@@ -31,6 +31,8 @@ _AT_START = {"PYTHONUTF8": "1", "LC_ALL": "C.UTF-8"}
 _HARMLESS = {"PYTHONPATH", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
 #: Not to be imported before it runs: it is a program, or only works inside of another one.
 _PROGRAMS = {"agenttrace.cli.main", "agenttrace.record.worker", "agenttrace.run.postgres.migrations.env"}
+#: What a command or its help imports only when it runs.
+_LATER = ("rich.markdown", "typer._adapters", "typer._click.decorators")
 _LARGEST_REQUEST = 1 << 20
 
 
@@ -275,10 +277,23 @@ def _import_everything() -> None:
     for module in pkgutil.walk_packages(agenttrace.__path__, "agenttrace."):
         if module.name not in _PROGRAMS:
             importlib.import_module(module.name)
+    for name in _LATER:
+        importlib.import_module(name)
+
+
+def _build_commands() -> None:
+    """Typer builds all commands from their functions' signatures, which takes longer than most of them run."""
+    from typer import main
+
+    from agenttrace.cli.program import app
+
+    build, built = main.get_command, main.get_command(app)
+    main.get_command = lambda wanted: built if wanted is app else build(wanted)
 
 
 if __name__ == "__main__":
     _import_everything()
+    _build_commands()
     gc.collect()
     gc.freeze()
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"

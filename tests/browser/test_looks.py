@@ -43,6 +43,9 @@ def ground(page: Page) -> int:
 
 def problems(page: Page) -> list[str]:
     """What axe finds that is serious or worse, in light and then in dark, where only colours are others."""
+    if page.evaluate("() => !window.axe"):
+        # Run beside the page's own code by the browser's debugger, which no policy of the page forbids.
+        page.evaluate(AXE.read_text(encoding="utf-8"))
     found = _found(page, "{resultTypes: ['violations']}")
     page.emulate_media(color_scheme="dark")
     # Colours that are on their way to others are neither.
@@ -70,8 +73,6 @@ def _found(page: Page, options: str) -> list[str]:
 def test_axe_finds_nothing_serious(visit: Visit, width: int) -> None:
     """In light and dark no page has a problem that axe calls serious or critical, and none is too wide."""
     page = visit.enter(width=width, height=844 if width == 390 else 900)
-    # Run beside the page's own code by the browser's debugger, which no policy of the page forbids.
-    page.add_init_script(AXE.read_text(encoding="utf-8"))
     found: dict[str, list[str]] = {}
     for place in PLACES if width == 1280 else NARROW:
         page.goto(place)
