@@ -77,8 +77,8 @@ def key_of(agent: str, session_id: str) -> str:
     return f"{session_number(agent, session_id):016x}"
 
 
-# Of a module, not of the session: while Playwright runs, this thread has a running loop, and other tests want theirs.
-@pytest.fixture(scope="module")
+# Not of the session: while Playwright runs, this thread has a running loop, and other tests want theirs.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Chromium as Debian has it."""
     if CHROMIUM is None:
@@ -124,7 +124,7 @@ class Watched:
         return leave
 
 
-#: Windows of the browser of this module that wait for the next test, by server and language. A new one costs five
+#: Windows of the browser that wait for the next test, by server and language. A new one costs five
 #: times the CPU of a used one: a process, and the page's code to be compiled.
 _idle: dict[tuple[str, str], list[Page]] = {}
 
@@ -237,6 +237,9 @@ class running:  # noqa: N801 - used like a function
         return self
 
     def __exit__(self, *_: object) -> None:
+        for key in [key for key in _idle if key[0] == self.url]:
+            for page in _idle.pop(key):
+                page.context.close()
         self.stop()
 
 
@@ -365,6 +368,15 @@ def settled(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator("main [role=status] .unseen", has_text="…")).to_have_count(0)
     page.wait_for_function("() => !document.querySelector('main [class*=loading]')")
+
+
+def turn_to(page: Page, path: str) -> None:
+    """Go on to another page as a link does, which loads nothing anew; to the same page by its address."""
+    if urlsplit(page.url).path in (EMPTY, "blank", urlsplit(path).path):
+        page.goto(path)
+    else:
+        page.evaluate("(path) => history.pushState(null, '', path)", path)
+    settled(page)
 
 
 def overflow(page: Page) -> int:

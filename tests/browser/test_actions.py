@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from cli.conftest import Program, stop
 
-from .conftest import Databases, Visit, new_user, overflow, running, settled, visiting
+from .conftest import Databases, Visit, new_user, overflow, running, settled, turn_to, visiting
 from .test_looks import problems
 
 UNAVAILABLE = "The AI service is not available at the moment."
@@ -220,8 +220,7 @@ def test_pages_with_something_in_them(apps: Apps, admin: Visit) -> None:
         page = admin.enter(width=width, height=844)
         found = {}
         for path in (*runs, "/guards", "/cache", "/cache?result=1", "/chat", "/"):
-            page.goto(path)
-            settled(page)
+            turn_to(page, path)
             found[path] = [*problems(page), *(["too wide"] if overflow(page) > 0 else [])]
         assert not any(found.values()), found
         admin.leave(page)
