@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 Connection = sqlite3.Connection
 
 BUSY_SECONDS = 10.0
-#: How long a reader waits for another process that creates the store at this moment.
-CREATION_SECONDS = 1.0
+#: How long after its beginning a reader waits for another process that creates the store at this moment.
+CREATION_SECONDS = 2.0
 #: Pages in the write-ahead log before it is folded back: few checkpoints while importing, a small file otherwise.
 CHECKPOINT_PAGES = 16_384
 #: The same while a recorder follows: many small commits touch the same pages again and again.
@@ -70,7 +70,8 @@ def _connect_read_only(path: Path, any_thread: bool, busy_seconds: float) -> sql
 
 def _await_creation(connection: sqlite3.Connection, path: Path) -> None:
     """A store is an empty file until its tables are committed, and stays one where its creator was killed."""
-    deadline = time.monotonic() + CREATION_SECONDS
+    age = max(0.0, time.time() - path.stat().st_mtime)
+    deadline = time.monotonic() + CREATION_SECONDS - age
     while _version(connection) == 0 and connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is None:
         if time.monotonic() > deadline:
             raise _nothing_recorded(path, "is empty")
