@@ -31,6 +31,8 @@ _AT_START = {"PYTHONUTF8": "1", "LC_ALL": "C.UTF-8"}
 _HARMLESS = {"PYTHONPATH", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
 #: Not to be imported before it runs: it is a program, or only works inside of another one.
 _PROGRAMS = {"agenttrace.cli.main", "agenttrace.record.worker", "agenttrace.run.postgres.migrations.env"}
+#: What a command or its help imports only when it runs.
+_LATER = ("rich.markdown", "typer._adapters", "typer._click.decorators")
 _LARGEST_REQUEST = 1 << 20
 
 
@@ -45,6 +47,7 @@ class Popen(subprocess.Popen[Any]):
         own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             wanted = {"command": list(args), "env": env, "cwd": None if cwd is None else os.fspath(cwd)}
+            wanted["session"] = options[20]
             _server().send(wanted, [stream if stream != -1 else number for number, stream in enumerate(streams)], other)
         self._status = own
         self._close_pipe_fds(*options[9:15])  # type: ignore[attr-defined]
@@ -75,10 +78,16 @@ class Popen(subprocess.Popen[Any]):
         return self.returncode
 
 
-def popen(command: Sequence[str], *, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[Any]:  # noqa: ANN401 - as Popen has them
-    """``subprocess.Popen``, forked where that makes no difference."""
+def popen(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    late: bool = False,
+    **options: Any,  # noqa: ANN401 - as Popen has them
+) -> subprocess.Popen[Any]:
+    """``subprocess.Popen``, forked where that makes no difference; ``late`` as in ``can_fork``."""
     environment = dict(os.environ if env is None else env)
-    kind = Popen if can_fork(command, environment) else subprocess.Popen
+    kind = Popen if can_fork(command, environment, late=late) else subprocess.Popen
     return kind(list(command), env=environment, **options)
 
 
@@ -101,12 +110,13 @@ def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[A
     return subprocess.CompletedProcess(process.args, process.returncode, *told)
 
 
-def can_fork(command: Sequence[str], environment: Mapping[str, str]) -> bool:
+def can_fork(command: Sequence[str], environment: Mapping[str, str], *, late: bool = False) -> bool:
     """Whether a fork would behave as a new process.
 
-    Programs given with ``-c`` mostly change the package before anything else has imported it.
+    Programs given with ``-c`` mostly change the package before anything else has imported it. ``late`` says that one
+    does not, or that later is early enough.
     """
-    if sys.platform != "linux" or command[0] != sys.executable or command[1] == "-c":
+    if sys.platform != "linux" or command[0] != sys.executable or (command[1] == "-c" and not late):
         return False
     places = environment.get("PYTHONPATH", "").split(os.pathsep)
     if any(os.path.exists(os.path.join(place, "sitecustomize.py")) for place in places if place):
@@ -211,6 +221,8 @@ def _become(wanted: dict[str, Any]) -> NoReturn:
     """Run a program in this process, and end as the interpreter would."""
     code = 1
     try:
+        if wanted["session"]:
+            os.setsid()
         os.environ.clear()
         os.environ.update(wanted["env"])
         time.tzset()
@@ -234,6 +246,9 @@ def _run(arguments: list[str]) -> None:
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})
     else:
         sys.argv = arguments
         sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
@@ -275,10 +290,23 @@ def _import_everything() -> None:
     for module in pkgutil.walk_packages(agenttrace.__path__, "agenttrace."):
         if module.name not in _PROGRAMS:
             importlib.import_module(module.name)
+    for name in _LATER:
+        importlib.import_module(name)
+
+
+def _build_commands() -> None:
+    """Typer builds all commands from their functions' signatures, which takes longer than most of them run."""
+    from typer import main
+
+    from agenttrace.cli.program import app
+
+    build, built = main.get_command, main.get_command(app)
+    main.get_command = lambda typer_instance: built if typer_instance is app else build(typer_instance)
 
 
 if __name__ == "__main__":
     _import_everything()
+    _build_commands()
     gc.collect()
     gc.freeze()
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forked
 from agenttrace.run.results.clues import RetentionClues
 from agenttrace.run.results.run_log import AIRunLogService
 from example_counts import COSTLY
@@ -104,8 +105,9 @@ def test_many_writers_at_once_leave_one_row(world: World, clues: RetentionClues)
 def test_two_processes_at_once_leave_one_row(world: World, module_database_url: str) -> None:
     """Two processes that write the same member and day at the same time both succeed and leave one row."""
     processes = [
-        subprocess.Popen(
+        forked.popen(
             [sys.executable, "-c", WRITER, module_database_url, name],
+            late=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

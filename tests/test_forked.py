@@ -77,6 +77,19 @@ def test_what_the_interpreter_reads_at_its_start_needs_a_start(variable: str) ->
     command = [sys.executable, "-m", "agenttrace.cli.main"]
     assert not forked.can_fork(command, ENVIRONMENT | {variable: "0"})
     assert not forked.can_fork([sys.executable, "-c", "pass"], ENVIRONMENT)
+    assert forked.can_fork([sys.executable, "-c", "pass"], ENVIRONMENT, late=True)
+
+
+def test_a_program_given_as_text(tmp_path: Path) -> None:
+    """It has its arguments, and a session of its own where one is wanted."""
+    program = "import os, sys; print(sys.argv, __name__, os.getsid(0) == os.getpid())"
+    for is_alone in (True, False):
+        command = [sys.executable, "-c", program, "x"]
+        with forked.popen(
+            command, env=ENVIRONMENT, late=True, start_new_session=is_alone, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert isinstance(process, forked.Popen) == (sys.platform == "linux")
+            assert process.communicate()[0] == f"['-c', 'x'] __main__ {is_alone}\n"
 
 
 def test_a_changed_interpreter_needs_a_start(tmp_path: Path) -> None:

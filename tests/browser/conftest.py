@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import (
     Browser,
-    BrowserContext,
     ConsoleMessage,
+    Error,
     Page,
     Request,
     ViewportSize,
@@ -66,6 +66,9 @@ CHINESE = "zh-1"
 FAILING = "failing-1"
 DELIVERED, DARK = "包裹今天下午配送。", "the lighthouse is dark"
 
+#: An address of every server that loads nothing else.
+EMPTY = "/healthz"
+
 Databases = Callable[[], str]
 
 
@@ -74,8 +77,8 @@ def key_of(agent: str, session_id: str) -> str:
     return f"{session_number(agent, session_id):016x}"
 
 
-# Of a module, not of the session: while Playwright runs, this thread has a running loop, and other tests want theirs.
-@pytest.fixture(scope="module")
+# Not of the session: while Playwright runs, this thread has a running loop, and other tests want theirs.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Chromium as Debian has it."""
     if CHROMIUM is None:
@@ -84,6 +87,7 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield found
+        _idle.clear()
         found.close()
 
 
@@ -93,8 +97,8 @@ class Watched:
 
     complaints: list[str] = field(default_factory=list)
 
-    def watch(self, page: Page, base: str) -> None:
-        """Listen to a page."""
+    def watch(self, page: Page, base: str) -> Callable[[], None]:
+        """Listen to a page until the function that comes back is called."""
 
         def on_console(message: ConsoleMessage) -> None:
             # Answers that a test provokes are reported by the browser itself; they are no mistake of the page.
@@ -105,9 +109,24 @@ class Watched:
             if urlsplit(request.url).scheme in ("http", "https") and not request.url.startswith(base):
                 self.complaints.append(f"asked another host: {request.url}")
 
+        def on_error(error: Error) -> None:
+            self.complaints.append(str(error))
+
         page.on("console", on_console)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("pageerror", on_error)
         page.on("request", on_request)
+
+        def leave() -> None:
+            page.remove_listener("console", on_console)
+            page.remove_listener("pageerror", on_error)
+            page.remove_listener("request", on_request)
+
+        return leave
+
+
+#: Windows of the browser that wait for the next test, by server and language. A new one costs five
+#: times the CPU of a used one: a process, and the page's code to be compiled.
+_idle: dict[tuple[str, str], list[Page]] = {}
 
 
 class Visit:
@@ -115,25 +134,55 @@ class Visit:
 
     def __init__(self, browser: Browser, base: str, token: str | None) -> None:
         self._browser, self.base, self._token = browser, base, token
-        self._contexts: list[BrowserContext] = []
+        self._leaving: dict[Page, Callable[[], None]] = {}
         self.watched = Watched()
 
-    def enter(self, *, width: int = 1280, height: int = 900, theme: str = "light", language: str = "en-US") -> Page:
-        """An empty page in a browser of its own: nothing remembered."""
-        context = self._browser.new_context(
-            viewport=ViewportSize(width=width, height=height),
-            color_scheme="dark" if theme == "dark" else "light",
-            locale=language,
-            base_url=self.base,
-            accept_downloads=True,
-        )
+    def enter(
+        self,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        theme: Literal["light", "dark"] = "light",
+        language: str = "en-US",
+        fresh: bool = False,
+    ) -> Page:
+        """An empty page in a browser that remembers nothing; ``fresh`` where a test changes what cannot be undone."""
+        idle = [] if fresh else _idle.setdefault((self.base, language), [])
+        page = idle.pop() if idle else self._new_page(language)
+        page.set_viewport_size(ViewportSize(width=width, height=height))
+        page.emulate_media(color_scheme=theme)
         if self._token is not None:
-            context.add_cookies([{"name": COOKIE, "value": self._token, "url": self.base}])
-        context.set_default_timeout(PATIENCE_MS)
-        self._contexts.append(context)
-        page = context.new_page()
-        self.watched.watch(page, self.base)
+            page.context.add_cookies([{"name": COOKIE, "value": self._token, "url": self.base}])
+        unwatch = self.watched.watch(page, self.base)
+
+        def leave() -> None:
+            unwatch()
+            if fresh or not self._is_forgotten(page):
+                page.context.close()
+            else:
+                _idle[self.base, language].append(page)
+
+        self._leaving[page] = leave
         return page
+
+    def _new_page(self, language: str) -> Page:
+        context = self._browser.new_context(locale=language, base_url=self.base, accept_downloads=True)
+        context.set_default_timeout(PATIENCE_MS)
+        return context.new_page()
+
+    def _is_forgotten(self, page: Page) -> bool:
+        """Whether a browser is as new: nothing loaded, no other window, no cookie, nothing stored, nothing rerouted."""
+        for other in page.context.pages:
+            if other is not page:
+                other.close()
+        try:
+            page.unroute_all()
+            page.goto(EMPTY)
+            page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        except Error:
+            return False  # such as after a test that has stopped its server
+        page.context.clear_cookies()
+        return True
 
     def open(self, path: str, **how: Any) -> Page:  # noqa: ANN401 - as enter has them
         """A page in a browser of its own, at an address."""
@@ -142,14 +191,13 @@ class Visit:
         return page
 
     def leave(self, page: Page) -> None:
-        """Close a page and its browser before the visit ends."""
-        self._contexts.remove(page.context)
-        page.context.close()
+        """Close a page before the visit ends."""
+        self._leaving.pop(page)()
 
     def close(self) -> None:
         """End the visit."""
-        for context in self._contexts:
-            context.close()
+        for page in list(self._leaving):
+            self.leave(page)
 
 
 class running:  # noqa: N801 - used like a function
@@ -189,6 +237,9 @@ class running:  # noqa: N801 - used like a function
         return self
 
     def __exit__(self, *_: object) -> None:
+        for key in [key for key in _idle if key[0] == self.url]:
+            for page in _idle.pop(key):
+                page.context.close()
         self.stop()
 
 
@@ -317,6 +368,15 @@ def settled(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator("main [role=status] .unseen", has_text="…")).to_have_count(0)
     page.wait_for_function("() => !document.querySelector('main [class*=loading]')")
+
+
+def turn_to(page: Page, path: str) -> None:
+    """Go on to another page as a link does, which loads nothing anew; to the same page by its address."""
+    if urlsplit(page.url).path in (EMPTY, "blank", urlsplit(path).path):
+        page.goto(path)
+    else:
+        page.evaluate("(path) => history.pushState(null, '', path)", path)
+    settled(page)
 
 
 def overflow(page: Page) -> int:

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from cli.conftest import Program, stop
 
-from .conftest import Databases, Visit, new_user, overflow, running, settled, visiting
-from .test_looks import AXE, problems
+from .conftest import Databases, Visit, new_user, overflow, running, settled, turn_to, visiting
+from .test_looks import problems
 
 UNAVAILABLE = "The AI service is not available at the moment."
 
@@ -220,11 +220,9 @@ def test_pages_with_something_in_them(apps: Apps, admin: Visit) -> None:
     runs = ("/runs", "/runs?tab=calls", f"/runs/jobs/{job}", f"/runs/calls/{calls[0]['id']}")
     for width in (1280, 390):
         page = admin.enter(width=width, height=844)
-        page.add_init_script(AXE.read_text(encoding="utf-8"))
         found = {}
         for path in (*runs, "/guards", "/cache", "/cache?result=1", "/chat", "/"):
-            page.goto(path)
-            settled(page)
+            turn_to(page, path)
             found[path] = [*problems(page), *(["too wide"] if overflow(page) > 0 else [])]
         assert not any(found.values()), found
         admin.leave(page)
@@ -244,7 +242,6 @@ def test_an_event_is_started_by_hand(apps: Apps, admin: Visit) -> None:
     expect(dialog).to_contain_text("Not a JSON object")
     expect(start).to_be_disabled()
     dialog.get_by_label("Payload").fill('{"coach_id": 8}')
-    page.evaluate(AXE.read_text(encoding="utf-8"))
     assert problems(page) == []
     start.click()
     expect(page).to_have_url(re.compile(r"/runs/jobs/\d+"))

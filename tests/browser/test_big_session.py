@@ -94,7 +94,7 @@ def note(page: Page, name: str, record_property: Callable[[str, object], None]) 
 
 def test_conversation(reader: Visit, record_property: Callable[[str, object], None]) -> None:
     """It opens with every span counted, scrolls to its end, and keys lead from error to error across all of it."""
-    page = reader.enter()
+    page = reader.enter(fresh=True)
     page.add_init_script(f"({LONG_TASKS})()")
     page.goto(f"/sessions/{KEY}")
     rows = page.get_by_role("list", name="Conversation, in reading order").get_by_role("listitem")
@@ -124,7 +124,7 @@ def test_conversation(reader: Visit, record_property: Callable[[str, object], No
 
 def test_waterfall(reader: Visit, record_property: Callable[[str, object], None]) -> None:
     """The waterfall has every row, zooms by key and by its ends, and folding a turn takes its rows away."""
-    page = reader.enter()
+    page = reader.enter(fresh=True)
     page.add_init_script(f"({LONG_TASKS})()")
     page.goto(f"/sessions/{KEY}?view=waterfall")
     grid = page.get_by_role("treegrid", name="Spans by time")

@@ -17,7 +17,7 @@ from cli.conftest import Program, eventually
 from .conftest import Databases, Visit, new_user, overflow, running, settled, visiting
 from .test_actions import confirm
 from .test_keyboard import here
-from .test_looks import AXE, problems
+from .test_looks import problems
 
 #: Spans of which nobody knows whether they arrived.
 UNKNOWN = 3
@@ -181,7 +181,6 @@ def test_by_keys_alone(look: Visit) -> None:
 def test_looks(look: Visit, width: int) -> None:
     """With everything open axe finds nothing serious in light or dark, and nothing is too wide; Chinese is Chinese."""
     page = look.enter(width=width, height=844)
-    page.add_init_script(AXE.read_text(encoding="utf-8"))
     page.goto("/exports?of=looked-at&state=refused")
     settled(page)
     expect(page.get_by_role("table")).to_be_visible()

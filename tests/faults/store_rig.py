@@ -325,9 +325,9 @@ def start(home: Path, *arguments: str, command: tuple[str, ...] = CLI, **environ
     import forked  # this file is a program as well, which does not find it
 
     home.mkdir(mode=0o700, exist_ok=True)
-    return forked.popen(
-        [*command, *arguments], env=environ_of(home, **environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    environment = environ_of(home, **environ)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return forked.popen([*command, *arguments], env=environment, late=True, **pipes)
 
 
 def run(home: Path, *arguments: str) -> tuple[int, str, str]:

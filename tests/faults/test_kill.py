@@ -85,7 +85,7 @@ def import_with_kills(home: Path, logs: Path, seed: int, command: tuple[str, ...
                 kill(process, workers=chance.random() < 0.5)
                 kills += 1
                 # However slow the machine, in the end one has the time it needs.
-                patience *= 1.15
+                patience *= 1.3
                 continue
         _, errors = process.communicate()
         if b"already recording" not in errors:  # workers outlive their parent by a moment, and hold the lock

@@ -8,7 +8,7 @@ import pytest
 
 from cli.conftest import Program, background, own_recorded, program, shared_store
 
-from .rig import Asker, serving
+from .rig import Asker, serving, started
 
 __all__ = ["background", "own_recorded", "program", "shared_store"]
 
@@ -16,5 +16,5 @@ __all__ = ["background", "own_recorded", "program", "shared_store"]
 @pytest.fixture(scope="session")
 def asker(shared_store: Program) -> Iterator[Asker]:
     """A server for a user of four agents."""
-    with serving(shared_store) as asker:
+    with serving(shared_store, transport=started) as asker:
         yield asker

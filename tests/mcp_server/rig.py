@@ -4,19 +4,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from subprocess import PIPE
+from typing import Any, NamedTuple, TextIO
 
 import anyio.from_thread
+import anyio.to_thread
 from anyio.from_thread import BlockingPortal
 from mcp import Client, StdioServerParameters, stdio_client, types
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
+import forked
 from cli.conftest import Program
+
+#: How a client reaches the server that a command starts.
+Transport = Callable[[list[str], dict[str, str], TextIO], Any]
 
 _FENCE = re.compile(r"^(`{3,})text$")
 _NEXT = re.compile(r'cursor="([^"]+)"\)$', re.MULTILINE)
@@ -132,23 +142,68 @@ def joined(pages: list[list[Said]]) -> list[Said]:
 
 
 @asynccontextmanager
-async def _connected(program: Program, arguments: tuple[str, ...], log: Path, mode: Any) -> AsyncIterator[Client]:
+async def _connected(
+    program: Program, arguments: tuple[str, ...], log: Path, mode: Any, transport: Transport
+) -> AsyncIterator[Client]:
     command = program.command("mcp", *arguments)
-    server = StdioServerParameters(command=command[0], args=command[1:], env=program.environment)
     with log.open("a+", encoding="utf-8") as errors:
-        async with Client(stdio_client(server, errlog=errors), mode=mode) as client:
+        async with Client(transport(command, program.environment, errors), mode=mode) as client:
             await client.list_tools()
             yield client
 
 
+def started(command: list[str], environment: dict[str, str], errors: TextIO) -> Any:
+    """A server that the official client starts, as programs do."""
+    return stdio_client(StdioServerParameters(command=command[0], args=command[1:], env=environment), errlog=errors)
+
+
+@asynccontextmanager
+async def forked_server(
+    command: list[str], environment: dict[str, str], errors: TextIO
+) -> AsyncIterator[TransportStreams]:
+    """A server that is forked, see ``forked.py``: the official client would start an interpreter for each."""
+    process = forked.popen(command, env=environment, stdin=PIPE, stdout=PIPE, stderr=errors)
+    loop, lines = asyncio.get_running_loop(), asyncio.StreamReader(limit=1 << 26)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), process.stdout)
+    pipe, _ = await loop.connect_write_pipe(asyncio.Protocol, process.stdin)
+    to_client, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_server, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        async with to_client:
+            async for line in lines:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                await to_client.send(SessionMessage(message))
+
+    async def write() -> None:
+        async with from_client:
+            async for each in from_client:
+                pipe.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        yield from_server, to_server
+        pipe.close()
+        code = await anyio.to_thread.run_sync(process.wait)
+        tasks.cancel_scope.cancel()
+    assert code == 0, "the end of input is the end of the server"
+
+
 @contextmanager
-def serving(program: Program, *arguments: str, mode: str = "legacy", quiet: bool = True) -> Iterator[Asker]:
+def serving(
+    program: Program,
+    *arguments: str,
+    mode: str = "legacy",
+    quiet: bool = True,
+    transport: Transport = forked_server,
+) -> Iterator[Asker]:
     """A server of this user, and a client; with ``quiet`` it may say nothing on stderr."""
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory) / "stderr"
         with (
             anyio.from_thread.start_blocking_portal() as portal,
-            portal.wrap_async_context_manager(_connected(program, arguments, log, mode)) as client,
+            portal.wrap_async_context_manager(_connected(program, arguments, log, mode, transport)) as client,
         ):
             yield Asker(portal, client)
         if quiet:

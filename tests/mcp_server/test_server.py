@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from cli.conftest import CLAUDE, Program
 
 from .rig import Asker, serving
@@ -32,7 +33,7 @@ class Wire:
     """The process with nothing before it but its pipes."""
 
     def __init__(self, program: Program) -> None:
-        self.process = subprocess.Popen(
+        self.process = forked.popen(
             program.command("mcp"),
             env=program.environment,
             stdin=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import sqlite3
 from collections.abc import Callable
@@ -66,6 +67,8 @@ def _empty(program: Program) -> None:
     for ending in ("-wal", "-shm"):
         (program.home / f"agenttrace.db{ending}").unlink(missing_ok=True)
     (program.home / "agenttrace.db").write_bytes(b"")
+    # Long ago: of a new one it might be that somebody creates it.
+    os.utime(program.home / "agenttrace.db", (0, 0))
 
 
 def _directory(program: Program) -> None:
@@ -84,7 +87,7 @@ def _settings(program: Program) -> None:
         (_old, "Run any recording command once"),
         (_new, "pip install --upgrade agenttrace"),
         (_no_database, "agenttrace record --once: the damaged file is kept"),
-        (_empty, "Run any recording command once"),
+        (_empty, "Start with: agenttrace record --once"),
         (_directory, "Check the disk"),
         (_settings, "Did you mean usage.currency?"),
     ],

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from procrastinate.exceptions import ConnectorException
 
+import forked
 from agenttrace.run.catalog.catalog import DIMENSIONS
 from agenttrace.run.jobs import dispatch
 from agenttrace.run.jobs.dispatch import AIDispatcher, fire_event, use_dispatcher
@@ -108,7 +109,7 @@ def test_processes_agree_on_what_is_a_duplicate(database_url: str) -> None:
     """Two processes that race through the same events: each event runs once unforced, and every forced one runs."""
     command = [sys.executable, "-c", _RACER, database_url, *sys.path]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    racers = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    racers = [forked.popen(command, late=True, **pipes) for _ in range(2)]
     for racer in racers:
         assert racer.stdout is not None
         assert racer.stdout.readline() == "ready\n"

@@ -17,6 +17,7 @@ import pytest
 from alembic.script import ScriptDirectory
 from psycopg.types.json import Jsonb
 
+import forked
 from agenttrace.run.postgres import pool as run_database
 from agenttrace.run.postgres.pool import HEAD, SCHEMA, migrate
 from agenttrace.run.states import (
@@ -514,8 +515,12 @@ def test_several_processes_migrate_at_once(empty_url: str, module_database_url: 
     fill_0001(empty_url)
     program = "import sys; from agenttrace.run.postgres.pool import migrate; sys.stdin.readline(); migrate(sys.argv[1])"
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, empty_url], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        forked.popen(
+            [sys.executable, "-c", program, empty_url],
+            late=True,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for _ in range(4)
     ]

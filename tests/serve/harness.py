@@ -30,6 +30,9 @@ SECRET = "a secret of the tests that is long enough for HS256"
 TOKEN = "sim-internal-token"
 CHAT = "/api/xcx/chat/stream"
 CHAT_APP = "sim-app1-chat"
+#: Less than the server's five seconds: a loop that stood still between two tests closes idle connections late, and a
+#: request over one that is being closed fails. The client looks at the clock before it uses a connection again.
+CLIENT_IDLE_SECONDS = 2
 INTERNAL = {"Authorization": f"Internal-Token {TOKEN}"}
 
 
@@ -152,7 +155,10 @@ async def running(
             app.state.access.refusals.sleep = at_once
             async with (
                 listening(app, drain_seconds=drain) as server,
-                aiohttp.ClientSession(headers=login_headers(settings.home)) as http,
+                aiohttp.ClientSession(
+                    headers=login_headers(settings.home),
+                    connector=aiohttp.TCPConnector(keepalive_timeout=CLIENT_IDLE_SECONDS),
+                ) as http,
             ):
                 life = app.state.life
                 yield Stack(engine, sim, server.url, http, server.stopping, server.serving, life, app)

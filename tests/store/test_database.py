@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,6 +148,48 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
     connection = connect(path)
     assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
     connection.close()
+
+
+#: A process that is in the middle of creating a store until its input ends.
+CREATOR = """
+import sys
+from pathlib import Path
+from agenttrace.store.sqlite import database
+
+statements = database._statements
+
+def hesitant(script):
+    print("begun", flush=True)
+    sys.stdin.read()
+    return statements(script)
+
+database._statements = hesitant
+database.connect(Path(sys.argv[1])).close()
+"""
+
+
+def test_a_reader_waits_for_the_creation(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads a store that another process creates at this moment gets the store, not an error about its age."""
+    monkeypatch.setattr(database, "CREATION_SECONDS", 60.0)
+    command = [sys.executable, "-c", CREATOR, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as creator:
+        assert creator.stdin is not None
+        assert creator.stdout is not None
+        assert creator.stdout.readline() == "begun\n"
+        timer = threading.Timer(0.1, creator.stdin.close)
+        timer.start()
+        reader = connect(path, read_only=True)
+        assert reader.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+        reader.close()
+        timer.join()
+
+
+def test_an_empty_file_holds_nothing(path: Path) -> None:
+    """What a creator that was killed leaves is a store in which nothing is recorded, to those who read."""
+    path.touch()
+    os.utime(path, (0, 0))
+    with pytest.raises(StoreError, match=r"nothing recorded yet .* is empty"):
+        connect(path, read_only=True)
 
 
 def test_many_create_the_store_at_once(path: Path) -> None:

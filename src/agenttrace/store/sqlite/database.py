@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 Connection = sqlite3.Connection
 
 BUSY_SECONDS = 10.0
+#: How long after its beginning a reader waits for another process that creates the store at this moment.
+CREATION_SECONDS = 2.0
 #: Pages in the write-ahead log before it is folded back: few checkpoints while importing, a small file otherwise.
 CHECKPOINT_PAGES = 16_384
 #: The same while a recorder follows: many small commits touch the same pages again and again.
@@ -54,7 +56,7 @@ def connect(
 
 def _connect_read_only(path: Path, any_thread: bool, busy_seconds: float) -> sqlite3.Connection:
     if not path.exists():
-        raise StoreError(f"nothing recorded yet ({path} does not exist). Start with: agenttrace record --once")
+        raise _nothing_recorded(path, "does not exist")
     connection = sqlite3.connect(
         f"file:{_uri_path(path)}?mode=ro",
         uri=True,
@@ -64,11 +66,26 @@ def _connect_read_only(path: Path, any_thread: bool, busy_seconds: float) -> sql
     )
     try:
         connection.execute("PRAGMA query_only = 1")
+        _await_creation(connection, path)
         _check_version(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _await_creation(connection: sqlite3.Connection, path: Path) -> None:
+    """A store is an empty file until its tables are committed, and stays one where its creator was killed."""
+    age = max(0.0, time.time() - path.stat().st_mtime)
+    deadline = time.monotonic() + CREATION_SECONDS - age
+    while _version(connection) == 0 and connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is None:
+        if time.monotonic() > deadline:
+            raise _nothing_recorded(path, "is empty")
+        time.sleep(0.01)
+
+
+def _nothing_recorded(path: Path, why: str) -> StoreError:
+    return StoreError(f"nothing recorded yet ({path} {why}). Start with: agenttrace record --once")
 
 
 def _uri_path(path: Path) -> str:
