@@ -109,9 +109,9 @@ def test_parameters(name: str) -> None:
     "name", ["_call_with_retry", "compute_fingerprint", "trigger_ai_event", "verify_internal_token", "_check_dedup"]
 )
 def test_names_that_differ_are_documented(name: str) -> None:
-    """What has another place or shape here is named in the sections "Where this differs from the plan, and why"."""
+    """What has another place or shape here is named in the sections "Differences from the plan"."""
     page = (Path(__file__).parents[1] / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    parts = page.split("## Where this differs from the plan, and why")[1:]
+    parts = page.split("## Differences from the plan")[1:]
     assert any(f"`{name}" in part.partition("\n# ")[0] for part in parts)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from agenttrace.config import Settings
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 EPILOG = """
   agenttrace search retry                 one word
@@ -76,7 +76,7 @@ def search(
     _print(page, query, as_json=as_json)
 
 
-def _agents(store: SqliteStore, name: str | None) -> frozenset[str]:
+def _agents(store: Store, name: str | None) -> frozenset[str]:
     """The agent to filter by: one in the store, which includes programs of users, or a known format."""
     if name is not None and name not in store.agents():
         name = opening.checked_agent(name)

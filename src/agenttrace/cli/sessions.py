@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.prices.costing import Bill
     from agenttrace.store.errors import SessionNameError
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 EPILOG = """
   agenttrace sessions                            the latest twenty
@@ -70,7 +70,7 @@ def sessions(
     )
 
 
-def find_one(store: SqliteStore, name: str) -> Session:
+def find_one(store: Store, name: str) -> Session:
     """The session of that key, id or beginning of an id; clear errors for none and several."""
     try:
         return store.session(name)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from agenttrace.config import Settings
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 EPILOG = """
   agenttrace tail                           everything, live
@@ -85,7 +85,7 @@ def tail(
 
 def new_events(
     reader: EventReader,
-    store: SqliteStore,
+    store: Store,
     stop: threading.Event,
     last: int,
     session: int | None = None,

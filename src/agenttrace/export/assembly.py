@@ -25,7 +25,7 @@ from agenttrace.providers import model_of, provider_of_span
 from agenttrace.redaction import redacted, redacted_session
 from agenttrace.store.exports import Entry
 from agenttrace.store.questions import SpanRow
-from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
 
 #: Spans whose texts are read together.
 _PORTION = 50
@@ -60,7 +60,7 @@ class LoggedText(Protocol):
 
 
 #: Reads the texts of some spans of a session.
-Texts = Callable[[SqliteStore, Session, Sequence[bytes]], Mapping[bytes, Sequence[LoggedText]]]
+Texts = Callable[[Store, Session, Sequence[bytes]], Mapping[bytes, Sequence[LoggedText]]]
 
 
 class AssembledSpan(NamedTuple):
@@ -77,7 +77,7 @@ class Assembly:
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: Store,
         destination: DestinationSettings,
         *,
         texts: Texts,

@@ -10,7 +10,7 @@ from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views.transcript import depth_first
 
 if TYPE_CHECKING:
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 
 class TranscriptEntry(NamedTuple):
@@ -68,7 +68,7 @@ class ReadingOrders:
     def __init__(self) -> None:
         self._last: tuple[tuple[object, ...], ReadingOrder] | None = None
 
-    def of(self, store: SqliteStore, session: Session) -> ReadingOrder:
+    def of(self, store: Store, session: Session) -> ReadingOrder:
         """The order of a session as of now."""
         key = (session.id, session.events, session.last_at, session.state, store.spans_revision(session.id))
         last = self._last

@@ -10,7 +10,7 @@ from agenttrace.views.times import iso
 if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.record.texts.contents import InterpretedLine
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 
 class RecordedEvent(NamedTuple):
@@ -27,7 +27,7 @@ class RecordedEvent(NamedTuple):
 class EventReader:
     """Reads events back from the store."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         from agenttrace.record.texts.contents import Interpreter
 
         self._store = store

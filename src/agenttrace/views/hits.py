@@ -16,7 +16,7 @@ from agenttrace.views.plain import one_line
 if TYPE_CHECKING:
     from agenttrace.record.formats.contract import Content
     from agenttrace.store.questions import SearchQuery
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 _AROUND = 70
 #: So many events are read at a time, and for one page no more than these.
@@ -44,7 +44,7 @@ class SearchPage(NamedTuple):
     next: int | None
 
 
-def find(store: SqliteStore, query: SearchQuery, *, most_read: int = MOST_READ) -> SearchPage:
+def find(store: Store, query: SearchQuery, *, most_read: int = MOST_READ) -> SearchPage:
     """A page of matches. It may hold fewer than its limit, even none, where many events had to be read for it."""
     terms, matches, before = terms_of(query.text), list[TextMatch](), query.before
     for read, event in enumerate(_candidates(store, query)):
@@ -56,7 +56,7 @@ def find(store: SqliteStore, query: SearchQuery, *, most_read: int = MOST_READ) 
     return SearchPage(matches, None)
 
 
-def _candidates(store: SqliteStore, query: SearchQuery) -> Iterator[RecordedEvent]:
+def _candidates(store: Store, query: SearchQuery) -> Iterator[RecordedEvent]:
     """Events whose text matches, newest first, whenever they were written."""
     reader, before = EventReader(store), query.before
     timed = query.since is not None or query.until is not None
@@ -76,7 +76,7 @@ def is_within(at: int | None, query: SearchQuery) -> bool:
     return (query.since is None or at >= query.since) and (query.until is None or at < query.until)
 
 
-def _match(store: SqliteStore, event: RecordedEvent, terms: re.Pattern[str]) -> TextMatch:
+def _match(store: Store, event: RecordedEvent, terms: re.Pattern[str]) -> TextMatch:
     content, place = _best(event.said.contents, terms)
     return TextMatch(event, content, place, *_span_of(store, event, content))
 
@@ -96,7 +96,7 @@ def _best(contents: Sequence[Content], terms: re.Pattern[str]) -> tuple[Content 
     return (contents[0], 0) if contents else (None, 0)
 
 
-def _span_of(store: SqliteStore, event: RecordedEvent, content: Content | None) -> tuple[bytes | None, str | None]:
+def _span_of(store: Store, event: RecordedEvent, content: Content | None) -> tuple[bytes | None, str | None]:
     """The span of the text: arguments of a tool are in the line of the model call that requested it."""
     said, own = event.said, event.said.line.span_id
     if own is not None and content is not None and content.call:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.model import Session
     from agenttrace.prices.costing import Bill
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 
-def bills_of(store: SqliteStore, settings: Settings, found: Sequence[Session]) -> dict[int, Bill]:
+def bills_of(store: Store, settings: Settings, found: Sequence[Session]) -> dict[int, Bill]:
     """What each of these sessions used and cost."""
     cash = Cashier.load(settings)
     rows = store.usage_by_session([session.id for session in found])

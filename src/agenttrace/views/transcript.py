@@ -21,7 +21,7 @@ from agenttrace.views.sessions import title_of
 from agenttrace.views.times import MICROS, moment
 
 if TYPE_CHECKING:
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 #: So many spans are read at once.
 _PORTION = 16
@@ -160,13 +160,13 @@ def heading_of(session: Session) -> str:
 class Transcript:
     """The spans of a session in the order in which a tree of them is read."""
 
-    def __init__(self, store: SqliteStore, session: Session, texts: SessionTexts, prices: Cashier) -> None:
+    def __init__(self, store: Store, session: Session, texts: SessionTexts, prices: Cashier) -> None:
         self._session, self._texts, self._prices = session, texts, prices
         self._subagents = store.subagents(session)
         self._order = depth_first([(row.span_id, row.parent_id) for row in store.span_rows(session)])
         self._told = 0
 
-    def more(self, store: SqliteStore) -> list[TranscriptSpan]:
+    def more(self, store: Store) -> list[TranscriptSpan]:
         """The next few spans; none after the last."""
         part = self._order[self._told : self._told + _PORTION]
         self._told += len(part)

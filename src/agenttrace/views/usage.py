@@ -13,7 +13,7 @@ from agenttrace.views.times import parse_when
 if TYPE_CHECKING:
     from agenttrace.prices.costing import Bill, Cashier
     from agenttrace.store.questions import SessionName, UsageGroup, UsageQuery, UsageRow
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 T = TypeVar("T")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -46,7 +46,7 @@ class UsageReport(NamedTuple):
         return self.groups if self.by in ("day", "month") else ranked(self.total, self.groups, lambda each: each.bill)
 
 
-def usage_report(store: SqliteStore, cashier: Cashier, query: UsageQuery) -> UsageReport:
+def usage_report(store: Store, cashier: Cashier, query: UsageQuery) -> UsageReport:
     """What was used and what it cost, by the groups of the query."""
     rows = store.usage(query)
     names = store.session_names(sorted({int(row.group) for row in rows})) if query.by == "session" else {}

@@ -18,7 +18,7 @@ from agenttrace.record.ingest.bad_lines import is_a_lines_fault
 from agenttrace.store.questions import EventLine, SpanView
 
 if TYPE_CHECKING:
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class InterpretedLine(NamedTuple):
 class Interpreter:
     """Turns raw lines back into events and texts."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._agents: Mapping[str, Agent] = {agent.name: agent for agent in AGENTS}
         self._store = store
         self._sources: dict[int, tuple[str, Source | None]] = {}
@@ -68,7 +68,7 @@ class Interpreter:
         return self._sources[file_id]
 
 
-def attributes_of(store: SqliteStore, session: Session, said: InterpretedLine) -> dict[str, Any]:
+def attributes_of(store: Store, session: Session, said: InterpretedLine) -> dict[str, Any]:
     """What a line says of its span beside texts, for agents whose lines are spans."""
 
     def find(trace: str, event_type: str, key: str) -> bytes | None:
@@ -78,7 +78,7 @@ def attributes_of(store: SqliteStore, session: Session, said: InterpretedLine) -
     return {} if agent is None else agent.attributes(said.line.raw, find)
 
 
-def session_lines(store: SqliteStore, session: Session) -> Iterator[InterpretedLine]:
+def session_lines(store: Store, session: Session) -> Iterator[InterpretedLine]:
     """Everything a session's lines say, in the order of recording."""
     return Interpreter(store).lines(store.lines(session=session.id))
 
@@ -106,7 +106,7 @@ class Calls:
         return tool if self._is_tool(tool) else own
 
 
-def span_contents(store: SqliteStore, session: Session, spans: Sequence[SpanView]) -> dict[bytes, list[Content]]:
+def span_contents(store: Store, session: Session, spans: Sequence[SpanView]) -> dict[bytes, list[Content]]:
     """The texts of each span, in order; streamed arguments are joined."""
     steps = {span.span_id: span.parent_id for span in spans if span.kind == "tool"}
     return contents_by_span(session_lines(store, session), Calls(session, steps, steps.__contains__))

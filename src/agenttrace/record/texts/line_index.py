@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agenttrace.store.questions import EventMark, EventPlace
 
 if TYPE_CHECKING:
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 #: How many sessions are cached, and how many lines of all of them together.
 MOST_SESSIONS = 32
@@ -38,7 +38,7 @@ class SessionLines:
         self._lock = threading.Lock()
         self.count = 0
 
-    def refresh(self, store: SqliteStore) -> None:
+    def refresh(self, store: Store) -> None:
         """Add what was recorded since."""
         with self._lock:
             if self._first is not None and store.event_mark(self._first.event_no) != self._first:
@@ -98,7 +98,7 @@ class LineIndex:
         self._sessions: dict[int, SessionLines] = {}
         self._lock = threading.Lock()
 
-    def of(self, store: SqliteStore, session: int) -> SessionLines:
+    def of(self, store: Store, session: int) -> SessionLines:
         """A session's lines as of now."""
         with self._lock:
             found = self._sessions.pop(session, None) or SessionLines(session)

@@ -17,7 +17,7 @@ from agenttrace.store.line_cache import LineCache
 from agenttrace.store.questions import SpanPlace
 
 if TYPE_CHECKING:
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 #: A cache of lines, because a user scrolls back.
 _BLOCK_BYTES = 64 << 20
@@ -39,17 +39,17 @@ class SessionTexts:
         self.index = index or LineIndex()
         self.blocks = LineCache(block_bytes)
 
-    def contents(self, store: SqliteStore, session: Session, wanted: Sequence[bytes]) -> dict[bytes, list[Content]]:
+    def contents(self, store: Store, session: Session, wanted: Sequence[bytes]) -> dict[bytes, list[Content]]:
         """The texts of these spans, in order; spans that the session does not have are left out."""
         places = store.span_places(session.id, wanted)
         found = self.gathered(store, session, places.values()).contents
         return {span_id: found.get(span_id, []) for span_id in wanted if span_id in places}
 
-    def around(self, store: SqliteStore, session: Session, span_id: bytes) -> Gathered:
+    def around(self, store: Store, session: Session, span_id: bytes) -> Gathered:
         """The lines of a span and of its model call, and what they say."""
         return self.gathered(store, session, store.span_places(session.id, [span_id]).values())
 
-    def gathered(self, store: SqliteStore, session: Session, wanted: Iterable[SpanPlace]) -> Gathered:
+    def gathered(self, store: Store, session: Session, wanted: Iterable[SpanPlace]) -> Gathered:
         """What the lines of these spans' model calls say."""
         wanted = list(wanted)
         index = self.index.of(store, session.id)
@@ -63,12 +63,12 @@ class SessionTexts:
         calls = Calls(session, {place.span_id: place.root for place in family}, is_tool)
         return Gathered(contents_by_span(said, calls), said, calls)
 
-    def said(self, store: SqliteStore, numbers: Sequence[int]) -> Iterator[InterpretedLine]:
+    def said(self, store: Store, numbers: Sequence[int]) -> Iterator[InterpretedLine]:
         """What the lines of these events say."""
         return Interpreter(store).lines(store.lines_by_number(numbers, self.blocks))
 
 
-def _is_tool_in(store: SqliteStore, session: int, places: Iterable[SpanPlace]) -> Callable[[bytes], bool]:
+def _is_tool_in(store: Store, session: int, places: Iterable[SpanPlace]) -> Callable[[bytes], bool]:
     """Whether a span is a tool call of the session."""
     known = {place.span_id: place.kind == "tool" for place in places}
 

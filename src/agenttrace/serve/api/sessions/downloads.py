@@ -32,7 +32,7 @@ from agenttrace.views.transcript import DocumentWriter, Transcript, TranscriptSp
 if TYPE_CHECKING:
     from agenttrace.masking import Mask
     from agenttrace.serve.context import ServerContext
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 Format = Literal["html", "md", "jsonl"]
 Full = Annotated[bool, Query(description="As it was recorded, secrets included. Only admins may ask for it.")]
@@ -51,7 +51,7 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 #: Makes the next piece; an empty one is the last.
-Pieces = Callable[["SqliteStore"], bytes]
+Pieces = Callable[["Store"], bytes]
 
 
 @asynccontextmanager
@@ -94,7 +94,7 @@ def downloads_router(context: ServerContext) -> APIRouter:
         format: Format = "html",  # noqa: A002 - its name
         full: Full = False,
     ) -> StreamingResponse:
-        def question(store: SqliteStore, found: Session) -> tuple[str, Pieces]:
+        def question(store: Store, found: Session) -> tuple[str, Pieces]:
             # Every line is read once: a separate cache leaves the shared one to the pages.
             texts = SessionTexts(context.reader.texts.index, _BLOCK_BYTES)
             name = file_name(found if mask is None else redacted_session(found, mask.text), format)
@@ -124,12 +124,12 @@ def file_name(session: Session, ending: str) -> str:
 class LineDownload:
     """The recorded lines in the order in which they were recorded; without a mask as they were."""
 
-    def __init__(self, store: SqliteStore, session: Session, texts: SessionTexts, mask: Mask | None) -> None:
+    def __init__(self, store: Store, session: Session, texts: SessionTexts, mask: Mask | None) -> None:
         self._blocks, self._mask = texts.blocks, mask
         self._numbers = store.session_events(session.id)
         self._written = 0
 
-    def more(self, store: SqliteStore) -> bytes:
+    def more(self, store: Store) -> bytes:
         """The next lines."""
         piece = bytearray()
         while self._written < len(self._numbers) and len(piece) < _PIECE_BYTES:
@@ -149,7 +149,7 @@ class DocumentDownload:
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: Store,
         session: Session,
         page: DocumentWriter,
         texts: SessionTexts,
@@ -165,7 +165,7 @@ class DocumentDownload:
         self._begun = page.begin(session, facts_of(session, bill))
         self._ended = False
 
-    def more(self, store: SqliteStore) -> bytes:
+    def more(self, store: Store) -> bytes:
         """The next spans."""
         parts, self._begun = [self._begun], ""
         length = 0

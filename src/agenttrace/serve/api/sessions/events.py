@@ -19,7 +19,7 @@ from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 #: Characters of a line that are shown.
 _MOST_CHARS = 1_000_000
@@ -34,7 +34,7 @@ def events_router(context: ServerContext) -> APIRouter:
 
     @router.get("/events/{event_no}", **endpoint("A recorded line", EventDetail, 404, 422))
     async def one(request: Request, event_no: EventNo) -> Response:
-        def question(store: SqliteStore) -> Response:
+        def question(store: Store) -> Response:
             return answer(request, _detail(store, *_event(store, event_no)))
 
         return await context.reader.query(question, empty=_none)
@@ -59,13 +59,13 @@ def _none() -> NoReturn:
     raise ProblemError(404, "There is no such event, or its text was pruned.")
 
 
-def _event(store: SqliteStore, event_no: int) -> tuple[Session, EventLine]:
+def _event(store: Store, event_no: int) -> tuple[Session, EventLine]:
     line = next(store.lines_by_number([event_no]), None)
     sessions = [] if line is None else store.sessions_by_number([line.session])
     return (sessions[0], line) if line is not None and sessions else _none()
 
 
-def _detail(store: SqliteStore, session: Session, line: EventLine) -> EventDetail:
+def _detail(store: Store, session: Session, line: EventLine) -> EventDetail:
     said = Interpreter(store).said(line)
     text = line.raw.decode("utf-8", "replace")
     return EventDetail(

@@ -18,7 +18,7 @@ from agenttrace.store.questions import UsageRow
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 _MOST_FORKS = 100
 #: The session of a job has its number and the time it was created in the name.
@@ -31,7 +31,7 @@ def session_router(context: ServerContext) -> APIRouter:
 
     @router.get("/sessions/{session}", **endpoint("A session", SessionDetail, 404, 409, 422))
     async def one(request: Request, session: SessionName) -> Response:
-        def question(store: SqliteStore, found: Session) -> Response:
+        def question(store: Store, found: Session) -> Response:
             return answer(request, _detail(store, found, context.index.prices, context.reader.texts.index))
 
         return await query_session(context.reader, session, question)
@@ -39,7 +39,7 @@ def session_router(context: ServerContext) -> APIRouter:
     return router
 
 
-def _detail(store: SqliteStore, session: Session, prices: Cashier, index: LineIndex) -> SessionDetail:
+def _detail(store: Store, session: Session, prices: Cashier, index: LineIndex) -> SessionDetail:
     usage = store.usage_by_session([session.id]).get(session.id, [])
     parent = store.parent_of(session)
     return SessionDetail(

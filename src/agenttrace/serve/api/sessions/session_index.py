@@ -31,7 +31,7 @@ from agenttrace.serve.api.shapes import SessionRow
 from agenttrace.serve.api.trace_reader import TraceReader, shut_down
 from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.session_state import stale_before, state_now
-from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
 
 #: Between two comparisons of all sessions, and how much longer than such a comparison takes this must be.
 RELOAD_SECONDS = 5.0
@@ -126,7 +126,7 @@ class SessionIndex:
         with store.snapshot():
             return self._compare(store, version, whole, began)
 
-    def _compare(self, store: SqliteStore, version: StoreVersion, whole: bool, began: float) -> _Comparison:
+    def _compare(self, store: Store, version: StoreVersion, whole: bool, began: float) -> _Comparison:
         cursor = store.last_event()
         afresh = self._version is None or version.file != self._version.file or cursor < self.cursor
         news = [] if afresh else store.sessions_changed_since(self.cursor)
@@ -142,7 +142,7 @@ class SessionIndex:
         entry = self._entries.get(session_key(number))
         return None if entry is None else entry.fingerprint
 
-    def _made(self, store: SqliteStore, numbers: Sequence[int], prints: dict[int, int]) -> list[SessionEntry]:
+    def _made(self, store: Store, numbers: Sequence[int], prints: dict[int, int]) -> list[SessionEntry]:
         usage = store.usage_by_session(numbers)
         return [
             SessionEntry(

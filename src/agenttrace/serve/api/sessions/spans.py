@@ -25,7 +25,7 @@ from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 #: Characters of one text, and of all texts in an answer together.
 MOST_CHARS = 200_000
@@ -55,7 +55,7 @@ def texts_router(context: ServerContext) -> APIRouter:
     ) -> Response:
         wanted = [span_of(name) for name in span]
 
-        def question(store: SqliteStore, found: Session) -> Response:
+        def question(store: Store, found: Session) -> Response:
             contents, cutter = texts.contents(store, found, wanted), Cutter(chars)
             return answer(request, Texts({span_id.hex(): cutter.pieces(said) for span_id, said in contents.items()}))
 
@@ -75,7 +75,7 @@ def texts_router(context: ServerContext) -> APIRouter:
     ) -> Response:
         wanted = span_of(span)
 
-        def question(store: SqliteStore, found: Session) -> Response:
+        def question(store: Store, found: Session) -> Response:
             contents = texts.contents(store, found, [wanted]).get(wanted)
             if contents is None:
                 return _no_span()
@@ -107,7 +107,7 @@ def spans_router(context: ServerContext) -> APIRouter:
         place = from_cursor(cursor, tuple[Natural])
         start = 0 if place is None else place[0]
 
-        def question(store: SqliteStore, found: Session) -> Response:
+        def question(store: Store, found: Session) -> Response:
             return answer(request, _page(store, found, start, limit, texts if texts_too else None))
 
         return await query_session(context.reader, session, question)
@@ -119,7 +119,7 @@ def spans_router(context: ServerContext) -> APIRouter:
     async def one(request: Request, session: SessionName, span: SpanName, chars: Chars = 20_000) -> Response:
         wanted = span_of(span)
 
-        def question(store: SqliteStore, found: Session) -> Response:
+        def question(store: Store, found: Session) -> Response:
             row = store.spans_by_id(found, [wanted]).get(wanted)
             if row is None:
                 return _no_span()
@@ -135,7 +135,7 @@ def _no_span() -> NoReturn:
     raise ProblemError(404, "The session has no such span.")
 
 
-def _page(store: SqliteStore, session: Session, start: int, limit: int, texts: SessionTexts | None) -> SpanList:
+def _page(store: Store, session: Session, start: int, limit: int, texts: SessionTexts | None) -> SpanList:
     views = list(map(SpanView.of, store.span_rows(session, attributes=True, start=start, limit=limit + 1)))
     page = views[:limit]
     said = {} if texts is None else texts.contents(store, session, [view.span_id for view in page])
@@ -144,7 +144,7 @@ def _page(store: SqliteStore, session: Session, start: int, limit: int, texts: S
 
 
 def _detail(
-    store: SqliteStore, session: Session, row: SpanRow, gathered: Gathered, prices: Cashier, chars: int
+    store: Store, session: Session, row: SpanRow, gathered: Gathered, prices: Cashier, chars: int
 ) -> SpanDetail:
     cost, currency = cost_of(row, prices)
     price = None if row.input_tokens is None else price_of(row, prices.prices)
@@ -187,7 +187,7 @@ def _price_info(price: Price, above: int | None, terms: list[str]) -> PriceInfo:
     )
 
 
-def _attributes(store: SqliteStore, session: Session, row: SpanRow, gathered: Gathered) -> dict[str, Any]:
+def _attributes(store: Store, session: Session, row: SpanRow, gathered: Gathered) -> dict[str, Any]:
     """Ours and those of the GenAI conventions, or those that were received; what was said is among the texts."""
     view = SpanView.of(row)
     received: dict[str, Any] = {}
