@@ -12,8 +12,8 @@ import agenttrace
 from agenttrace.store.sqlite.schema import MIGRATIONS
 
 ROOT = Path(agenttrace.__file__).parent
-#: They have databases of their own.
-OWN_FILES = ("store/", "serve/access/", "compat/")
+#: They have databases of their own, or read those of agents.
+OWN_FILES = ("store/", "serve/access/", "compat/", "record/files/databases.py")
 #: Its tables are those of PostgreSQL.
 OWN_TABLES = ("run/",)
 

@@ -17,7 +17,20 @@ from agenttrace.record.recorder import Recorder
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-AGENTS = ("claude-code-2.1.325", "qwen-code-0.24.4")
+#: Logs of agents in the layout of their home directories, and those of which only the projects are here.
+HOMES = (
+    "cline-3.0.65",
+    "continue-cli-1.5.47",
+    "copilot-1.0.102",
+    "gemini-cli-0.61.0",
+    "opencode-1.18.33",
+    "pi-0.87.1",
+)
+PROJECTS = ("claude-code-2.1.325", "qwen-code-0.24.4")
+#: Those that say goodbye when a process ends.
+ENDED = ("copilot-1.0.102",)
+#: Nothing in their logs says that they were killed, or that the call failed.
+UNFINISHED = {"1794789998554_g5xnz", "1794790009662_v9niy", "1bc6b6b0-b4c1-4cc4-bb6a-14ca096968be"}
 KINDS = ("input", "cache_read", "cache_write", "output")
 
 _USAGE = """
@@ -29,11 +42,21 @@ WHERE response {} IN (SELECT response FROM spans WHERE stream = ? AND response N
 
 
 def expected(agent: str) -> dict[str, Any]:
+    """The golden figures; those of a subagent count for the session that it worked for."""
     found: dict[str, Any] = json.loads((DATA / agent / "EXPECTED.json").read_text())
+    sessions = {golden["session_id"]: golden for golden in found["sessions"]}
+    for golden in list(sessions.values()):
+        parent = sessions.get(golden["parent_session_id"])
+        if parent is not None:
+            parent["usage"] = _sum([parent["usage"], golden["usage"]])
+            for name in ("model_response_count", "tool_call_count", "tool_errors", "tool_calls_without_result"):
+                parent[name] += golden[name]
+            del sessions[golden["session_id"]]
+    found["sessions"] = list(sessions.values())
     return found
 
 
-@pytest.fixture(scope="module", params=AGENTS)
+@pytest.fixture(scope="module", params=(*PROJECTS, *HOMES))
 def agent(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -43,7 +66,11 @@ def store(agent: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqli
     home = tmp_path_factory.mktemp("home")
     settings = load_settings({"HOME": str(home), "AGENTTRACE_HOME": str(home / "data")})
     ensure_home(settings)
-    recorder = Recorder(settings, paths=[str(DATA / agent / "projects")], environ={})
+    if agent in HOMES:
+        # Read where they are: nothing may be written there.
+        recorder = Recorder(settings, environ={"HOME": str(DATA / agent)})
+    else:
+        recorder = Recorder(settings, paths=[str(DATA / agent / "projects")], environ={})
     summary = recorder.run_once()
     assert summary.quarantined == summary.duplicate == summary.pending == 0
     yield recorder.connection
@@ -71,6 +98,9 @@ def test_each_session_used_what_the_model_answered(agent: str, store: sqlite3.Co
 
 def test_no_answered_call_is_missing(agent: str, store: sqlite3.Connection) -> None:
     """With the calls that no message has, all that the model answered in full is there, each call once."""
+    if agent in HOMES:
+        assert not tokens(store, in_log=False), "nothing of these logs tells of such calls"
+        return
     books = expected(agent)["answered_by_mock_but_not_in_the_log"]
     missing = [call["usage"] for call in books if call["complete"]]
     found = list(tokens(store, in_log=False).values())
@@ -97,10 +127,13 @@ def test_turns_tools_and_errors_are_those_of_the_books(agent: str, store: sqlite
         )
         assert sum(tools.values()) == golden["tool_call_count"]
         assert tools.get("error", 0) == golden["tool_errors"]
-        assert tools.get("unclosed", 0) == golden["tool_calls_without_result"]
-        failed = golden["model_response_count"] == 0
+        left = tools.get("unclosed", 0) + tools.get("open", 0)
+        assert left == golden["tool_calls_without_result"]
+        # That a call failed is in the log of most.
+        failed = golden["model_response_count"] == 0 and bool(golden["errors"])
         assert errors == golden["tool_errors"] + failed
-        assert state == "waiting", "nothing of it is under way any more"
+        over = "ended" if agent in ENDED else "waiting"
+        assert state == over or golden["session_id"] in UNFINISHED
 
 
 def test_steps_last_as_long_as_the_calls() -> None:

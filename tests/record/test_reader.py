@@ -14,13 +14,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.record.files import reader
+from agenttrace.record.files import archives, reader
+from agenttrace.record.files.archives import ZstdReader
 from agenttrace.record.files.fingerprint import seek_and_read
 from agenttrace.record.files.reader import (
     Chunk,
     LineReader,
     OpenFile,
-    ZstdReader,
     storable,
     stored_path,
 )
@@ -63,6 +63,7 @@ class Reading:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "CHUNK_BYTES", 7)
+    monkeypatch.setattr(archives, "CHUNK_BYTES", 7)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace.record.files.kinds import tracked_file
 from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats.contract import Source
 from agenttrace.store.batch import FileRow
@@ -21,8 +22,8 @@ SOURCE = Source(agent="agenttrace", session_id="s")
 
 
 def track(path: Path, row: FileRow | None = None) -> TrackedFile:
-    """A file as the recorder sees it for the first time, or again with its row in the store."""
-    return TrackedFile(str(path), row or FileRow(filepath=str(path), file_id=1), 1 << 20)
+    """A file as the recorder sees it for the first time, or again with what the store holds."""
+    return tracked_file(str(path), row or FileRow(filepath=str(path), file_id=1), 1 << 20)
 
 
 def read_all(file: TrackedFile) -> list[bytes]:

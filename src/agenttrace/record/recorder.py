@@ -25,13 +25,13 @@ from agenttrace.record.files.discover import (
     Root,
     agent_roots,
     expanded,
-    has_log_name,
+    found_file,
     is_companion,
     is_excluded,
     list_files,
     named_roots,
 )
-from agenttrace.record.files.reader import BOM, Chunk, open_limit, storable
+from agenttrace.record.files.reader import BOM, LOG_SUFFIX, Chunk, open_limit, storable
 from agenttrace.record.files.recognition import may_become_known, openings, recognised
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.files.watchlist import Watchlist
@@ -155,7 +155,8 @@ class Recorder:
         self._links = {path for path, _ in listing.links}
 
     def see_path(self, path: str) -> None:
-        """Check one path for which a change was reported."""
+        """Look at one path that something happened to; what is new in a database is in its log first."""
+        path = path.removesuffix(LOG_SUFFIX)
         if path in self.files:
             agent = self.files[path].home
         else:
@@ -164,7 +165,7 @@ class Recorder:
             root = next((root for root in parts if _covers(root, path)), None)
             if root is None or is_excluded(path, self.settings.record.exclude):
                 return
-            agent = root.agent
+            agent = root.log_at(path)[1]
         try:
             found = os.stat(path)
         except OSError:
@@ -172,7 +173,7 @@ class Recorder:
                 self.dirty[self.files[path].row.file_id] = self.files[path]
             return
         if stat.S_ISREG(found.st_mode):
-            self.see(FoundFile(path, agent, found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino))
+            self.see(found_file(path, agent, found))
 
     def see(self, found: FoundFile) -> None:
         """Add a file to those to be read, if it changed."""
@@ -333,7 +334,7 @@ class Recorder:
             self._commit_or_requeue()
         if file.position == before:  # else it was rolled back with the batch, and waits to be read again
             self._take(file, chunk)
-        return file.position < file.size or file.compressed
+        return file.has_more
 
     def _note_restart(self, file: TrackedFile) -> None:
         if file.dirty:
@@ -495,8 +496,7 @@ class Recorder:
         """Whether an open file has something that was not read."""
         if file.handle is None:
             return False
-        now = file.handle.stat()
-        return file.differs(now.st_size, now.st_mtime_ns)
+        return file.differs(*file.look())
 
     # -- ending -----------------------------------------------------------------------------------------------
 
@@ -543,11 +543,11 @@ def _chosen_agents(settings: Settings, only: str | None) -> list[Agent]:
 
 def _roots(settings: Settings, agents: Sequence[Agent], paths: Sequence[str], environ: Mapping[str, str]) -> list[Root]:
     if paths:
-        return named_roots(paths)
+        return named_roots(paths, agents)
     home = Path(environ.get("HOME") or Path.home())
     # The run half writes its logs to the data directory of the settings.
     environ = {**environ, "AGENTTRACE_HOME": str(settings.home)}
-    return [*agent_roots(agents, environ, home), *named_roots(settings.record.paths)]
+    return [*agent_roots(agents, environ, home), *named_roots(settings.record.paths, agents)]
 
 
 def _covers(root: Root, path: str) -> bool:
@@ -556,7 +556,7 @@ def _covers(root: Root, path: str) -> bool:
         return True
     if not path.startswith(top + os.sep):
         return False
-    return has_log_name(path, root.agent)
+    return root.log_at(path)[0]
 
 
 def _is_whole(line: bytes) -> bool:

@@ -21,9 +21,9 @@ import msgspec
 
 from agenttrace.ids import file_number, session_number
 from agenttrace.record.calendar import day_finder
+from agenttrace.record.files.kinds import tracked_file
 from agenttrace.record.files.reader import stored_path
 from agenttrace.record.files.stored_paths import path_on_disk
-from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats.contract import stored_source
 from agenttrace.record.ingest import replay
 from agenttrace.store.batch import BLOCK_BITS, FileRow
@@ -193,7 +193,7 @@ def _is_intact(row: FileRow) -> bool:
     except OSError:
         return False
     path = None if found is None else os.fsdecode(found)
-    return path is not None and (row.offset == 0 or TrackedFile(path, row, 0).fits(path))
+    return path is not None and (row.offset == 0 or tracked_file(path, row, 0).fits(path))
 
 
 def _to_be_read(row: FileRow, blocks: int) -> FileRow:

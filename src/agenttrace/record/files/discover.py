@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+from agenttrace.record.files.reader import database_stat
 from agenttrace.record.formats.contract import Agent
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,17 @@ class Root:
     path: Path
     #: The agent whose home it is; ``None`` for a path the user named, where any format may be.
     agent: Agent | None = None
+    #: Agents whose databases and documents are recognised by their names at a path that the user named.
+    others: tuple[Agent, ...] = ()
+
+    def log_at(self, path: str) -> tuple[bool, Agent | None]:
+        """Whether a file is a log by its name, and whose, where that is known."""
+        if self.agent is not None:
+            return self.agent.is_log(Path(path)), self.agent
+        if LOG_NAME.search(path) is not None:
+            return True, None
+        found = next((agent for agent in self.others if agent.is_log(Path(path))), None)
+        return found is not None, found
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +69,10 @@ def agent_roots(agents: Sequence[Agent], environ: Mapping[str, str], home: Path)
     return [Root(path, agent) for agent in agents for path in agent.homes(environ, home)]
 
 
-def named_roots(paths: Sequence[str]) -> list[Root]:
+def named_roots(paths: Sequence[str], agents: Sequence[Agent] = ()) -> list[Root]:
     """Paths, directories and patterns from the command line or the settings."""
-    return [Root(Path(os.path.expanduser(path))) for path in paths]
+    others = tuple(agent for agent in agents if agent.table is not None or agent.writes_documents)
+    return [Root(Path(os.path.expanduser(path)), others=others) for path in paths]
 
 
 class Bounds:
@@ -97,7 +110,7 @@ def expanded(root: Root, bounds: Bounds | None = None, listing: Listing | None =
     for match in sorted(glob.glob(pattern, recursive=True)):
         target = os.path.realpath(match)
         if bounds.hold(target):
-            matches.append(Root(Path(match), root.agent))
+            matches.append(Root(Path(match), root.agent, root.others))
         elif listing is not None:
             listing.links.append((match, target))
     return matches
@@ -144,15 +157,15 @@ def _look(root: Root, bounds: Bounds, listing: Listing) -> Iterator[FoundFile]:
         is_directory = os.path.isdir(top)
         if not is_directory:
             if os.path.isfile(top):
-                yield _found(os.path.realpath(top), root.agent, os.stat(top))
+                yield found_file(os.path.realpath(top), root.log_at(top)[1], os.stat(top))
             return
     except OSError as error:
         listing.unreadable.append((top, error.strerror or str(error)))
         return
-    yield from _walk(os.path.realpath(top), root.agent, bounds, listing)
+    yield from _walk(os.path.realpath(top), root, bounds, listing)
 
 
-def _walk(top: str, agent: Agent | None, bounds: Bounds, listing: Listing) -> Iterator[FoundFile]:
+def _walk(top: str, root: Root, bounds: Bounds, listing: Listing) -> Iterator[FoundFile]:
     pending = [top]
     visited: set[tuple[int, int]] = set()
     while pending:
@@ -161,9 +174,9 @@ def _walk(top: str, agent: Agent | None, bounds: Bounds, listing: Listing) -> It
             with os.scandir(directory) as entries:
                 for entry in entries:
                     linked = entry.is_symlink()
-                    path = _followed(entry, agent, bounds, listing) if linked else entry.path
+                    path = _followed(entry, root, bounds, listing) if linked else entry.path
                     if path is not None:
-                        yield from _entry(entry, path, agent, pending, visited if linked else None)
+                        yield from _entry(entry, path, root, pending, visited if linked else None)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -171,15 +184,17 @@ def _walk(top: str, agent: Agent | None, bounds: Bounds, listing: Listing) -> It
 
 
 def _entry(
-    entry: os.DirEntry[str], path: str, agent: Agent | None, pending: list[str], visited: set[tuple[int, int]] | None
+    entry: os.DirEntry[str], path: str, root: Root, pending: list[str], visited: set[tuple[int, int]] | None
 ) -> Iterator[FoundFile]:
     """A log, or a directory to walk. ``visited``, for a link: it may lead back up, so only its first visit counts."""
     try:
         if entry.is_dir():
             if visited is None or not _is_visited(entry.stat(), visited):
                 pending.append(path)
-        elif has_log_name(entry.path, agent) and entry.is_file():
-            yield _found(path, agent, entry.stat())
+            return
+        is_log, agent = root.log_at(entry.path)
+        if is_log and entry.is_file():
+            yield found_file(path, agent, entry.stat())
     except OSError:
         # It vanished after it was listed; if it comes back, the next search finds it.
         return
@@ -191,20 +206,19 @@ def _is_visited(stat: os.stat_result, visited: set[tuple[int, int]]) -> bool:
     return known
 
 
-def _followed(entry: os.DirEntry[str], agent: Agent | None, bounds: Bounds, listing: Listing) -> str | None:
-    """The target of a link; ``None`` if it must not be followed."""
+def _followed(entry: os.DirEntry[str], root: Root, bounds: Bounds, listing: Listing) -> str | None:
+    """Where a link leads; ``None`` if that is none of ours."""
     target = os.path.realpath(entry.path)
     if bounds.hold(target):
         return target
-    if has_log_name(entry.path, agent) or os.path.isdir(target):
+    if root.log_at(entry.path)[0] or os.path.isdir(target):
         listing.links.append((entry.path, target))
     return None
 
 
-def has_log_name(path: str, agent: Agent | None) -> bool:
-    """Whether a file is a log by its name: the agent in whose home it is decides, elsewhere the usual names do."""
-    return LOG_NAME.search(path) is not None if agent is None else agent.is_log(Path(path))
-
-
-def _found(path: str, agent: Agent | None, stat: os.stat_result) -> FoundFile:
-    return FoundFile(path, agent, stat.st_size, stat.st_mtime_ns, stat.st_dev, stat.st_ino)
+def found_file(path: str, agent: Agent | None, stat: os.stat_result) -> FoundFile:
+    """A file as a look at it shows it; what is in a database's log counts with the database."""
+    size, mtime_ns = stat.st_size, stat.st_mtime_ns
+    if agent is not None and agent.table is not None:
+        size, mtime_ns = database_stat(path, size, mtime_ns)
+    return FoundFile(path, agent, size, mtime_ns, stat.st_dev, stat.st_ino)

@@ -15,10 +15,9 @@ import stat as modes
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import msgspec
-import zstandard
 
 from agenttrace.record.files.fingerprint import pread
 from agenttrace.record.formats.contract import Source
@@ -29,8 +28,8 @@ CHUNK_BYTES = 1 << 20
 #: The most open descriptors; those of the files idle longest are closed first.
 OPEN_FILES = 1024
 BOM = b"\xef\xbb\xbf"
-#: How the reason begins why the rest of a compressed file is not read.
-UNPACKED_LIMIT = "unpacked it is larger than record.max_unpacked_bytes"
+#: Of the write-ahead log of a database.
+LOG_SUFFIX = "-wal"
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,19 @@ class OpenFile:
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self.descriptor)
+
+
+class Reader(Protocol):
+    """Reads lines from a file, from a position on."""
+
+    def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
+        """The next complete lines behind ``offset``, ``most`` of them; ``None`` if there is none yet."""
+
+    def solid_end(self, size: int) -> int:
+        """Where the bytes end that somebody wrote, as far as is known: reserved space is not content."""
+
+    def unterminated(self, offset: int, size: int) -> bytes | None:
+        """The last line, without its newline, if it is short enough to be looked at."""
 
 
 def leads_to(path: str, place: tuple[int, int]) -> bool:
@@ -175,119 +187,6 @@ class LineReader:
         return pread(self._descriptor, size - offset, offset)
 
 
-class _FromStart:
-    """The bytes behind a descriptor, whose own position stays where it is."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor, self._offset = descriptor, 0
-
-    def read(self, size: int) -> bytes:
-        data = pread(self._descriptor, size, self._offset)
-        self._offset += len(data)
-        return data
-
-
-class ZstdReader:
-    """Reads lines from a compressed file; offsets count decompressed bytes. Such files never grow in place."""
-
-    def __init__(self, descriptor: int, max_line_bytes: int, max_unpacked_bytes: int = 1 << 62) -> None:
-        self._descriptor = descriptor
-        self._max_line_bytes = max_line_bytes
-        self._max_unpacked_bytes = max_unpacked_bytes
-        self._stream: Any = None
-        #: How much of the decompressed text the stream has given.
-        self._given = 0
-        self._step = CHUNK_BYTES
-        self._damage: str | None = None
-        self._position = 0
-        self._buffer = b""
-
-    def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
-        """The next complete lines, ``most`` of them; ``size`` does not matter. The last line needs no newline here.
-
-        Raises ``OSError`` where the file is damaged or still being written; everything before was handed out.
-        """
-        if self._stream is None or self._position != offset:
-            self._buffer, self._position = b"", offset
-            self._rewind(offset)
-        if offset >= self._max_unpacked_bytes:
-            return self._refusal(offset)
-        while (newline := self._buffer.rfind(b"\n")) < 0:
-            if len(self._buffer) > self._max_line_bytes:
-                return self._oversized(offset)
-            data = self._next()
-            if not data:
-                return self._last(offset)
-            self._buffer += data
-        # The limit falls behind the same line wherever reading has paused before.
-        last = self._buffer.find(b"\n", self._max_unpacked_bytes - offset - 1)
-        lines, offsets, end = split_lines(self._buffer[: (newline if last < 0 else last) + 1], offset, most)
-        self._buffer = self._buffer[end - offset :]
-        self._position = end
-        return Chunk(lines, offsets, end)
-
-    def _refusal(self, offset: int) -> Chunk | None:
-        """The refusal of a file that is longer than the limit; ``None`` where it is not."""
-        self._buffer = self._buffer or self._next()
-        if not self._buffer:
-            return self._last(offset)
-        return Chunk([], [], offset, refused=f"{UNPACKED_LIMIT} ({self._max_unpacked_bytes:,} bytes)")
-
-    def _rewind(self, offset: int) -> None:
-        self._stream = zstandard.ZstdDecompressor().stream_reader(
-            _FromStart(self._descriptor),  # type: ignore[arg-type]  # all that is ever called of it is read()
-            read_across_frames=True,
-            closefd=False,
-        )
-        self._given = 0
-        while self._given < offset and self._next(offset - self._given):
-            pass
-
-    def _next(self, most: int = 1 << 62) -> bytes:
-        try:
-            data = bytes(self._stream.read(min(most, self._step)))
-        except zstandard.ZstdError as error:
-            if self._step == 1:
-                self._damage = f"compressed log ends early: {error}"
-                return b""
-            # What was decompressed before the damage is lost with it: approach it in smaller steps.
-            self._step = max(1, self._step // 64)
-            self._rewind(self._given)
-            return self._next(most)
-        self._given += len(data)
-        return data
-
-    def _last(self, offset: int) -> Chunk | None:
-        if self._damage is not None:
-            raise OSError(errno.EIO, self._damage)
-        if not self._buffer:
-            return None
-        line, self._buffer = self._buffer, b""
-        self._position = offset + len(line)
-        return Chunk([line], [offset], self._position)
-
-    def _oversized(self, offset: int) -> Chunk:
-        digest, length = hashlib.sha256(), 0
-        data = self._buffer
-        while data and b"\n" not in data:
-            digest.update(data)
-            length += len(data)
-            data = self._next()
-        head, _, self._buffer = data.partition(b"\n")
-        digest.update(head)
-        length += len(head)
-        self._position = offset + length + 1
-        return Chunk([], [], self._position, (offset, length, digest.digest()[:16]))
-
-    def solid_end(self, size: int) -> int:
-        """The end: a compressed file has no reserved space."""
-        return size
-
-    def unterminated(self, offset: int, size: int) -> bytes | None:
-        """Nothing: a compressed file has no half-written line."""
-        return None
-
-
 def open_limit() -> int:
     """How many files may stay open: a quarter of what the system allows, so that the rest of the program can work."""
     try:
@@ -311,3 +210,12 @@ def storable(source: Source) -> Source:
         if isinstance(value, str) and not value.isascii()
     }
     return msgspec.structs.replace(source, **texts)
+
+
+def database_stat(path: str, size: int, mtime_ns: int) -> tuple[int, int]:
+    """Size and time of a database together with its write-ahead log, where what was written last is."""
+    try:
+        log = os.stat(path + LOG_SUFFIX)
+    except OSError:
+        return size, mtime_ns
+    return size + log.st_size, max(mtime_ns, log.st_mtime_ns)

@@ -10,7 +10,6 @@ costs time and never data.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,16 +19,7 @@ import msgspec
 
 from agenttrace.record.files import fingerprint as fp
 from agenttrace.record.files.fingerprint import pread
-from agenttrace.record.files.reader import (
-    BOM,
-    CHUNK_BYTES,
-    Chunk,
-    LineReader,
-    OpenFile,
-    ZstdReader,
-    leads_to,
-    stored_path,
-)
+from agenttrace.record.files.reader import BOM, CHUNK_BYTES, Chunk, LineReader, OpenFile, Reader, leads_to, stored_path
 from agenttrace.record.formats.contract import Agent, Source, stored_source
 from agenttrace.store.batch import FileRow
 
@@ -39,9 +29,7 @@ logger = logging.getLogger(__name__)
 QUIET_SECONDS = 1.0
 #: Clocks of file systems tick this slowly at worst: a file changed twice within a tick may look unchanged.
 TICK_SECONDS = 2.0
-#: In place of the hash of a tail: this compressed file was read to its end.
-END = "end"
-#: So much of a file is nearly always enough to recognise it.
+#: So much of a file tells nearly always what it is.
 HEAD_BYTES = 65_536
 COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
 
@@ -89,17 +77,10 @@ class TrackedFile:
     _fresh: bool = field(default=False, init=False)
     #: Position, size and time at which there was no complete line to read.
     _fruitless: tuple[int, int, int | None] | None = field(init=False)
-    #: Only of compressed files, whose size says nothing about how far they were read.
-    _ended: bool = field(init=False)
-    _reader: LineReader | ZstdReader | None = field(default=None, init=False)
+    _reader: Reader | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.roll_back()
-
-    @property
-    def compressed(self) -> bool:
-        """Whether this is a zstd file."""
-        return self.path.endswith(".zst")
 
     # -- is it still the same file ----------------------------------------------------------------------------
 
@@ -112,11 +93,15 @@ class TrackedFile:
             self._verify()
         return self.handle
 
-    def _new_reader(self) -> LineReader | ZstdReader:
+    def _new_reader(self) -> Reader:
         assert self.handle is not None
-        if self.compressed:
-            return ZstdReader(self.handle.descriptor, self.max_line_bytes, self.max_unpacked_bytes)
         return LineReader(self.handle.descriptor, self.max_line_bytes)
+
+    def look(self) -> tuple[int, int]:
+        """Size and time of the open file."""
+        assert self.handle is not None
+        stat = self.handle.stat()
+        return stat.st_size, stat.st_mtime_ns
 
     def close(self) -> None:
         """Close the descriptor; reading can go on later."""
@@ -158,22 +143,30 @@ class TrackedFile:
 
     def renew(self) -> bool:
         """Look at the open file: notice growth, truncation, replacement in place. True: something to read."""
-        handle = self.open()
-        stat = handle.stat()
-        changed = stat.st_size != self.size or stat.st_mtime_ns != self.mtime_ns
+        self.open()
+        size, mtime_ns = self.look()
+        changed = (size, mtime_ns) != (self.size, self.mtime_ns)
         if changed:
             self.last_growth = time.monotonic()
         if changed or self._fresh:
-            if self._verify() and stat.st_size < self.size:
-                self._cut(stat.st_size)
-            if stat.st_size <= self.size:
-                self._reader = self._new_reader()  # the bytes that were scanned may have changed
-            self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
+            self._changed(size)
+            self.size, self.mtime_ns = size, mtime_ns
             self._content_end = self.size
-            self._fresh = abs(time.time() - stat.st_mtime) < TICK_SECONDS
+            self._fresh = abs(time.time() - mtime_ns / 1e9) < TICK_SECONDS
             self._fruitless = None
-            self._ended = self._ended and not changed
-        return not self._ended if self.compressed else self.size > self.position
+        return self.has_more
+
+    def _changed(self, size: int) -> None:
+        """The file may be another one than at the last look."""
+        if self._verify() and size < self.size:
+            self._cut(size)
+        if size <= self.size:
+            self._reader = self._new_reader()  # what was scanned may be other bytes by now
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something behind the position."""
+        return self.size > self.position
 
     def _verify(self) -> bool:
         """Start over unless what was read is as it was."""
@@ -185,9 +178,6 @@ class TrackedFile:
 
     def _is_as_it_was(self, descriptor: int) -> bool:
         row, mark = self.row, self._mark
-        if self.compressed:
-            stat = os.fstat(descriptor)
-            return (self.size, self.mtime_ns) == (stat.st_size, stat.st_mtime_ns)
         if mark is not None and mark.end == self.position:
             return fp.read_mark(descriptor, mark.end, mark.line) == mark
         if self.position != row.offset:
@@ -227,7 +217,6 @@ class TrackedFile:
         self.generation += 1
         self.position = 0
         self.source = self._mark = self.seen_lines = self.begun = self._fruitless = None
-        self._ended = False
         self._reader = self._new_reader()
 
     def forgive(self) -> None:
@@ -244,13 +233,9 @@ class TrackedFile:
 
     def unread_bytes(self) -> int:
         """How many bytes were seen and not read, before the file became what it is now."""
-        if self.compressed:
-            return 0
         noticed = self._noticed
-        if self.handle is not None:
-            stat = self.handle.stat()
-            if noticed == (stat.st_size, stat.st_mtime_ns):
-                noticed = self._noticed_before
+        if self.handle is not None and noticed == self.look():
+            noticed = self._noticed_before
         seen = noticed[0] if noticed[0] > self.size else self._content_end
         return max(0, seen - self.position)
 
@@ -258,16 +243,16 @@ class TrackedFile:
 
     def head(self) -> bytes:
         """The first whole lines, for recognition."""
-        handle = self.open()
-        if self.compressed:
-            chunk = self._new_reader().read(0, 0, 50)
-            return b"\n".join(chunk.lines) + b"\n" if chunk and chunk.lines else b""
-        return pread(handle.descriptor, HEAD_BYTES, 0)
+        return pread(self.open().descriptor, HEAD_BYTES, 0)
+
+    def _second_reader(self) -> Reader:
+        """A reader to look at lines with, which changes nothing about how far the file was read."""
+        return self._new_reader()
 
     def lines_from(self, start: int) -> Iterator[bytes]:
         """The complete lines behind ``start``, as they are now; those too long to be loaded are left out."""
         self.open()
-        reader = self._new_reader()
+        reader = self._second_reader()
         while (chunk := reader.read(start, self.size)) is not None and not chunk.refused:
             yield from chunk.lines
             start = chunk.end
@@ -279,15 +264,11 @@ class TrackedFile:
         """
         self.open()
         assert self._reader is not None
-        chunk = None if self._ended else self._reader.read(self.position, self.size, most)
+        chunk = self._reader.read(self.position, self.size, most)
         if chunk is None:
             self._fruitless = (self.position, self.size, self.mtime_ns)
             self._content_end = self._reader.solid_end(self.size)
-            self._ended = self.compressed
             return None
-        if self.compressed:
-            self._ended = chunk.refused is not None
-            return chunk
         if not self._verify():
             return None
         if chunk.lines and not chunk.lines[0] and self._inside_line():
@@ -301,7 +282,7 @@ class TrackedFile:
     def passed(self, chunk: Chunk) -> None:
         """Reading goes on behind this chunk."""
         self.position = chunk.end
-        if self.compressed or self.handle is None:
+        if self.handle is None:
             return
         if chunk.oversized is not None:
             self._mark = fp.read_mark(self.handle.descriptor, chunk.end, chunk.oversized[0])
@@ -313,8 +294,6 @@ class TrackedFile:
     def unread(self) -> bool:
         """Whether there may be lines that were not looked for yet."""
         looked = (self.position, self.size, self.mtime_ns) == self._fruitless
-        if self.compressed:
-            return self._fresh or not self._ended
         return self._fresh or (self.size > self.position and not looked)
 
     def is_quiet(self) -> bool:
@@ -334,7 +313,7 @@ class TrackedFile:
 
     def pending(self) -> int:
         """1 if a line has begun and not ended."""
-        return int(not self.compressed and self.size > self.position)
+        return int(self.size > self.position)
 
     def times_seen(self, raw: bytes, offset: int, *, whole: bool = True) -> int:
         """How often this very line occurs before ``offset``; counts it as seen, unless it is a piece of a line.
@@ -351,7 +330,7 @@ class TrackedFile:
 
     def lines_before(self, end: int) -> Iterator[bytes]:
         """The lines of the file up to a place that was read."""
-        reader = self._new_reader()
+        reader = self._second_reader()
         position = 0
         while position < end and (chunk := reader.read(position, min(end, position + CHUNK_BYTES * 64))):
             for line, offset in zip(chunk.lines, chunk.offsets, strict=True):
@@ -384,15 +363,16 @@ class TrackedFile:
         )
         if (place := self.actual_place()) is not None:
             row.device, row.inode = place
-        if self.compressed:
-            row.fingerprint = fp.identity(b"")  # size and time show whether it changed
-            row.tail_hash = END if self._ended else None
-        elif self._mark is not None and self._mark.end == self.position:
+        self._sign(row)
+        return row
+
+    def _sign(self, row: FileRow) -> None:
+        """Write down what tells the file from another one."""
+        if self._mark is not None and self._mark.end == self.position:
             row.fingerprint, row.tail_hash = self._mark.identity, self._mark.ending
             row.head_length = len(self._mark.head)
         elif (self.position, self.generation) != (self.row.offset, self.row.generation):
             row.fingerprint = row.tail_hash = None
-        return row
 
     def committed(self, row: FileRow) -> None:
         """The row is in the store."""
@@ -412,7 +392,6 @@ class TrackedFile:
         self._count_anew()
         self.counted_end = self.row.counted_end
         self.seen_lines = self.begun = self._mark = self._fruitless = None
-        self._ended = self.row.tail_hash == END
         # What no path leads to any more must stay open; the rest is opened and checked again.
         self.size, self.mtime_ns = self.row.file_size, self.row.mtime_ns
         self._content_end = self.size
@@ -425,5 +404,4 @@ class TrackedFile:
             or self.generation != self.row.generation
             or self.lost_bytes > 0
             or any(self.counts.values())
-            or (self.compressed and self._ended != (self.row.tail_hash == END))
         )

@@ -18,6 +18,7 @@ import msgspec
 
 from agenttrace.ids import file_number
 from agenttrace.record.files.discover import FoundFile
+from agenttrace.record.files.kinds import tracked_file
 from agenttrace.record.files.reader import leads_to, stored_path
 from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats.contract import Agent
@@ -176,7 +177,7 @@ class Watchlist:
 
     def _tracked(self, path: str, row: FileRow, home: Agent | None) -> TrackedFile:
         limit = self._max_unpacked_bytes
-        return TrackedFile(path, row, self._max_line_bytes, home, max_unpacked_bytes=limit)
+        return tracked_file(path, row, self._max_line_bytes, home, max_unpacked_bytes=limit)
 
     def _known_row(self, key: str, found: FoundFile) -> FileRow | None:
         """The row of this path or of this inode, whichever the content fits."""
@@ -185,12 +186,12 @@ class Watchlist:
         if here is not None and (here.offset == 0 or (here.device, here.inode) == place):
             return here  # what was read is checked when it is opened
         for row in (here, there):
-            if row is not None and self._rows.get(row.filepath) is row and self._fits(row, found.path):
+            if row is not None and self._rows.get(row.filepath) is row and self._fits(row, found):
                 return row
         return None
 
-    def _fits(self, row: FileRow, path: str) -> bool:
-        return row.offset > 0 and TrackedFile(path, row, self._max_line_bytes).fits(path)
+    def _fits(self, row: FileRow, found: FoundFile) -> bool:
+        return row.offset > 0 and self._tracked(found.path, row, found.agent).fits(found.path)
 
     def reload(self, numbers: Set[int]) -> None:
         """Load what another process has changed in the rows of these files."""

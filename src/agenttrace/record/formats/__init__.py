@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from agenttrace.model import AgentFacts
+from agenttrace.record.formats.aider import Aider
 from agenttrace.record.formats.claude_code import ClaudeCode
+from agenttrace.record.formats.cline import Cline
 from agenttrace.record.formats.codex import Codex
+from agenttrace.record.formats.continue_cli import ContinueCli
 from agenttrace.record.formats.contract import Agent
+from agenttrace.record.formats.copilot import Copilot
+from agenttrace.record.formats.gemini_cli import GeminiCli
 from agenttrace.record.formats.kimi_cli import KimiCli
 from agenttrace.record.formats.kimi_code import KimiCode
 from agenttrace.record.formats.native import Native
+from agenttrace.record.formats.opencode import Kilo, OpenCode
 from agenttrace.record.formats.otlp import Otlp
+from agenttrace.record.formats.pi import Pi
 from agenttrace.record.formats.plugins import load_formats
 from agenttrace.record.formats.qwen_code import QwenCode
 
-#: The directory of received spans is inside that of our own format: the format of the inner one comes first.
-_BUILT_IN: tuple[Agent, ...] = (Otlp(), Native(), KimiCode(), KimiCli(), Codex(), QwenCode(), ClaudeCode())
+#: The log of received spans is inside the home of our own format: whose directory is the inner one comes first.
+_BUILT_IN: tuple[Agent, ...] = (
+    Otlp(),
+    Native(),
+    KimiCode(),
+    KimiCli(),
+    Codex(),
+    QwenCode(),
+    Pi(),
+    Copilot(),
+    GeminiCli(),
+    OpenCode(),
+    Kilo(),
+    Cline(),
+    ContinueCli(),
+    Aider(),
+    ClaudeCode(),
+)
 _FROM_PACKAGES = load_formats({agent.name for agent in _BUILT_IN})
 
 AGENTS: tuple[Agent, ...] = (*_BUILT_IN, *_FROM_PACKAGES.agents)

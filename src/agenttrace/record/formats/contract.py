@@ -100,6 +100,15 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     repeats_usage: bool = False
 
 
+class Table(msgspec.Struct, frozen=True):
+    """A table of an agent's database to which rows are only added; each row becomes a line with these columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    #: Further columns: SQL expressions by name, which always say the same of a row.
+    expressions: dict[str, str] = {}
+
+
 class Agent:
     """One log format. Instances have no state: what must be remembered goes into ``memory``."""
 
@@ -108,6 +117,10 @@ class Agent:
     #: The name people read: ``Claude Code``.
     title: str
     traits = Traits()
+    #: Of an agent whose logs are databases.
+    table: Table | None = None
+    #: True where logs are documents that are written anew as a whole: see ``lines_of``.
+    writes_documents = False
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """Directories where this agent writes sessions, as its environment variables say."""
@@ -138,6 +151,10 @@ class Agent:
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""
+        raise NotImplementedError
+
+    def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
+        """The lines of a document, one for each message; ``None`` where it is not whole. May read companions."""
         raise NotImplementedError
 
     # -- what most formats leave as it is -----------------------------------------------------------------------

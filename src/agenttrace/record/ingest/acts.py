@@ -197,7 +197,9 @@ class SessionInfo(Act, frozen=True, kw_only=True):
     model: str | None = None
     #: The session this one was forked from.
     parent: str | None = None
-    #: True when the agent logged the end of the session.
+    #: True where it begins with a copy of another one, whose tokens it never owns.
+    copied: bool | None = None
+    #: True when the agent said goodbye.
     ended: bool | None = None
 
 

@@ -353,6 +353,7 @@ def summarise(session: Session, folder: Folder) -> None:
         session.started_at = folder.earliest
     for info in folder.info:
         session.parent = info.parent or session.parent
+        session.copied = session.copied or bool(info.copied)
         if folder.stream == "main" or session.project is None:
             session.project = info.cwd or session.project
             session.branch = info.branch or session.branch

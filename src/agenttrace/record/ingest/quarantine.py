@@ -16,8 +16,10 @@ from typing import NamedTuple
 from agenttrace.config import Settings
 from agenttrace.model import Event
 from agenttrace.record.calendar import day_finder
+from agenttrace.record.files.archives import UNPACKED_LIMIT
 from agenttrace.record.files.fingerprint import pread
-from agenttrace.record.files.reader import BOM, UNPACKED_LIMIT, Chunk
+from agenttrace.record.files.kinds import tracked_file
+from agenttrace.record.files.reader import BOM, Chunk
 from agenttrace.record.files.recognition import openings, recognised
 from agenttrace.record.files.stored_paths import path_on_disk
 from agenttrace.record.files.tracked import TrackedFile
@@ -120,7 +122,7 @@ class _SecondTry:
         raw = whole_line(entry, self._settings.record.max_line_bytes)
         if raw is None:
             return Outcome(entry, "unchanged", "the whole line was not kept and is not in its file any more")
-        file = TrackedFile(row.filepath, row, self._settings.record.max_line_bytes)
+        file = tracked_file(row.filepath, row, self._settings.record.max_line_bytes)
         if file.source is None or file.source.agent not in self._agents:
             return Outcome(entry, "unchanged", "the format of its file is unknown")
         return self._try_line(entry, file, file.source, raw)
@@ -169,7 +171,7 @@ class _SecondTry:
         return Outcome(entry, "reread")
 
     def _is_known(self, path: str) -> bool:
-        file = TrackedFile(path, FileRow(filepath=path), self._settings.record.max_line_bytes)
+        file = tracked_file(path, FileRow(filepath=path), self._settings.record.max_line_bytes)
         try:
             file.renew()
             agents = list(self._agents.values())

@@ -131,4 +131,6 @@ def _add(contents: list[Content], content: Content) -> None:
                 contents[index] = Content("arguments", joined, contents[index].call)
                 return
         content = Content("arguments", content.text, content.call)
+    if content.call is not None and content in contents:
+        return  # told again with the next state of the call
     contents.append(content)

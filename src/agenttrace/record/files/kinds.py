@@ -1,0 +1,24 @@
+"""The kinds of sources: append-only files, compressed ones, databases, and documents that are written anew."""
+
+from __future__ import annotations
+
+from agenttrace.record.files.archives import TrackedArchive
+from agenttrace.record.files.databases import TrackedDatabase
+from agenttrace.record.files.documents import TrackedDocument
+from agenttrace.record.files.tracked import TrackedFile
+from agenttrace.record.formats.contract import Agent
+from agenttrace.store.batch import FileRow
+
+
+def tracked_file(
+    path: str, row: FileRow, max_line_bytes: int, home: Agent | None = None, *, max_unpacked_bytes: int = 1 << 62
+) -> TrackedFile:
+    """A file under watch, of the kind that its agent writes."""
+    kind = TrackedFile
+    if path.endswith(".zst"):
+        kind = TrackedArchive
+    elif home is not None and home.table is not None:
+        kind = TrackedDatabase
+    elif home is not None and home.writes_documents:
+        kind = TrackedDocument
+    return kind(path, row, max_line_bytes, home, max_unpacked_bytes=max_unpacked_bytes)

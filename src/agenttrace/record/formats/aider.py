@@ -1,0 +1,202 @@
+"""Aider: ``.aider.chat.history.md`` in the directory of a project; every chat in it begins with a line that says when.
+
+Markdown is no log format: what is a prompt, an answer or a notice is told by how lines begin. The figures of tokens are
+Aider's own estimates, rounded, and are marked as such. The last answer counts as complete when a notice follows it.
+
+``memory`` holds ``model``, ``turn`` and ``step``, the latest ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from agenttrace.model import Event, Usage
+from agenttrace.record.formats.base import LineDecoder, LogFormat, first_lines
+from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.lenient import MOST_TOKENS, microseconds, time_at
+from agenttrace.record.ingest import acts as a
+
+LOG_NAME = ".aider.chat.history.md"
+_BEGIN = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
+_MODEL = re.compile(r"(?:Main model|Model): (\S+)")
+_VERSION = re.compile(r"Aider v(\S+)")
+_ERROR = re.compile(r"litellm\.\w*Error|The API provider|Retries exhausted")
+_COUNT = re.compile(r"([\d.,]+)([kM]?) (sent|cache write|cache hit|received)")
+_FACTOR = {"": 1, "k": 1000, "M": 1_000_000}
+_FIELDS = {
+    "sent": "input_tokens",
+    "received": "output_tokens",
+    "cache write": "cache_write_tokens",
+    "cache hit": "cache_read_tokens",
+}
+
+
+class AiderBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Some lines that belong together."""
+
+    #: The chat, and when it began: local time.
+    chat: str
+    began: str
+    #: Which block of the chat it is.
+    n: int
+    #: ``chat``, ``prompt``, ``answer``, ``notice`` or ``note``.
+    kind: str
+    text: str
+
+
+class Aider(LogFormat[AiderBlock]):
+    """The chat history of Aider."""
+
+    name = "aider"
+    title = "Aider"
+    traits = Traits(integration="aider", mixes_sessions=True)
+    writes_documents = True
+    decoder = LineDecoder(AiderBlock)
+
+    def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """Projects in the user's directory and one level below; others are named in ``record.paths``."""
+        return [home / "*" / LOG_NAME, home / "*" / "*" / LOG_NAME]
+
+    def is_log(self, path: Path) -> bool:
+        """``.aider.chat.history.md``."""
+        return path.name == LOG_NAME
+
+    def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
+        """A line for each block."""
+        project = hashlib.sha256(str(path.parent).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        blocks = list(_blocks(document.decode("utf-8", "replace"), project))
+        while blocks and blocks[-1].kind in ("answer", "prompt"):
+            blocks.pop()  # more of it may be written
+        return [msgspec.json.encode(block) for block in blocks]
+
+    def recognise(self, path: Path, head: bytes) -> Source | None:
+        """By the first block."""
+        block = self._block(first_lines(head, 1)[0])
+        return None if block is None else self.source(path, block.chat, cwd=str(path.parent))
+
+    def _block(self, raw: bytes) -> AiderBlock | None:
+        try:
+            return self.decoder.strict(raw)
+        except msgspec.DecodeError:
+            return None
+
+    def event(self, line: AiderBlock, raw: bytes, source: Source) -> Event:
+        """The block's place in its chat."""
+        at = _time_of(line.began) if line.kind == "chat" else None
+        session = None if line.chat == source.session_id else line.chat
+        return Event(line.kind, f"{line.n}", at, line, None, session)
+
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
+        """What the block means."""
+        block: AiderBlock = event.body
+        match block.kind:
+            case "chat":
+                return [a.SessionInfo(cwd=source.cwd)]
+            case "prompt":
+                memory["turn"] = f"{block.n}"
+                return [a.TurnBegin(block.text, turn=f"{block.n}")]
+            case "answer":
+                memory["step"] = f"{block.n}"
+                return [a.StepBegin(f"{block.n}", model=memory.get("model"), implied=True)]
+            case "notice":
+                return list(_noticed(block, memory))
+        return []
+
+    def content(self, event: Event, source: Source) -> list[Content]:
+        """The text of the block; the command line, which may hold keys, is left out."""
+        block: AiderBlock = event.body
+        kinds = {"prompt": "prompt", "answer": "text", "notice": "note", "note": "note"}
+        if block.kind not in kinds or block.text.startswith("aider "):
+            return []
+        return [Content(kinds[block.kind], block.text)]  # type: ignore[arg-type]  # one of the kinds above
+
+
+def _time_of(began: str) -> int | None:
+    """Local time, as Aider writes it."""
+    try:
+        return time_at(microseconds(datetime.fromisoformat(began).astimezone()))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _blocks(text: str, project: str) -> Iterator[AiderBlock]:
+    """The blocks of a history; what stands before the first chat is none."""
+    chat, began, n = "", "", 0
+    kind, lines, fenced, committed = "", [""], False, False
+    for line in [*text.splitlines(), "# "]:
+        start = _BEGIN.fullmatch(line)
+        found = "chat" if start else _kind_of(line, kind, fenced)
+        if line == "# ":
+            found = "end"
+        elif found == "answer" and committed:
+            found = "note"  # more of the message of a commit
+        if found != kind or kind == "notice":
+            body = "\n".join(lines).strip()
+            if chat and body and kind:
+                yield AiderBlock(chat=chat, began=began, n=n, kind=kind, text=body)
+                n += 1
+                committed = kind in ("notice", "note") and (committed or body.startswith("Commit "))
+            kind, lines, fenced = found, [], False
+        if start is not None:
+            began = start.group(1)
+            chat, n = f"{began.replace(' ', 'T').replace(':', '')}-{project}", 0
+            lines = [line]
+            continue
+        if found == "answer" and line.startswith("```"):
+            fenced = not fenced
+        lines.append(_stripped(line, found))
+
+
+def _kind_of(line: str, before: str, fenced: bool) -> str:
+    if fenced:
+        return before
+    if line.startswith("#### "):
+        return "prompt"
+    if line.startswith("> "):
+        return "notice"
+    if not line.strip():
+        return before
+    return "answer"
+
+
+def _stripped(line: str, kind: str) -> str:
+    if kind == "prompt":
+        return line.removeprefix("#### ").rstrip()
+    return line.removeprefix("> ").rstrip() if kind == "notice" else line
+
+
+def _noticed(block: AiderBlock, memory: Memory) -> Iterator[a.Act]:
+    text = block.text
+    if (model := _MODEL.match(text)) is not None:
+        memory["model"] = model.group(1).rsplit("/", 1)[-1]
+        yield a.SessionInfo(model=memory["model"])
+    elif (version := _VERSION.match(text)) is not None:
+        yield a.SessionInfo(version=version.group(1))
+    elif text.startswith("Tokens: "):
+        step = memory.pop("step", None)
+        usage = _usage(text)
+        yield a.ResponseUsage(f"aider:{block.chat}:{block.n}", usage, memory.get("model"), step, estimated=True)
+        yield a.StepEnd(step)
+        yield a.TurnEnd()
+    elif _ERROR.search(text):
+        yield a.TurnEnd("error", text)
+    elif text.startswith("Commit "):
+        yield a.Note("commit")
+
+
+def _usage(text: str) -> Usage:
+    """``Tokens: 2.4k sent, 1.1k cache hit, 8 received.``"""
+    counts: dict[str, int] = {}
+    for amount, factor, name in _COUNT.findall(text.split("Cost:")[0]):
+        try:
+            number = round(float(amount.replace(",", "")) * _FACTOR[factor])
+        except ValueError:
+            continue
+        counts[_FIELDS[name]] = min(number, MOST_TOKENS)
+    return Usage(**counts)

@@ -1,0 +1,221 @@
+"""Cline CLI: ``<session>.messages.json``, a document that is written anew with every message; a subagent has its own.
+
+Facts of the session stand in ``<session>.json`` beside it. An assistant's message is one model call. The sums in both
+documents and in the answer of ``spawn_agent`` repeat what the messages say, and count nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from agenttrace.model import Event
+from agenttrace.record.formats.base import (
+    LineDecoder,
+    LogFormat,
+    agent_directory,
+    expanded,
+    first_lines,
+    usage_of_prompt,
+)
+from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.lenient import count, duration, lookup, read_object, text_at, time_at, value_of
+from agenttrace.record.ingest import acts as a
+
+_ENDING = ".messages.json"
+#: Prompts are wrapped in a tag.
+_PROMPT = re.compile(r"\A<user_input\b[^>]*>(.*)</user_input>\s*\Z", re.DOTALL)
+_SPAWN = "spawn_agent"
+_ABSENT = msgspec.Raw()
+
+
+class ClineLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The head of a document, or a message of it."""
+
+    session: str | None = None
+    facts: msgspec.Raw = _ABSENT
+    id: str | None = None
+    role: str | None = None
+    content: msgspec.Raw = _ABSENT
+    ts: float | None = None
+    model_info: msgspec.Raw = msgspec.field(name="modelInfo", default=_ABSENT)
+    metrics: msgspec.Raw = _ABSENT
+
+
+class Cline(LogFormat[ClineLine]):
+    """The documents of Cline CLI, from version 3 on."""
+
+    name = "cline"
+    title = "Cline CLI"
+    traits = Traits(integration="cline", variables=("CLINE_DIR", "CLINE_DATA_DIR"))
+    writes_documents = True
+    decoder = LineDecoder(ClineLine)
+
+    def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """The sessions under ``$CLINE_DATA_DIR``, or under ``data`` in ``$CLINE_DIR`` or ``~/.cline``."""
+        named = environ.get("CLINE_DATA_DIR")
+        data = (
+            expanded(named, home) if named else agent_directory(environ, home, "CLINE_DIR", default=".cline") / "data"
+        )
+        return [data / "sessions"]
+
+    def is_log(self, path: Path) -> bool:
+        """``*.messages.json``."""
+        return path.name.endswith(_ENDING)
+
+    def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
+        """The head, and a line for each message."""
+        value = value_of(msgspec.Raw(document))
+        messages = lookup(value, "messages")
+        if not isinstance(messages, list):
+            return None
+        facts = _facts(path)
+        head = {"session": lookup(value, "sessionId"), "facts": {"origin": lookup(value, "origin"), **facts}}
+        return [msgspec.json.encode(each) for each in (head, *messages)]
+
+    def recognise(self, path: Path, head: bytes) -> Source | None:
+        """By the head; a subagent's names the session that it works for."""
+        line = self.decoder(first_lines(head, 1)[0])
+        if line is None or not line.session:
+            return None
+        facts = value_of(line.facts)
+        parent, agent = text_at(facts, "origin", "parentThreadId"), text_at(facts, "origin", "subagent")
+        if parent is None or agent is None:
+            return self.source(path, line.session, cwd=text_at(facts, "cwd"), title=text_at(facts, "title"))
+        call = _call_of(path, parent, head)
+        return self.source(path, parent, stream=agent, parent_stream="main", parent_call=call, name="subagent")
+
+    def session_name(self, path: Path) -> str:
+        """The directory is named after the session."""
+        return path.parent.name
+
+    def event(self, line: ClineLine, raw: bytes, source: Source) -> Event:
+        """The message's id; one that was written anew is another event."""
+        kind = "session" if line.id is None else f"message/{line.role or 'unknown'}"
+        at = duration(line.ts)
+        return Event(kind, f"{line.id}:{zlib.crc32(raw):x}", None if at is None else time_at(at), line)
+
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
+        """What the message means."""
+        line: ClineLine = event.body
+        if line.id is None:
+            return _session(line) if source.stream == "main" else []
+        if line.role == "assistant":
+            return _answered(line)
+        return _asked(line, source, memory)
+
+    def content(self, event: Event, source: Source) -> list[Content]:
+        """The text in the line, whole."""
+        line: ClineLine = event.body
+        return [text for text in _texts(line) if text.text]
+
+
+def _facts(path: Path) -> dict[str, object]:
+    """What the document beside the messages says of the session."""
+    value = read_object(path.with_name(path.name.removesuffix(_ENDING) + ".json"))
+    return {
+        "cwd": text_at(value, "cwd"),
+        "title": text_at(value, "metadata", "title"),
+        "branch": text_at(value, "metadata", "git", "branch"),
+        "model": text_at(value, "model"),
+        "version": text_at(value, "metadata", "sessionHistoryOrigin", "version"),
+    }
+
+
+def _call_of(path: Path, parent: str, head: bytes) -> str | None:
+    """The call that started a subagent: the one that asks for what its log begins with."""
+    prompts = [text_at(part, "text") for line in first_lines(head, 2)[1:] for part in _parts_of(line)]
+    messages = read_object(path.with_name(parent + _ENDING)).get("messages")
+    for message in messages if isinstance(messages, list) else []:
+        content = lookup(message, "content")
+        for part in content if isinstance(content, list) else []:
+            if text_at(part, "name") == _SPAWN and text_at(part, "input", "task") in prompts:
+                return text_at(part, "id")
+    return None
+
+
+def _parts_of(line: bytes) -> list[object]:
+    value = lookup(value_of(msgspec.Raw(line)), "content")
+    return value if isinstance(value, list) else []
+
+
+def _session(line: ClineLine) -> list[a.Act]:
+    facts = value_of(line.facts)
+    cwd, title, branch, model, version = (
+        text_at(facts, name) for name in ("cwd", "title", "branch", "model", "version")
+    )
+    return [a.SessionInfo(cwd=cwd, title=title, branch=branch, model=model, version=version)]
+
+
+def _parts(line: ClineLine) -> list[object]:
+    value = value_of(line.content)
+    if isinstance(value, str):
+        return [{"type": "text", "text": value}]
+    return value if isinstance(value, list) else []
+
+
+def _prompt(part: object) -> str:
+    text = text_at(part, "text") or ""
+    found = _PROMPT.match(text)
+    return text if found is None else found.group(1)
+
+
+def _asked(line: ClineLine, source: Source, memory: Memory) -> list[a.Act]:
+    """A prompt, or the results of tools."""
+    parts = _parts(line)
+    results = [part for part in parts if text_at(part, "type") == "tool_result" and text_at(part, "tool_use_id")]
+    if results:
+        return [_tool_end(part) for part in results]
+    prompt = "\n".join(text for part in parts if (text := _prompt(part)))
+    return [a.TurnBegin(prompt or None, "user" if source.stream == "main" else "subagent", line.id)]
+
+
+def _tool_end(part: object) -> a.Act:
+    error = _failure(part)
+    return a.ToolEnd(text_at(part, "tool_use_id") or "", "ok" if error is None else "error", error)
+
+
+def _failure(part: object) -> str | None:
+    """Why a tool failed; ``None`` where it did not."""
+    content = lookup(part, "content")
+    for result in content if isinstance(content, list) else []:
+        if lookup(result, "success") is False:
+            return text_at(result, "error") or text_at(result, "result") or ""
+    return "failed" if lookup(part, "is_error") is True else None
+
+
+def _answered(line: ClineLine) -> list[a.Act]:
+    model = text_at(value_of(line.model_info), "id")
+    found: list[a.Act] = [a.StepBegin(line.id, model=model, implied=True)]
+    calls = [part for part in _parts(line) if text_at(part, "type") == "tool_use" and text_at(part, "id")]
+    for call in calls:
+        name = text_at(call, "name") or "unknown"
+        found.append(a.ToolBegin(text_at(call, "id") or "", name, line.id, name == _SPAWN))
+    metrics = value_of(line.metrics)
+    if isinstance(metrics, dict):
+        names = ("input", "output", "cacheRead", "cacheWrite")
+        usage = usage_of_prompt(*(count(metrics.get(f"{name}Tokens")) for name in names))
+        found.append(a.ResponseUsage(f"cline:{line.id}:{line.ts}", usage, model, line.id))
+    found.append(a.StepEnd(line.id))
+    if not calls:
+        found.append(a.FinalAnswer())
+    return found
+
+
+def _texts(line: ClineLine) -> Iterator[Content]:
+    for part in _parts(line):
+        match text_at(part, "type"):
+            case "text":
+                yield Content("prompt" if line.role == "user" else "text", _prompt(part))
+            case "thinking":
+                yield Content("thinking", text_at(part, "thinking") or "")
+            case "tool_use":
+                yield Content("arguments", msgspec.json.encode(lookup(part, "input")).decode(), text_at(part, "id"))
+            case "tool_result":
+                content = lookup(part, "content")
+                text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+                yield Content("error" if _failure(part) is not None else "result", text, text_at(part, "tool_use_id"))

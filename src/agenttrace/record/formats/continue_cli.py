@@ -1,0 +1,180 @@
+"""Continue CLI: one document a session, written at the end of a turn; it has neither times nor ids.
+
+An item of the history is named by everything up to it, so that the copies in a fork have the names of the originals.
+Turns that failed or were killed are never written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from agenttrace.model import Event, Usage
+from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
+from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.lenient import count, duration, lookup, text_at, time_at, value_of
+from agenttrace.record.ingest import acts as a
+
+_UNTITLED = "Untitled Session"
+_ABSENT = msgspec.Raw()
+_STATUS = {"errored": "error", "canceled": "cancelled", "cancelled": "cancelled"}
+
+
+class ContinueLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The head of a document, or an item of its history with its name."""
+
+    session: str | None = None
+    facts: msgspec.Raw = _ABSENT
+    name: str | None = None
+    item: msgspec.Raw = _ABSENT
+
+
+class ContinueCli(LogFormat[ContinueLine]):
+    """The documents of Continue CLI."""
+
+    name = "continue"
+    title = "Continue CLI"
+    traits = Traits(integration="continue", variables=("CONTINUE_GLOBAL_DIR",))
+    writes_documents = True
+    decoder = LineDecoder(ContinueLine)
+
+    def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """The sessions under ``$CONTINUE_GLOBAL_DIR`` or ``~/.continue``."""
+        return [agent_directory(environ, home, "CONTINUE_GLOBAL_DIR", default=".continue") / "sessions"]
+
+    def is_log(self, path: Path) -> bool:
+        """``<uuid>.json`` in a directory ``sessions``."""
+        return path.suffix == ".json" and UUID.fullmatch(path.stem) is not None and path.parent.name == "sessions"
+
+    def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
+        """The head, and a line for each item of the history."""
+        value = value_of(msgspec.Raw(document))
+        history = lookup(value, "history")
+        if not isinstance(history, list):
+            return None
+        facts = {
+            "cwd": text_at(value, "workspaceDirectory"),
+            "title": text_at(value, "title"),
+            "created": _created(path),
+        }
+        lines = [msgspec.json.encode({"session": text_at(value, "sessionId") or path.stem, "facts": facts})]
+        chain = hashlib.sha256()
+        for item in history:
+            data = msgspec.json.encode(item)
+            chain.update(data)
+            lines.append(msgspec.json.encode({"name": chain.hexdigest()[:32], "item": msgspec.Raw(data)}))
+        return lines
+
+    def recognise(self, path: Path, head: bytes) -> Source | None:
+        """By the head."""
+        line = self.decoder(first_lines(head, 1)[0])
+        if line is None or not line.session or not isinstance(value_of(line.facts), dict):
+            return None
+        return self.source(path, line.session, cwd=text_at(value_of(line.facts), "cwd"))
+
+    def event(self, line: ContinueLine, raw: bytes, source: Source) -> Event:
+        """The item's name; the session has the only time there is."""
+        if line.name is None:
+            at = duration(lookup(value_of(line.facts), "created"))
+            return Event("session", None, None if at is None else time_at(at), line)
+        role = text_at(value_of(line.item), "message", "role") or "unknown"
+        return Event(f"message/{role}", line.name, None, line)
+
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
+        """What the item means."""
+        line: ContinueLine = event.body
+        if line.name is None:
+            facts = value_of(line.facts)
+            title = text_at(facts, "title")
+            return [a.SessionInfo(cwd=text_at(facts, "cwd"), title=None if title == _UNTITLED else title)]
+        item = value_of(line.item)
+        match text_at(item, "message", "role"):
+            case "user":
+                return [a.TurnBegin(_text(item), turn=line.name)]
+            case "assistant":
+                return _answered(item, line.name, memory)
+        return []
+
+    def content(self, event: Event, source: Source) -> list[Content]:
+        """The text in the line, whole."""
+        line: ContinueLine = event.body
+        return [] if line.name is None else [text for text in _texts(value_of(line.item)) if text.text]
+
+
+def _created(path: Path) -> object:
+    """When the session began, from the index of all sessions."""
+    try:
+        index = value_of(msgspec.Raw((path.parent / "sessions.json").read_bytes()[: 4 << 20]))
+    except OSError:
+        return None
+    for entry in index if isinstance(index, list) else []:
+        if text_at(entry, "sessionId") == path.stem:
+            created = text_at(entry, "dateCreated") or ""
+            return int(created) if created.isdecimal() else None
+    return None
+
+
+def _text(item: object) -> str:
+    content = lookup(item, "message", "content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(text for part in parts if (text := text_at(part, "text")))
+
+
+def _states(item: object) -> list[object]:
+    value = lookup(item, "toolCallStates")
+    return [state for state in value if text_at(state, "toolCallId")] if isinstance(value, list) else []
+
+
+def _answered(item: object, name: str, memory: Memory) -> list[a.Act]:
+    usage = lookup(item, "message", "usage")
+    model = text_at(usage, "model")
+    found: list[a.Act] = []
+    if model and model != memory.get("model"):
+        memory["model"] = model
+        found.append(a.SessionInfo(model=model))
+    found.append(a.StepBegin(name, model=model, implied=True))
+    states = _states(item)
+    for state in states:
+        call, tool = text_at(state, "toolCallId") or "", text_at(state, "toolCall", "function", "name")
+        found.append(a.ToolBegin(call, tool or "unknown", name))
+        status = _STATUS.get(text_at(state, "status") or "", "ok")
+        found.append(a.ToolEnd(call, status, None if status == "ok" else _output(state)))
+    if isinstance(usage, dict):
+        found.append(a.ResponseUsage(f"continue:{name}", _usage(usage), model, name))
+    found.append(a.StepEnd(name))
+    if not states:
+        found.append(a.TurnEnd())
+    return found
+
+
+def _usage(usage: object) -> Usage:
+    """Anthropic's prompt has no cached tokens in it, everybody else's has."""
+    details = lookup(usage, "prompt_tokens_details")
+    prompt, output = count(lookup(usage, "prompt_tokens")), count(lookup(usage, "completion_tokens"))
+    written = count(lookup(details, "cache_write_tokens"))
+    read = count(lookup(details, "cache_read_tokens"))
+    if lookup(details, "cache_read_tokens") is None:
+        return usage_of_prompt(prompt, output, count(lookup(details, "cached_tokens")), written)
+    return Usage(input_tokens=prompt, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written)
+
+
+def _output(state: object) -> str:
+    value = lookup(state, "output")
+    parts = value if isinstance(value, list) else []
+    return "\n".join(text for part in parts if (text := text_at(part, "content")))
+
+
+def _texts(item: object) -> Iterator[Content]:
+    role = text_at(item, "message", "role")
+    kind = {"user": "prompt", "assistant": "text"}.get(role or "", "note")
+    yield Content(kind, _text(item))  # type: ignore[arg-type]  # one of the kinds above
+    for state in _states(item):
+        call = text_at(state, "toolCallId")
+        yield Content("arguments", text_at(state, "toolCall", "function", "arguments") or "", call)
+        failed = _STATUS.get(text_at(state, "status") or "") == "error"
+        yield Content("error" if failed else "result", _output(state), call)

@@ -1,0 +1,270 @@
+"""OpenCode, and Kilo, which is made from it: the table ``event`` of a database, one row an event, one session a number.
+
+A message and its parts are written again whenever they change. A user's message begins a turn; an assistant's message
+is one model call, whose tokens come when its tools are done and stand in three events. A subagent is a session with a
+parent: its events are a stream of the topmost session. A fork copies messages under new ids and keeps their times, so a
+response is named by when it began and what it used.
+
+``memory`` holds ``asked``, the latest prompts by message; ``names``, the names of the latest responses by message;
+``over``, messages that have ended; ``facts``, what was last said of the session; ``created``, when the session began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agenttrace.model import Event, Usage
+from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, expanded, first_lines, remember
+from agenttrace.record.formats.contract import Content, Memory, Source, Table, Traits
+from agenttrace.record.formats.lenient import count, duration, lookup, text_at, time_at, value_of
+from agenttrace.record.ingest import acts as a
+
+#: The topmost session of an event's own: a subagent's has a parent.
+_ROOT = """(
+    WITH RECURSIVE above(id, parent) AS (
+        SELECT id, parent_id FROM session WHERE id = event.aggregate_id
+        UNION SELECT session.id, session.parent_id FROM session JOIN above ON session.id = above.parent
+    ) SELECT id FROM above WHERE parent IS NULL
+)"""
+#: What a session is called until it has a title.
+_UNTITLED = "New session - "
+_STATUS = {"completed": "ok", "error": "error"}
+
+
+class OpenCodeEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A row."""
+
+    id: str | None = None
+    aggregate_id: str | None = None
+    seq: int | None = None
+    type: str | None = None
+    data: msgspec.Raw = msgspec.Raw()
+    root: str | None = None
+
+
+class OpenCode(LogFormat[OpenCodeEvent]):
+    """The database of OpenCode, from version 1.18 on."""
+
+    name = "opencode"
+    title = "OpenCode"
+    traits = Traits(integration="opencode", variables=("OPENCODE_DB", "XDG_DATA_HOME"), mixes_sessions=True)
+    table = Table("event", ("id", "aggregate_id", "seq", "type", "data"), {"root": _ROOT})
+    decoder = LineDecoder(OpenCodeEvent)
+
+    def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """``opencode`` in the directory for data, or the database that ``$OPENCODE_DB`` names."""
+        named = environ.get("OPENCODE_DB")
+        data = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share")
+        return [expanded(named, home)] if named else [data / "opencode"]
+
+    def is_log(self, path: Path) -> bool:
+        """``opencode.db``, or that of another channel."""
+        return path.suffix == ".db" and path.stem.split("-")[0] == self.name
+
+    def recognise(self, path: Path, head: bytes) -> Source | None:
+        """By the first row."""
+        line = self.decoder(first_lines(head, 1)[0])
+        if line is None or not line.aggregate_id or line.seq is None or not line.type:
+            return None
+        return self.source(path, line.root or line.aggregate_id)
+
+    def event(self, line: OpenCodeEvent, raw: bytes, source: Source) -> Event:
+        """The event's session and number in it."""
+        own = line.aggregate_id or source.session_id
+        root = line.root or own
+        stream = None if own == root else own
+        session = None if root == source.session_id else root
+        kind = (line.type or "unknown").removesuffix(".1")
+        data = value_of(line.data)
+        part = text_at(data, "part", "type")
+        return Event(f"{kind}/{part}" if part else kind, f"{own}:{line.seq}", _time_of(data), data, stream, session)
+
+    def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
+        """What the event means."""
+        found: list[a.Act] = []
+        handle = _MEANINGS.get(event.type.split("/")[0])
+        if handle is not None:
+            handle(event.body, memory, found, event.stream is None)
+        return found
+
+    def content(self, event: Event, source: Source) -> list[Content]:
+        """The texts of a part that is complete."""
+        part = lookup(event.body, "part")
+        return [text for text in _texts(part) if text.text] if isinstance(part, dict) else []
+
+
+class Kilo(OpenCode):
+    """The database of Kilo CLI."""
+
+    name = "kilo"
+    title = "Kilo CLI"
+    traits = Traits(integration="kilo", variables=("KILO_DB", "XDG_DATA_HOME"), mixes_sessions=True)
+
+    def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """``kilo`` in the directory for data, or the database that ``$KILO_DB`` names."""
+        named = environ.get("KILO_DB")
+        data = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share")
+        return [expanded(named, home)] if named else [data / "kilo"]
+
+
+def _time_of(data: object) -> int | None:
+    """When something happened: events have no time of their own."""
+    times = lookup(data, "info", "time")
+    value = lookup(data, "time") or lookup(times, "completed") or lookup(times, "updated") or lookup(times, "created")
+    return _milliseconds(value)
+
+
+def _milliseconds(value: object) -> int | None:
+    micros = duration(value)
+    return None if micros is None else time_at(micros)
+
+
+def _session(data: object, memory: Memory, found: list[a.Act], main: bool) -> None:
+    info = lookup(data, "info")
+    memory.setdefault("created", lookup(info, "time", "created"))
+    title = text_at(info, "title") or ""
+    facts = [
+        text_at(info, "directory"),
+        None if title.startswith(_UNTITLED) else title or None,
+        text_at(info, "version"),
+        text_at(info, "model", "id"),
+    ]
+    if main and facts != memory.get("facts"):
+        memory["facts"] = facts
+        found.append(a.SessionInfo(cwd=facts[0], title=facts[1], version=facts[2], model=facts[3]))
+
+
+def _message(data: object, memory: Memory, found: list[a.Act], main: bool) -> None:
+    info = lookup(data, "info")
+    name = text_at(info, "id")
+    if name is None:
+        return
+    _note_copy(info, memory, found, main)
+    if text_at(info, "role") == "user":
+        asked: dict[str, Any] = memory.setdefault("asked", {})
+        if name not in asked:
+            remember(asked, name, 1)
+            found.append(a.TurnBegin(None, "user" if main else "subagent", name))
+    elif text_at(info, "role") == "assistant":
+        _answer(info, name, memory, found)
+
+
+def _note_copy(info: object, memory: Memory, found: list[a.Act], main: bool) -> None:
+    """A message that is older than its session was copied from another one."""
+    created, begun = lookup(info, "time", "created"), memory.get("created")
+    older = isinstance(created, int) and isinstance(begun, int) and created < begun
+    if main and older and not memory.get("copied"):
+        memory["copied"] = True
+        found.append(a.SessionInfo(copied=True))
+
+
+def _answer(info: object, name: str, memory: Memory, found: list[a.Act]) -> None:
+    model, turn = text_at(info, "modelID"), text_at(info, "parentID")
+    over: dict[str, Any] = memory.setdefault("over", {})
+    if name in over:
+        return
+    if turn is not None:
+        found.append(a.TurnBegin(turn=turn))
+    found.append(a.StepBegin(name, model=model, start=_milliseconds(lookup(info, "time", "created"))))
+    usage = _usage(lookup(info, "tokens"))
+    if usage.total:
+        found.append(a.ResponseUsage(_response(info, name, usage, memory), usage, model, name))
+    error = lookup(info, "error")
+    reason = text_at(info, "finish")
+    if isinstance(error, dict):
+        aborted = text_at(error, "name") == "MessageAbortedError"
+        remember(over, name, 1)
+        found.append(a.StepEnd(name, "cancelled" if aborted else "unclosed", finish_reason=reason))
+        message = text_at(error, "data", "message") or text_at(error, "name")
+        found.append(a.TurnEnd("cancelled" if aborted else "error", message, turn))
+    elif lookup(info, "time", "completed") is not None:
+        remember(over, name, 1)
+        found.append(a.StepEnd(name, finish_reason=reason))
+        if reason != "tool-calls":
+            found.append(a.TurnEnd(turn=turn))
+
+
+def _usage(tokens: object) -> Usage:
+    reasoning = count(lookup(tokens, "reasoning"))
+    return Usage(
+        input_tokens=count(lookup(tokens, "input")),
+        output_tokens=count(lookup(tokens, "output")) + reasoning,
+        cache_read_tokens=count(lookup(tokens, "cache", "read")),
+        cache_write_tokens=count(lookup(tokens, "cache", "write")),
+        reasoning_tokens=reasoning,
+    )
+
+
+def _response(info: object, message: str, usage: Usage, memory: Memory) -> str:
+    """What a response and its copies are called; it keeps its name should more be said of it."""
+    names: dict[str, str] = memory.setdefault("names", {})
+    if message not in names:
+        numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+        began = lookup(info, "time", "created")
+        remember(names, message, f"opencode:{began}:{':'.join(map(str, numbers))}")
+    return names[message]
+
+
+def _part(data: object, memory: Memory, found: list[a.Act], main: bool) -> None:
+    part = lookup(data, "part")
+    message = text_at(part, "messageID")
+    match text_at(part, "type"):
+        case "text" if message in memory.get("asked", {}) and lookup(part, "synthetic") is not True:
+            found.append(a.TurnBegin(_prompt(part), "user" if main else "subagent", message))
+        case "tool":
+            _tool(part, message, found)
+        case "compaction":
+            found.append(a.Note("compaction"))
+        case "retry":
+            found.append(a.Note("retry"))
+
+
+def _prompt(part: object) -> str:
+    """What the user asked; ``opencode run`` puts it into quotes."""
+    text = text_at(part, "text") or ""
+    quoted = len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1]
+    return text[1:-1] if quoted else text
+
+
+def _tool(part: object, message: str | None, found: list[a.Act]) -> None:
+    call, state = text_at(part, "callID") or text_at(part, "id"), lookup(part, "state")
+    if call is None:
+        return
+    name, status = text_at(part, "tool") or "unknown", text_at(state, "status") or ""
+    agent = text_at(state, "metadata", "sessionId")
+    found.append(a.ToolBegin(call, name, message, agent is not None))
+    if agent is not None:
+        found.append(a.Spawned(call, agent, text_at(state, "input", "subagent_type")))
+    if status in _STATUS:
+        begun, ended = (_milliseconds(lookup(state, "time", key)) for key in ("start", "end"))
+        lasted = None if begun is None or ended is None else max(0, ended - begun)
+        found.append(a.ToolEnd(call, _STATUS[status], text_at(state, "error"), lasted))
+
+
+_MEANINGS: dict[str, Callable[[object, Memory, list[a.Act], bool], None]] = {
+    "session.created": _session,
+    "session.updated": _session,
+    "message.updated": _message,
+    "message.part.updated": _part,
+}
+
+
+def _texts(part: dict[str, Any]) -> Iterator[Content]:
+    state = lookup(part, "state")
+    call = text_at(part, "callID") or text_at(part, "id")
+    # The texts of a model have times, and an end when they are complete; a prompt has none.
+    match part.get("type"):
+        case "text" if "time" not in part:
+            yield Content("note" if part.get("synthetic") else "prompt", _prompt(part))
+        case "text" if lookup(part, "time", "end") is not None:
+            yield Content("text", text_at(part, "text") or "")
+        case "reasoning" if lookup(part, "time", "end") is not None:
+            yield Content("thinking", text_at(part, "text") or "")
+        case "tool" if text_at(state, "status") != "pending":
+            yield Content("arguments", msgspec.json.encode(lookup(state, "input")).decode(), call)
+            yield Content("result", text_at(state, "output") or "", call)
+            yield Content("error", text_at(state, "error") or "", call)
