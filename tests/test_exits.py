@@ -30,7 +30,7 @@ from agenttrace.prices.table import PriceTable
 from agenttrace.record.formats import FACTS
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.store.exports import Entry
+from agenttrace.store.exports import QueuedSpan
 from agenttrace.store.sqlite.sessions import list_sessions
 from agenttrace.store.sqlite.span_rows import stored_rows
 from export.faulty_server import FaultyServer, Received
@@ -216,7 +216,7 @@ def _delivered(world: World, **switches: Content) -> list[ExportSpan]:
         cashier = Cashier(PriceTable.load(world.settings), world.settings.usage)
         assembly = Assembly(store, settings, texts=stored_texts(), mask=Mask(()).text, cashier=cashier, agents=FACTS)
         rows = store.connection.execute("SELECT rowid, session_id, span_id, 0, 0.0 FROM spans ORDER BY session_id")
-        ready, gone = assembly.build([Entry._make(row) for row in rows])
+        ready, gone = assembly.build([QueuedSpan._make(row) for row in rows])
     assert not gone
     return [each.span for each in ready]
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from agenttrace.export.journal import Journal
 from agenttrace.record.recovery import recover
-from agenttrace.store.exports import Place
+from agenttrace.store.exports import SpanKey
 
 from .rig import Shelf, World, target
 from .test_courier import lost_answer, lost_request
 
-places = st.builds(Place, st.integers(0, 2**48 - 1), st.binary(min_size=8, max_size=8))
+places = st.builds(SpanKey, st.integers(0, 2**48 - 1), st.binary(min_size=8, max_size=8))
 
 
 @given(st.lists(st.tuples(st.sampled_from("SA"), st.lists(places, max_size=4)), max_size=12), st.integers(0, 15))

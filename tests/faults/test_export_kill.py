@@ -83,6 +83,8 @@ def test_killed_exporters_lose_and_repeat_nothing(home: Path, tmp_path: Path) ->
                             await asyncio.sleep(0.01)
                         await asyncio.sleep(chance.random() * 0.25)
                         continue
+                    while world.rows("SELECT 1 FROM export_touched LIMIT 1"):
+                        await asyncio.sleep(0.1)  # what was recorded last is not sealed yet
                     for name in ("otlp", "langsmith", "files"):
                         while await asyncio.to_thread(world.left, name) or not world.states(name)["acknowledged"]:
                             await asyncio.sleep(0.1)

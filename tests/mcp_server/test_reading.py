@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, MarkdownPage, Passage
+from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, Passage, TextPage
 from cli.conftest import CLAUDE, CLAUDE_FORK, KIMI_CLI, KIMI_CODE, Program
 
 from .rig import Asker, Said, joined, parsed, serving
@@ -137,7 +137,7 @@ def test_pages_never_grow_beyond_their_room(texts: list[str], lines: list[bool],
     while place < len(passages):
         room = rooms[turn % len(rooms)]
         turn += 1
-        page = MarkdownPage(room)
+        page = TextPage(room)
         while place < len(passages):
             left = page.put(passages[place], offset)
             if left is not None:

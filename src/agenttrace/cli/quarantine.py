@@ -17,7 +17,7 @@ from agenttrace.views.quarantine import entry_fields
 
 if TYPE_CHECKING:
     from agenttrace.record.ingest.quarantine import Outcome
-    from agenttrace.store.sqlite.quarantine import Entry
+    from agenttrace.store.sqlite.quarantine import QuarantineEntry
     from agenttrace.store.sqlite.store import SqliteStore
 
 EPILOG = """
@@ -54,7 +54,7 @@ def list_entries(
         output.note(f"{more} could not be parsed and were only counted: the limits record.quarantine_* are reached.")
 
 
-_COLUMNS: tuple[Column[Entry], ...] = (
+_COLUMNS: tuple[Column[QuarantineEntry], ...] = (
     Column("id", lambda entry: entry.quarantine_id, right=True),
     Column("found", lambda entry: figures.clock(round(entry.found_at * 1e6)), right=True),
     Column("bytes", lambda entry: figures.count(entry.length), right=True),
@@ -122,7 +122,7 @@ def _show_outcomes(outcomes: list[Outcome]) -> None:
     output.say(f"{solved} of {figures.counted(len(outcomes), 'entry', 'entries')} resolved.")
 
 
-def _one(store: SqliteStore, quarantine_id: int) -> Entry:
+def _one(store: SqliteStore, quarantine_id: int) -> QuarantineEntry:
     found = store.quarantine.entries(only=quarantine_id)
     if not found:
         raise CommandError(f"there is no entry {quarantine_id}", "See which there are: agenttrace quarantine list")

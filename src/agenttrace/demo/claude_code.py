@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 
-from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, numbered, silence
+from agenttrace.demo.fake_session import FakeLog, FakeSession, Json, LogLine, StepTokens, json_line, numbered, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep
 
 _MODEL = "claude-sonnet-4-5"
@@ -191,4 +191,4 @@ def _refusal(fake: FakeSession) -> Json:
     return {"type": "assistant", "message": message, "error": "overloaded_error", "isApiErrorMessage": True}
 
 
-CLAUDE_CODE = LogFormat(agent="claude-code", variables=("CLAUDE_CONFIG_DIR",), home=".claude", session=session)
+CLAUDE_CODE = FakeLog(agent="claude-code", variables=("CLAUDE_CONFIG_DIR",), home=".claude", session=session)

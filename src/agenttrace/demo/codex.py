@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
-from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, silence
+from agenttrace.demo.fake_session import FakeLog, FakeSession, Json, LogLine, StepTokens, json_line, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep, StoryTurn
 
 _MODEL = "gpt-5.2-codex"
@@ -184,4 +184,4 @@ def _figures(tokens: StepTokens) -> dict[str, int]:
     }
 
 
-CODEX = LogFormat(agent="codex", variables=("CODEX_HOME",), home=".codex", session=session)
+CODEX = FakeLog(agent="codex", variables=("CODEX_HOME",), home=".codex", session=session)

@@ -103,7 +103,7 @@ class FakeSession:
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class LogFormat(msgspec.Struct, frozen=True, kw_only=True):
+class FakeLog(msgspec.Struct, frozen=True, kw_only=True):
     """A log format the demo can write."""
 
     agent: str

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Generator, Iterator
 
-from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, numbered, silence
+from agenttrace.demo.fake_session import FakeLog, FakeSession, Json, LogLine, numbered, silence
 from agenttrace.demo.stories import STORIES, Story, StoryCall, StoryStep, StoryTurn
 
 _CONTEXT = 262_144
@@ -172,4 +172,4 @@ def _line(value: Json) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode() + b"\n"
 
 
-KIMI_CLI = LogFormat(agent="kimi-cli", variables=("KIMI_SHARE_DIR",), home=".kimi", session=session)
+KIMI_CLI = FakeLog(agent="kimi-cli", variables=("KIMI_SHARE_DIR",), home=".kimi", session=session)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, silence
+from agenttrace.demo.fake_session import FakeLog, FakeSession, Json, LogLine, StepTokens, json_line, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep, StoryTurn
 
 _ALIAS, _MODEL = "kimi-k2", "kimi-k2-0905-preview"
@@ -241,4 +241,4 @@ def _spent(tokens: StepTokens) -> dict[str, int]:
     return spent | {"inputCacheCreation": 0}
 
 
-KIMI_CODE = LogFormat(agent="kimi-code", variables=("KIMI_CODE_HOME",), home=".kimi-code", session=session)
+KIMI_CODE = FakeLog(agent="kimi-code", variables=("KIMI_CODE_HOME",), home=".kimi-code", session=session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, json_line, silence
+from agenttrace.demo.fake_session import FakeLog, FakeSession, Json, LogLine, json_line, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep, StoryTurn
 
 _MODEL = "qwen-plus"
@@ -93,4 +93,4 @@ def _arguments(call: StoryCall) -> Json:
     return {_ARGUMENTS[call.kind]: call.subject}
 
 
-NATIVE = LogFormat(agent="agenttrace", variables=("AGENTTRACE_HOME",), home=".agenttrace", session=session)
+NATIVE = FakeLog(agent="agenttrace", variables=("AGENTTRACE_HOME",), home=".agenttrace", session=session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agenttrace.demo.fake_session import FakeSession, Json, LogFormat, LogLine, StepTokens, json_line, silence
+from agenttrace.demo.fake_session import FakeLog, FakeSession, Json, LogLine, StepTokens, json_line, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep
 
 _MODEL = "qwen3-coder-plus"
@@ -123,4 +123,4 @@ def _metadata(tokens: StepTokens) -> Json:
     return spent | {"cachedContentTokenCount": tokens.cached}
 
 
-QWEN_CODE = LogFormat(agent="qwen-code", variables=("QWEN_HOME", "QWEN_RUNTIME_DIR"), home=".qwen", session=session)
+QWEN_CODE = FakeLog(agent="qwen-code", variables=("QWEN_HOME", "QWEN_RUNTIME_DIR"), home=".qwen", session=session)

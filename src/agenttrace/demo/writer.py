@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agenttrace.demo.claude_code import CLAUDE_CODE
 from agenttrace.demo.codex import CODEX
-from agenttrace.demo.fake_session import FakeSession, LogFormat, LogLine
+from agenttrace.demo.fake_session import FakeLog, FakeSession, LogLine
 from agenttrace.demo.kimi_cli import KIMI_CLI
 from agenttrace.demo.kimi_code import KIMI_CODE
 from agenttrace.demo.native import NATIVE
@@ -84,7 +84,7 @@ def past(
             _one_session(target_home, each, f"{seed}/past/{day}", end - day * _DAY + rng.uniform(0, _DAY / 3))
 
 
-def _one_session(target_home: Path, each: LogFormat, seed: str, start: float) -> None:
+def _one_session(target_home: Path, each: FakeLog, seed: str, start: float) -> None:
     moment = start
     fake = FakeSession(seed=f"{seed}/{each.agent}", clock=lambda: moment, home=str(target_home))
     touched = set()
@@ -96,9 +96,7 @@ def _one_session(target_home: Path, each: LogFormat, seed: str, start: float) ->
         os.utime(target_home / path, (moment, moment))
 
 
-def _lines(
-    each: LogFormat, home: Path, seed: int, sessions: int | None, clock: Callable[[], float]
-) -> Iterator[LogLine]:
+def _lines(each: FakeLog, home: Path, seed: int, sessions: int | None, clock: Callable[[], float]) -> Iterator[LogLine]:
     """One session after the other; every agent begins with a different story."""
     offset = list(FORMATS).index(each.agent) + seed
     for number in count() if sessions is None else range(sessions):

@@ -23,7 +23,7 @@ from agenttrace.prices.parsing import MILLION
 from agenttrace.prices.table import cost_micros
 from agenttrace.providers import model_of, provider_of_span
 from agenttrace.redaction import redacted, redacted_session
-from agenttrace.store.exports import Entry
+from agenttrace.store.exports import QueuedSpan
 from agenttrace.store.questions import SpanRow
 from agenttrace.store.store import Store
 
@@ -66,7 +66,7 @@ Texts = Callable[[Store, Session, Sequence[bytes]], Mapping[bytes, Sequence[Logg
 class AssembledSpan(NamedTuple):
     """A span that may be sent."""
 
-    entry: Entry
+    entry: QueuedSpan
     span: ExportSpan
     #: Identifies its present content.
     digest: bytes
@@ -94,10 +94,10 @@ class Assembly:
         self._agents = agents
         self._cached: tuple[int, int, Session, SessionTraces] | None = None
 
-    def build(self, entries: Sequence[Entry]) -> tuple[list[AssembledSpan], list[Entry]]:
+    def build(self, entries: Sequence[QueuedSpan]) -> tuple[list[AssembledSpan], list[QueuedSpan]]:
         """As many of these, from the first on, as fit in a request; and those that are no longer in the store."""
         ready: list[AssembledSpan] = []
-        gone: list[Entry] = []
+        gone: list[QueuedSpan] = []
         size = 0
         for number, part in self._portions(entries):
             found = self._session(number)
@@ -114,7 +114,7 @@ class Assembly:
         return ready, gone
 
     @staticmethod
-    def _portions(entries: Sequence[Entry]) -> Iterator[tuple[int, list[Entry]]]:
+    def _portions(entries: Sequence[QueuedSpan]) -> Iterator[tuple[int, list[QueuedSpan]]]:
         for number, group in groupby(entries, key=lambda entry: entry.session_id):
             whole = list(group)
             for start in range(0, len(whole), _PORTION):

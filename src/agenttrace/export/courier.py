@@ -19,7 +19,7 @@ from agenttrace.export.assembly import AssembledSpan, Assembly
 from agenttrace.export.destination import Delivery, Destination
 from agenttrace.export.journal import Journal
 from agenttrace.redaction import redacted
-from agenttrace.store.exports import Entry, State
+from agenttrace.store.exports import QueuedSpan, State
 from agenttrace.store.sqlite.exports import Exports
 
 P = ParamSpec("P")
@@ -122,7 +122,7 @@ class Courier:
         waiting = await self._call(self._ledger.entries, self._number, "sending", MOST_UNCONFIRMED)
         return len(waiting) >= MOST_UNCONFIRMED
 
-    def _portion(self, entries: list[Entry]) -> list[Entry]:
+    def _portion(self, entries: list[QueuedSpan]) -> list[QueuedSpan]:
         """The spans to send next: all, or fewer while the destination answers with server errors."""
         size = len(entries) >> max(0, self._breakdowns - BREAKDOWNS_BEFORE_HALVING)
         if size > 1:
@@ -134,7 +134,7 @@ class Courier:
     def _is_paused(self) -> bool:
         return self._exports.destinations.is_paused(self._number)
 
-    async def _built(self, entries: Sequence[Entry]) -> list[AssembledSpan]:
+    async def _built(self, entries: Sequence[QueuedSpan]) -> list[AssembledSpan]:
         ready, gone = await self._call(self._assembly.build, entries)
         if gone:
             await self._mark(gone, "dropped", "removed from the store before it was sent")
@@ -207,7 +207,7 @@ class Courier:
         elif self._destination.accepted_is_stored:
             await self._mark(taken, "acknowledged", note if delivery.rejected_count else None)
 
-    async def _doubt(self, entries: Sequence[Entry], delivery: Delivery) -> None:
+    async def _doubt(self, entries: Sequence[QueuedSpan], delivery: Delivery) -> None:
         """The outcome of these is not known."""
         self._back_off(delivery)
         self._breakdowns += delivery.broke_down
@@ -219,7 +219,7 @@ class Courier:
         else:
             await self._mark(entries, "unknown", f"{delivery.reason}; {_DOUBT}")
 
-    def _is_cause(self, entry: Entry) -> bool:
+    def _is_cause(self, entry: QueuedSpan) -> bool:
         """Whether this span causes server errors, before and after others were accepted."""
         before = self._suspects.get(entry.queue_no)
         self._suspects[entry.queue_no] = self._successes
@@ -253,7 +253,7 @@ class Courier:
         entries = await self._call(self._ledger.answered, self._number, _NOT_READ, self._destination.max_spans)
         return await self._read_back(entries) if entries else 0
 
-    async def _read_back(self, entries: Sequence[Entry]) -> int:
+    async def _read_back(self, entries: Sequence[QueuedSpan]) -> int:
         """Ask which of these are there; returns how many were settled."""
         ready = await self._built(entries)
         try:
@@ -272,7 +272,7 @@ class Courier:
             self._read_after = self._clock() + READ_BACK_AFTER
         return len(found) + len(lost)
 
-    async def _give_up(self, entries: Sequence[Entry]) -> int:
+    async def _give_up(self, entries: Sequence[QueuedSpan]) -> int:
         """Reading back failed: check the destination, retry later, and after a while mark the spans as unknown.
 
         Queued spans are sent in the meantime: their answer may show what the destination is.
@@ -298,7 +298,7 @@ class Courier:
         self._failures += 1
         self._wait_until = self._clock() + max(wait, delivery.retry_after or 0.0)
 
-    async def _mark(self, entries: Sequence[Entry], state: State, answer: str | None) -> None:
+    async def _mark(self, entries: Sequence[QueuedSpan], state: State, answer: str | None) -> None:
         if not entries:
             return
         if state == "acknowledged":

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from agenttrace.store.exports import Place
+from agenttrace.store.exports import SpanKey
 from agenttrace.store.sqlite.export_ledger import ExportLedger
 
 _RECORD = 16
@@ -31,7 +31,7 @@ class Journal:
         self.path = home / "exports" / f"{name}.sent"
         self._descriptor: int | None = None
 
-    def add(self, mark: Mark, places: Iterable[Place]) -> None:
+    def add(self, mark: Mark, places: Iterable[SpanKey]) -> None:
         """Append the mark of these spans and sync the file."""
         data = b"".join(_record(mark, place) for place in places)
         descriptor = self._opened()
@@ -59,7 +59,7 @@ class Journal:
         marks = self.read()
         sent = ledger.known(destination, marks)
         missing = [
-            (Place(session, span_id), mark == "A")
+            (SpanKey(session, span_id), mark == "A")
             for span_id, (mark, session) in marks.items()
             if (known := sent.get(span_id)) is None or (mark == "A" and known.state in ("queued", "sending", "unknown"))
         ]
@@ -74,7 +74,7 @@ class Journal:
         self.close()
         fresh = self.path.with_suffix(".new")
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(b"".join(_record(mark, Place(session, span)) for span, (mark, session) in marks.items()))
+            file.write(b"".join(_record(mark, SpanKey(session, span)) for span, (mark, session) in marks.items()))
             file.flush()
             os.fsync(file.fileno())
         os.replace(fresh, self.path)
@@ -95,5 +95,5 @@ class Journal:
             self._descriptor = None
 
 
-def _record(mark: Mark, place: Place) -> bytes:
+def _record(mark: Mark, place: SpanKey) -> bytes:
     return mark.encode() + place.session_id.to_bytes(_SESSION_BYTES, "big") + place.span_id

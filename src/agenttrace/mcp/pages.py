@@ -19,7 +19,7 @@ class Passage(NamedTuple):
     text: str | None = None
 
 
-class MarkdownPage:
+class TextPage:
     """A page that is being filled."""
 
     def __init__(self, chars: int) -> None:

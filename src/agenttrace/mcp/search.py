@@ -31,7 +31,7 @@ class SearchArguments(NarrowedArguments, frozen=True, kw_only=True):
     limit: Annotated[int, most(MOST, "How many hits at most.")] = 10
 
 
-class SearchHit(ToolAnswer):
+class FoundText(ToolAnswer):
     """A text that matches."""
 
     session: str
@@ -52,7 +52,7 @@ class SearchHits(ToolAnswer):
     """Hits, the latest recorded first."""
 
     note: str
-    hits: list[SearchHit]
+    hits: list[FoundText]
     next_cursor: str | None = None
     #: Recorded, but not searchable yet.
     not_indexed: int = 0
@@ -73,16 +73,16 @@ def found(context: ToolContext, asked: SearchArguments) -> SearchHits:
     return _answer(context, [_shown(context, hit, terms) for hit in page.matches], page.next)
 
 
-def _answer(context: ToolContext, hits: list[SearchHit], before: int | None) -> SearchHits:
+def _answer(context: ToolContext, hits: list[FoundText], before: int | None) -> SearchHits:
     following = None if before is None else to_cursor(before)
     note = DATA_NOTE if hits or following is None else f"{DATA_NOTE} {_GO_ON}"
     return SearchHits(note=note, hits=hits, next_cursor=following, not_indexed=context.store.search_index.backlog)
 
 
-def _shown(context: ToolContext, hit: TextMatch, terms: re.Pattern[str]) -> SearchHit:
+def _shown(context: ToolContext, hit: TextMatch, terms: re.Pattern[str]) -> FoundText:
     event, content = hit.event, hit.content
     session, line = event.session, context.line
-    return SearchHit(
+    return FoundText(
         session=name_of(context, session),
         agent=line(session.agent) or "",
         span=None if hit.span_id is None else hit.span_id.hex(),

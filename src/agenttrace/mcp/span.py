@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from agenttrace.mcp.naming import name_of, quoted, session_named, short_time
-from agenttrace.mcp.pages import USUAL_CHARS, MarkdownPage, Passage
+from agenttrace.mcp.pages import USUAL_CHARS, Passage, TextPage
 from agenttrace.mcp.passages import KINDS
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, Cursor, SessionName, Tool
 from agenttrace.mcp.tool_runner import ToolContext
@@ -57,13 +57,13 @@ def read(context: ToolContext, asked: SpanArguments) -> list[str]:
             f"session {name_of(context, session)} has no span {asked.span}", "read_session shows its spans."
         )
     contents = context.texts.contents(context.store, session, [span_id]).get(span_id, [])
-    page = MarkdownPage(asked.max_chars)
+    page = TextPage(asked.max_chars)
     following = _fill(context, contents, asked.cursor, page)
     text = page.text or "\nNothing was said in it, or nothing that was recorded.\n"
     return [_head(context, session, row), text, _foot(context, session, asked.span, following)]
 
 
-def _fill(context: ToolContext, contents: list[Content], cursor: str | None, page: MarkdownPage) -> str | None:
+def _fill(context: ToolContext, contents: list[Content], cursor: str | None, page: TextPage) -> str | None:
     first, offset = (0, 0) if cursor is None else from_cursor(cursor, tuple[Natural, Natural])
     for number, content in enumerate(contents[first:], first):
         kind = "arguments" if content.kind == "arguments_part" else content.kind

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from agenttrace.mcp.naming import quoted, session_named
-from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, USUAL_CHARS, MarkdownPage, Passage
+from agenttrace.mcp.pages import LEAST_CHARS, MOST_CHARS, USUAL_CHARS, Passage, TextPage
 from agenttrace.mcp.passages import Detail, DetailLevel, last_passages, passages, turn_line
 from agenttrace.mcp.reading_order import ReadingOrder, TranscriptEntry, TurnSummary
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, SessionName, Tool, most, text
@@ -70,7 +70,7 @@ def read(context: ToolContext, asked: TranscriptArguments) -> list[str]:
     session = session_named(context, asked.session)
     order = context.machine.orders.of(context.store, session)
     place = _first(order, asked) if asked.cursor is None else from_cursor(asked.cursor, TranscriptPlace)
-    page = MarkdownPage(asked.max_chars)
+    page = TextPage(asked.max_chars)
     following = None if place is None else _fill(context, session, order, place, page)
     body = page.text or _NOTHING
     return [_head(context, session, whole=asked.cursor is None), body, _foot(context, session, order, following)]
@@ -105,7 +105,7 @@ def _entries(order: ReadingOrder, detail: Detail) -> list[TranscriptEntry]:
 
 
 def _fill(
-    context: ToolContext, session: Session, order: ReadingOrder, place: TranscriptPlace, page: MarkdownPage
+    context: ToolContext, session: Session, order: ReadingOrder, place: TranscriptPlace, page: TextPage
 ) -> TranscriptPlace | None:
     """Fill the page: where the next one begins, ``None`` where this is the last."""
     entries = _entries(order, place.detail)

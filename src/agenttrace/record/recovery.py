@@ -28,7 +28,7 @@ from agenttrace.record.formats.contract import stored_source
 from agenttrace.record.ingest import replay
 from agenttrace.store.batch import BLOCK_BITS, FileRow
 from agenttrace.store.sqlite import rebuilding
-from agenttrace.store.sqlite.rebuilding import Kept, Place, QuarantinedLine, Rebuilding
+from agenttrace.store.sqlite.rebuilding import BlockPlace, QuarantinedLine, Rebuilding, SavedTable
 from agenttrace.store.sqlite.replacement import Replacement
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Recovery(msgspec.Struct, kw_only=True):
     damaged: Path
     #: How it could be read: ``as it is``, ``with a new header``, ``with a new first page``, ``not at all``.
     read: str = "not at all"
-    tables: dict[str, Kept] = msgspec.field(default_factory=dict)
+    tables: dict[str, SavedTable] = msgspec.field(default_factory=dict)
     #: Log files that are still there, to be read again from their start.
     files_to_read: int = 0
     #: Log files that are gone, and what was recorded of them again.
@@ -119,12 +119,12 @@ class _Salvage:
         stores.copy_counters(lost, self._sessions_in(lost) if lost else set())
         self._report(lost)
 
-    def _is_needed(self, place: Place) -> bool:
+    def _is_needed(self, place: BlockPlace) -> bool:
         """Lines that no file will give: it is gone, or was rewritten since."""
         row = self.rows.get(place.file_id)
         return place.file_id not in self.readable or (row is not None and place.generation < row.generation)
 
-    def _lost(self, needed: Iterable[Place], replayed: set[int]) -> set[int]:
+    def _lost(self, needed: Iterable[BlockPlace], replayed: set[int]) -> set[int]:
         """The blocks whose lines could not be recovered."""
         whole = (row for row in self.rows.values() if self._should_be_whole(row))
         expected = {row.file_id << BLOCK_BITS | number for row in whole for number in range(row.blocks)}
@@ -160,7 +160,7 @@ class _Salvage:
             path = named.get(file_id, f"(unknown file {file_id})")
             self.rows[file_id] = FileRow(filepath=path, file_id=file_id, last_read_at=time.time())
 
-    def _sort_files(self, places: Iterable[Place]) -> None:
+    def _sort_files(self, places: Iterable[BlockPlace]) -> None:
         """Which files will be read again, each after the blocks of its earlier generations."""
         self.readable = {number for number, row in self.rows.items() if self._will_be_read(row)}
         after = dict.fromkeys(self.readable, 0)

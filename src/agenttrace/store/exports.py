@@ -38,14 +38,14 @@ class DestinationRow(NamedTuple):
     unusable: str | None
 
 
-class Place(NamedTuple):
+class SpanKey(NamedTuple):
     """A span, wherever it is sent."""
 
     session_id: int
     span_id: bytes
 
 
-class Entry(NamedTuple):
+class QueuedSpan(NamedTuple):
     """A span in the queue of a destination."""
 
     queue_no: int
@@ -56,9 +56,9 @@ class Entry(NamedTuple):
     at: float
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SpanKey:
         """Which span it is."""
-        return Place(self.session_id, self.span_id)
+        return SpanKey(self.session_id, self.span_id)
 
 
 class Sent(NamedTuple):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
-    from agenttrace.store.sqlite.quarantine import Entry
+    from agenttrace.store.sqlite.quarantine import QuarantineEntry
 
 
-def entry_fields(entry: Entry) -> dict[str, Any]:
+def entry_fields(entry: QuarantineEntry) -> dict[str, Any]:
     """An entry for JSON."""
     resolved = entry.resolved_at
     return {

@@ -25,7 +25,7 @@ from agenttrace.record.formats.contract import Agent, Source, Unusable
 from agenttrace.record.ingest import acts
 from agenttrace.record.ingest.bad_lines import BadLineError, blame, is_a_lines_fault
 from agenttrace.record.ingest.dedup import SessionIds, Tiers
-from agenttrace.record.ingest.fold import PROMPT_PREVIEW, Folder, StreamState
+from agenttrace.record.ingest.fold import Folder, StreamState
 from agenttrace.record.ingest.quarantine_rows import (
     LIMITS,
     QuarantineLimits,
@@ -42,6 +42,8 @@ from agenttrace.store.sqlite.totals import told_row
 SESSIONS_IN_MEMORY = 500
 #: A session without a new line for this long is dropped from memory.
 IDLE_SECONDS = 3_600.0
+#: Of a title, this much is stored; lists show less and mark where they cut.
+TITLE_CHARACTERS = 500
 
 _encode_state = msgspec.msgpack.Encoder().encode
 _state_decoder = msgspec.msgpack.Decoder(StreamState)
@@ -359,7 +361,7 @@ def summarise(session: Session, folder: Folder) -> None:
             session.branch = info.branch or session.branch
             session.version = info.version or session.version
         if folder.stream == "main":
-            session.title = (info.title or "")[:PROMPT_PREVIEW] or session.title
+            session.title = (info.title or "")[:TITLE_CHARACTERS] or session.title
             session.model = info.model or session.model
     if folder.stream == "main":
         # Prompts for the agent; those for its subagents are tool calls.

@@ -30,7 +30,7 @@ from agenttrace.record.ingest.pipeline import Pipeline, utf8_error
 from agenttrace.record.ingest.quarantine_rows import UNRECOGNISED, digest_of
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.batch import FileRow
-from agenttrace.store.sqlite.quarantine import Entry
+from agenttrace.store.sqlite.quarantine import QuarantineEntry
 from agenttrace.store.sqlite.store import SqliteStore
 
 #: Retried at once; new lines wait meanwhile.
@@ -40,7 +40,7 @@ _PORTION = 50
 class Outcome(NamedTuple):
     """The result of a retry."""
 
-    entry: Entry
+    entry: QuarantineEntry
     #: ``recorded``, ``duplicate``, ``ignored``, ``reread`` (its whole file is understood now and was recorded from its
     #: start); all of them resolve it. Or ``unchanged``.
     result: str
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
         return f"{self.result}: {self.detail}" if self.detail else self.result
 
 
-def retry(store: SqliteStore, settings: Settings, chosen: Sequence[Entry]) -> list[Outcome]:
+def retry(store: SqliteStore, settings: Settings, chosen: Sequence[QuarantineEntry]) -> list[Outcome]:
     """Decode these lines again, oldest first, and read files again that are understood now.
 
     The caller holds the recorder's lock.
@@ -62,13 +62,13 @@ def retry(store: SqliteStore, settings: Settings, chosen: Sequence[Entry]) -> li
     return outcomes
 
 
-def requested(store: SqliteStore) -> list[Entry]:
+def requested(store: SqliteStore) -> list[QuarantineEntry]:
     """The next portion of the entries for which another try is pending."""
     return store.quarantine.requested(_PORTION)
 
 
 def retry_requested(
-    store: SqliteStore, settings: Settings, chosen: Sequence[Entry], stop: Callable[[], bool] = lambda: False
+    store: SqliteStore, settings: Settings, chosen: Sequence[QuarantineEntry], stop: Callable[[], bool] = lambda: False
 ) -> None:
     """Retry what was requested, and store the results. The caller has the recorder's lock."""
     outcomes = _outcomes(store, settings, chosen)
@@ -76,7 +76,7 @@ def retry_requested(
     store.quarantine.note_results((outcome.entry.quarantine_id, outcome.told) for outcome in outcomes)
 
 
-def _outcomes(store: SqliteStore, settings: Settings, chosen: Sequence[Entry]) -> list[Outcome]:
+def _outcomes(store: SqliteStore, settings: Settings, chosen: Sequence[QuarantineEntry]) -> list[Outcome]:
     second = _SecondTry(store, settings)
     return [second.whatever_comes(entry) for entry in sorted(chosen)]
 
@@ -99,7 +99,7 @@ class _SecondTry:
         self._agents = {agent.name: agent for agent in AGENTS}
         self._pipeline = Pipeline(store, self._agents, day_of=day_finder(settings.usage.timezone))
 
-    def whatever_comes(self, entry: Entry) -> Outcome:
+    def whatever_comes(self, entry: QuarantineEntry) -> Outcome:
         """The outcome, whatever the line makes fail: a line must not stop a recorder."""
         if entry.resolved_at is not None:
             return Outcome(entry, "resolved")
@@ -111,7 +111,7 @@ class _SecondTry:
             self._pipeline.roll_back()
             return Outcome(entry, "unchanged", str(error) if isinstance(error, BadLineError) else blame(error))
 
-    def outcome(self, entry: Entry) -> Outcome:
+    def outcome(self, entry: QuarantineEntry) -> Outcome:
         row = self._store.files.get(entry.file_id)
         if row is None:
             return Outcome(entry, "unchanged", "its file is unknown by now")
@@ -127,7 +127,7 @@ class _SecondTry:
             return Outcome(entry, "unchanged", "the format of its file is unknown")
         return self._try_line(entry, file, file.source, raw)
 
-    def _try_line(self, entry: Entry, file: TrackedFile, source: Source, raw: bytes) -> Outcome:
+    def _try_line(self, entry: QuarantineEntry, file: TrackedFile, source: Source, raw: bytes) -> Outcome:
         line = raw.removeprefix(BOM) if entry.offset == 0 else raw
         if (reason := utf8_error(line)) is not None:
             return Outcome(entry, "unchanged", reason)
@@ -145,7 +145,7 @@ class _SecondTry:
         self._resolve(entry)
         return Outcome(entry, result)
 
-    def _record(self, entry: Entry, file: TrackedFile, line: bytes) -> str:
+    def _record(self, entry: QuarantineEntry, file: TrackedFile, line: bytes) -> str:
         position = file.position
         # Which of several identical lines it was is not known without the file; the first one is assumed.
         file.seen_lines, file.begun = {}, True
@@ -158,7 +158,7 @@ class _SecondTry:
         self._pipeline.commit()
         return result
 
-    def _try_file(self, entry: Entry, row: FileRow) -> Outcome:
+    def _try_file(self, entry: QuarantineEntry, row: FileRow) -> Outcome:
         """A file that no format recognised: if one does now, the next recording reads it from its start."""
         try:
             known = self._is_known(row.filepath)
@@ -179,7 +179,7 @@ class _SecondTry:
         finally:
             file.close()
 
-    def _try_rest(self, entry: Entry, row: FileRow) -> Outcome:
+    def _try_rest(self, entry: QuarantineEntry, row: FileRow) -> Outcome:
         """The rest of a compressed file: if it may be read now, the next recording goes on with it."""
         if self._settings.record.max_unpacked_bytes <= entry.offset:
             return Outcome(entry, "unchanged", entry.reason)
@@ -187,12 +187,12 @@ class _SecondTry:
         self._resolve(entry)
         return Outcome(entry, "reread")
 
-    def _resolve(self, entry: Entry) -> None:
+    def _resolve(self, entry: QuarantineEntry) -> None:
         # Not in the transaction that records the line: if we die in between, the next try finds a duplicate.
         self._store.quarantine.resolve(entry.quarantine_id)
 
 
-def whole_line(entry: Entry, limit: int) -> bytes | None:
+def whole_line(entry: QuarantineEntry, limit: int) -> bytes | None:
     """The whole line: from quarantine, or from its file while it is still there."""
     kept = entry.kept()
     if kept is not None and len(kept) == entry.length:

@@ -17,14 +17,14 @@ from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Source, stored_source
 from agenttrace.record.ingest.pipeline import Pipeline
 from agenttrace.store.batch import FileRow
-from agenttrace.store.sqlite.rebuilding import Place, Rebuilding, StoredLines
+from agenttrace.store.sqlite.rebuilding import BlockPlace, Rebuilding, StoredLines
 
 _BATCH_LINES = 10_000
 _BATCH_BYTES = 8 << 20
 
 
 def replay(
-    stores: Rebuilding, rows: Mapping[int, FileRow], places: Iterable[Place], day_of: Callable[[int], str]
+    stores: Rebuilding, rows: Mapping[int, FileRow], places: Iterable[BlockPlace], day_of: Callable[[int], str]
 ) -> set[int]:
     """Record the blocks in these places, in the order in which they were recorded first; which ones could be.
 
@@ -46,7 +46,7 @@ class _Replay:
         self._files: dict[int, _StoredFile | None] = {}
         self._occurrences: dict[tuple[str, int], int] = {}
 
-    def take(self, place: Place) -> None:
+    def take(self, place: BlockPlace) -> None:
         block = self.stores.lines_of(place.block_id)
         chunk = None if block is None else _unpacked(block)
         file = None if chunk is None else self._file(place.file_id, chunk)
@@ -98,10 +98,10 @@ class _StoredFile(TrackedFile):
         return msgspec.structs.replace(self.row, blocks=max(self.row.blocks, self.blocks))
 
 
-def _in_order(places: Iterable[Place]) -> list[Place]:
+def _in_order(places: Iterable[BlockPlace]) -> list[BlockPlace]:
     """By the time they were stored, but never against their order in a file: clocks go backwards."""
     latest: dict[int, float] = {}
-    ordered: list[tuple[float, Place]] = []
+    ordered: list[tuple[float, BlockPlace]] = []
     for place in sorted(places):
         latest[place.file_id] = max(place.stored_at, latest.get(place.file_id, 0.0))
         ordered.append((latest[place.file_id], place))

@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from agenttrace.store.exports import RETRYABLE, STATES, Entry, Listed, ListedSpan, Place, Sent, State
+from agenttrace.store.exports import RETRYABLE, STATES, Listed, ListedSpan, QueuedSpan, Sent, SpanKey, State
 from agenttrace.store.sqlite.database import marks, portions, transaction
 from agenttrace.store.sqlite.sessions import sessions_by_number
 
@@ -81,13 +81,13 @@ class ExportLedger:
         now = time.time()
         self._connection.executemany(_ENQUEUE, ((destination, session, span_id, state, now, now) for span_id in spans))
 
-    def entries(self, destination: int, state: State, limit: int) -> list[Entry]:
+    def entries(self, destination: int, state: State, limit: int) -> list[QueuedSpan]:
         """The oldest spans in a state."""
-        return [Entry._make(row) for row in self._connection.execute(_IN_STATE, (destination, state, limit))]
+        return [QueuedSpan._make(row) for row in self._connection.execute(_IN_STATE, (destination, state, limit))]
 
-    def answered(self, destination: int, answer: str, limit: int) -> list[Entry]:
+    def answered(self, destination: int, answer: str, limit: int) -> list[QueuedSpan]:
         """The oldest unknown spans of which the ledger says just that."""
-        return [Entry._make(row) for row in self._connection.execute(_UNKNOWN, (destination, answer, limit))]
+        return [QueuedSpan._make(row) for row in self._connection.execute(_UNKNOWN, (destination, answer, limit))]
 
     def known(self, destination: int, spans: Iterable[bytes]) -> dict[bytes, Sent]:
         """What is known of these spans."""
@@ -144,7 +144,7 @@ class ExportLedger:
                 },
             )
 
-    def restore(self, destination: int, sent: Iterable[tuple[Place, bool]]) -> None:
+    def restore(self, destination: int, sent: Iterable[tuple[SpanKey, bool]]) -> None:
         """Enter spans that are known from elsewhere to have been sent, and whether they were acknowledged."""
         with transaction(self._connection):
             for place, acknowledged in sent:

@@ -18,7 +18,7 @@ _COLUMNS = (
 _ASK = "UPDATE quarantine SET retry_asked_at = ?, retry_result = NULL WHERE resolved_at IS NULL"
 
 
-class Entry(NamedTuple):
+class QuarantineEntry(NamedTuple):
     """A line that was set aside."""
 
     quarantine_id: int
@@ -57,7 +57,7 @@ class Quarantine:
         before: int | None = None,
         lines: bool = True,
         limit: int = -1,
-    ) -> list[Entry]:
+    ) -> list[QuarantineEntry]:
         """Lines that were set aside, newest first; ``resolved`` with those that were read since.
 
         ``before`` begins behind an entry. Without ``lines`` what was kept of them is not loaded.
@@ -70,13 +70,13 @@ class Quarantine:
                 values.append(number)
         return self._selected(" AND ".join(where), values, lines=lines, limit=limit)
 
-    def _selected(self, where: str, values: Sequence[int], *, lines: bool = True, limit: int) -> list[Entry]:
+    def _selected(self, where: str, values: Sequence[int], *, lines: bool = True, limit: int) -> list[QuarantineEntry]:
         rows = self._connection.execute(
             f"SELECT {_COLUMNS}, {'raw' if lines else 'NULL'} FROM quarantine "
             f"WHERE {where} ORDER BY quarantine_id DESC LIMIT ?",
             [*values, limit],
         )
-        return [Entry(*row) for row in rows]
+        return [QuarantineEntry(*row) for row in rows]
 
     def of_file(self, number: int) -> list[tuple[int, bytes, bool]]:
         """Offset and digest of each line of a file, and whether it waits for another try."""
@@ -106,7 +106,7 @@ class Quarantine:
             chosen = [(now, number) for number in set(ids)]
             return self._connection.executemany(f"{_ASK} AND quarantine_id = ?", chosen).rowcount
 
-    def requested(self, limit: int) -> list[Entry]:
+    def requested(self, limit: int) -> list[QuarantineEntry]:
         """Entries for which another try is pending."""
         return self._selected("retry_asked_at IS NOT NULL AND retry_result IS NULL", (), limit=limit)
 

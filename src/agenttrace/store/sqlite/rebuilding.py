@@ -29,7 +29,7 @@ _COUNTED = ("turns", "steps", "tools", "errors", "events")
 _STALE_META = ("search_event_no",)
 
 
-class Kept(msgspec.Struct, frozen=True):
+class SavedTable(msgspec.Struct, frozen=True):
     """What was saved of a table."""
 
     rows: int
@@ -37,7 +37,7 @@ class Kept(msgspec.Struct, frozen=True):
     complete: bool
 
 
-class Place(NamedTuple):
+class BlockPlace(NamedTuple):
     """Where a block of lines stood."""
 
     block_id: int
@@ -78,7 +78,7 @@ class Rebuilding:
         self._old, self.new, self._day_of = old, new, day_of
         self._connection = new.connection
         #: What was saved of each table.
-        self.tables: dict[str, Kept] = {}
+        self.tables: dict[str, SavedTable] = {}
 
     # -- what the old store knows -----------------------------------------------------------------------------
 
@@ -98,11 +98,11 @@ class Rebuilding:
         paths = self._old.pairs("file_offsets", "filepath", "sqlite_autoindex_file_offsets_1")
         return {numbers[row]: path for row, path in paths.items() if numbers.get(row)}
 
-    def places(self, expected: Iterable[int]) -> list[Place]:
+    def places(self, expected: Iterable[int]) -> list[BlockPlace]:
         """Where blocks of lines stand; ``expected`` are numbers that are known from elsewhere."""
-        found = self._old.table("raw_blocks", columns=Place._fields, also=expected)
-        self.tables["raw_blocks"] = Kept(len(found.values), found.complete)
-        return [Place(*row) for row in found.values]
+        found = self._old.table("raw_blocks", columns=BlockPlace._fields, also=expected)
+        self.tables["raw_blocks"] = SavedTable(len(found.values), found.complete)
+        return [BlockPlace(*row) for row in found.values]
 
     def lines_of(self, block: int) -> StoredLines | None:
         """The lines of a block, if its row can be read."""
@@ -176,7 +176,7 @@ class Rebuilding:
 
     def _read(self, table: str, where: str = "1", what: str = "") -> Salvaged:
         found = self._old.table(table, where=where)
-        self.tables[f"{table} ({what})" if what else table] = Kept(len(found.values), found.complete)
+        self.tables[f"{table} ({what})" if what else table] = SavedTable(len(found.values), found.complete)
         return found
 
     def _copy(

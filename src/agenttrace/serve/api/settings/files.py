@@ -31,7 +31,7 @@ from agenttrace.serve.api.trace_reader import change_store
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.sqlite.quarantine import Entry
+from agenttrace.store.sqlite.quarantine import QuarantineEntry
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.quarantine import entry_fields
 from agenttrace.views.status import TIERS, collected
@@ -84,7 +84,7 @@ def files_router(context: ServerContext) -> APIRouter:
     ) -> Response:
         before = place_of(cursor)
 
-        def read(store: SqliteStore) -> tuple[list[Entry], int, int]:
+        def read(store: SqliteStore) -> tuple[list[QuarantineEntry], int, int]:
             found = store.quarantine.entries(resolved=resolved, before=before, lines=False, limit=limit + 1)
             return found, store.quarantine.waiting(), store.status.counted_only()
 
@@ -95,7 +95,7 @@ def files_router(context: ServerContext) -> APIRouter:
 
     @router.get("/quarantine/{entry_id}", **endpoint("One of them with its line", QuarantineDetail, 401, 404, 422))
     async def show_quarantined(request: Request, entry_id: Id) -> Response:
-        found: list[Entry] = await context.reader.query(
+        found: list[QuarantineEntry] = await context.reader.query(
             lambda store: store.quarantine.entries(only=entry_id), empty=list
         )
         if not found:
@@ -120,7 +120,7 @@ def files_router(context: ServerContext) -> APIRouter:
 # -- quarantine ---------------------------------------------------------------------------------------------------
 
 
-def _fields(entry: Entry) -> dict[str, Any]:
+def _fields(entry: QuarantineEntry) -> dict[str, Any]:
     asked = entry.retry_asked_at
     return {
         **entry_fields(entry),
@@ -129,7 +129,7 @@ def _fields(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _detail(entry: Entry) -> QuarantineDetail:
+def _detail(entry: QuarantineEntry) -> QuarantineDetail:
     kept = entry.kept()
     line = None if kept is None else kept.decode("utf-8", "backslashreplace")
     whole = kept is not None and line is not None and len(kept) == entry.length and len(line) <= _SHOWN_CHARS
