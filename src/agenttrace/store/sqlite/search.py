@@ -34,7 +34,7 @@ _TESTS = {
 #: The events of a session lie together: looking at no others makes a search in one session quick.
 _RANGE = "SELECT coalesce(min(event_no), 0), coalesce(max(event_no), -1) FROM processed_events WHERE session_id = ?"
 
-_ADD = "INSERT INTO search (rowid, text) SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM search_late WHERE event_no = ?)"
+_APART = "SELECT event_no FROM search_late WHERE event_no > ? AND event_no <= ?"
 _NOTE_LATE = f"""
 INSERT OR IGNORE INTO search_late (event_no)
 SELECT event_no FROM processed_events WHERE event_no = ? AND (
@@ -113,10 +113,12 @@ class SearchIndex:
 
     def add(self, texts: Iterable[tuple[int, str]], *, after: int, last: int) -> None:
         """Index the texts of the events after one and up to another; nothing where that was done meanwhile."""
-        rows = [(number, segmented(text), number) for number, text in texts if text]
+        rows = [(number, segmented(text)) for number, text in texts if text]
         with transaction(self._connection):
             if self.position == after:
-                self._connection.executemany(_ADD, rows)
+                apart = {row[0] for row in self._connection.execute(_APART, (after, last))}
+                fresh = [row for row in rows if row[0] not in apart] if apart else rows
+                self._connection.executemany("INSERT INTO search (rowid, text) VALUES (?, ?)", fresh)
                 self._keep(self._POSITION, str(last), "REPLACE")
 
     def note_late(self, numbers: Iterable[int]) -> None:
