@@ -32,7 +32,7 @@ EPILOG = """
   agenttrace show 5bc45ad6 --json | jq '.spans[] | select(.status == "error")'
 
 ✓ done, ✗ failed, ⊘ cancelled, ? its end is not in the log, … still at work, ⇠ a copy that is counted elsewhere,
-~ the log has only a placeholder of the usage, Σ the sum of everything below.
+~ the usage is estimated, Σ the sum of everything below.
 """
 
 _MARKS = {

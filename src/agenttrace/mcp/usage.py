@@ -52,7 +52,7 @@ class Figures(ToolAnswer, kw_only=True, omit_defaults=True):
     #: Tokens of models without a known price; they are not in the cost.
     unpriced_tokens: int = 0
     unpriced_models: list[str] = msgspec.field(default_factory=list)
-    #: Requests whose log holds only a placeholder of their tokens.
+    #: Requests whose log has only a placeholder or a rounded figure of their tokens.
     estimated_requests: int = 0
     #: Further mentions of responses that were counted once.
     folded_copies: int = 0

@@ -44,7 +44,7 @@ export const text = words({
     reasoning: "Reasoning (part of output)",
     requests: "Responses",
     unpriced: (tokens: string, models: string) => `${tokens} tokens are unpriced (${models})`,
-    estimated: (count: string) => `Estimated responses (the log has only a placeholder): ${count}`,
+    estimated: (count: string) => `Estimated responses (the log has only a placeholder or a rounded figure): ${count}`,
     folded: (count: string) => `Duplicates of responses, not counted again: ${count}`,
     states: {
       working: "working",
@@ -128,7 +128,7 @@ export const text = words({
     reasoning: "推理（含在输出中）",
     requests: "响应数",
     unpriced: (tokens, models) => `${tokens} 个 token 没有价格（${models}）`,
-    estimated: (count) => `${count} 个响应为估算值：日志中只有占位数据`,
+    estimated: (count) => `${count} 个响应为估算值：日志中只有占位或取整后的数据`,
     folded: (count) => `同一响应的 ${count} 次重复记录只计一次`,
     states: {
       working: "运行中",
