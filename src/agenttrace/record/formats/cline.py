@@ -98,9 +98,9 @@ class Cline(LogFormat[ClineLine]):
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the head; a subagent's names the session that it works for."""
         line = self.decoder(first_lines(head, 1)[0])
-        if line is None or not line.session:
+        facts = None if line is None else value_of(line.facts)
+        if line is None or not line.session or not isinstance(lookup(facts, "origin"), dict):
             return None
-        facts = value_of(line.facts)
         parent, agent = text_at(facts, "origin", "parentThreadId"), text_at(facts, "origin", "subagent")
         if parent is None or agent is None:
             return self.source(path, line.session, cwd=text_at(facts, "cwd"), title=text_at(facts, "title"))

@@ -97,9 +97,10 @@ class ContinueCli(LogFormat[ContinueLine]):
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the head."""
         line = self.decoder(first_lines(head, 1)[0])
-        if line is None or not line.session or not isinstance(value_of(line.facts), dict):
+        facts = None if line is None else value_of(line.facts)
+        if line is None or not line.session or not isinstance(facts, dict) or "created" not in facts:
             return None
-        return self.source(path, line.session, cwd=text_at(value_of(line.facts), "cwd"))
+        return self.source(path, line.session, cwd=text_at(facts, "cwd"))
 
     def event(self, line: ContinueLine, raw: bytes, source: Source) -> Event:
         """The item's name; the session has the only time there is."""

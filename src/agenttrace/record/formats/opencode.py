@@ -54,14 +54,14 @@ class OpenCode(LogFormat[OpenCodeEvent]):
     name = "opencode"
     title = "OpenCode"
     traits = Traits(integration="opencode", variables=("OPENCODE_DB", "XDG_DATA_HOME"), mixes_sessions=True)
-    table = Table("event", ("id", "aggregate_id", "seq", "type", "data"), {"root": _ROOT})
+    table = Table(
+        "event", ("id", "aggregate_id", "seq", "type", "data"), {"root": _ROOT}, ("id", "aggregate_id", "seq")
+    )
     decoder = LineDecoder(OpenCodeEvent)
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """``opencode`` in the directory for data, or the database that ``$OPENCODE_DB`` names."""
-        named = environ.get("OPENCODE_DB")
-        data = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share")
-        return [expanded(named, home)] if named else [data / "opencode"]
+        return _databases("opencode", environ.get("OPENCODE_DB"), environ, home)
 
     def is_log(self, path: Path) -> bool:
         """``opencode.db``, or that of another channel."""
@@ -109,9 +109,15 @@ class Kilo(OpenCode):
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """``kilo`` in the directory for data, or the database that ``$KILO_DB`` names."""
-        named = environ.get("KILO_DB")
-        data = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share")
-        return [expanded(named, home)] if named else [data / "kilo"]
+        return _databases("kilo", environ.get("KILO_DB"), environ, home)
+
+
+def _databases(name: str, named: str | None, environ: Mapping[str, str], home: Path) -> list[Path]:
+    """Databases alone: beside them are snapshots of whole projects, which nobody should search."""
+    if named:
+        return [expanded(named, home)]
+    directory = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share") / name
+    return [directory / f"{name}.db", directory / f"{name}-*.db"]
 
 
 def _time_of(data: object) -> int | None:
