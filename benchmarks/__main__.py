@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console
 
 from benchmarks import (
+    agent_logs,
     console_opening,
     console_pages,
     export,
@@ -177,6 +178,8 @@ RECORD: dict[str, Callable[[float], Result]] = {
     "queries": measure_queries,
     "dedup": measure_dedup,
     "tiers": measure_tiers,
+    "agents": lambda megabytes: agent_logs.measure(WORK / "agents", megabytes),
+    "database": lambda megabytes: agent_logs.measure_database(WORK / "database", megabytes),
 }
 RUN: dict[str, Callable[[float], Result]] = {
     "calls": lambda _: run_proxy.measure_calls(PEERS, WORK),

@@ -199,10 +199,8 @@ def idle(work: Path, *, files: int = 10_000, seconds: float = 30) -> Idle:
     with following(folder, work) as process:
         watch.wait_files(files)
         time.sleep(5)
-        before, began = _cpu(process.pid), time.monotonic()
-        time.sleep(seconds)
-        share = (_cpu(process.pid) - before) / (time.monotonic() - began)
-        rss = _rss_mb(process.pid)
+        share = cpu_share(process.pid, seconds)
+        rss = rss_mb(process.pid)
     return Idle(cpu_share=share, rss_mb=rss, restart_seconds=_restart(folder, work, watch))
 
 
@@ -216,12 +214,21 @@ def _restart(folder: Path, work: Path, watch: Watch) -> float:
         return time.perf_counter() - began
 
 
-def _cpu(pid: int) -> float:
+def cpu_share(pid: int, seconds: float) -> float:
+    """How much of a core a process takes for so long."""
+    before, began = cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds)
+    return (cpu_seconds(pid) - before) / (time.monotonic() - began)
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used of all cores."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
-def _rss_mb(pid: int) -> float:
+def rss_mb(pid: int) -> float:
+    """The memory that a process holds now."""
     status = Path(f"/proc/{pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) / 1024

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,18 @@ HOMES = {
     ".kimi": ("kimi-cli-1.49.0",),
     ".kimi-code": ("kimi-code-2.1.0",),
     ".qwen": ("qwen-code-0.24.4",),
+    ".copilot": ("copilot-1.0.102/.copilot",),
+    ".gemini": ("gemini-cli-0.61.0/.gemini",),
+    ".pi": ("pi-0.87.1/.pi",),
 }
+#: Documents of agents, in the layout of their home directories.
+DOCUMENTS = {
+    "cline-3.0.65": "*.messages.json",
+    "continue-cli-1.5.47": "????????-*.json",
+    "aider-0.86.2": ".aider.chat.history.md",
+}
+#: Where the database of OpenCode is in a home directory.
+DATABASE = ".local/share/opencode/opencode.db"
 #: Logs without a home, given by path.
 LOOSE = ("claude-code-log-testdata", "kimi-code-migration-fixtures", "qwen-code", "native")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -251,6 +263,73 @@ def write_logs(user: Path, *, seed: int, mutated: int) -> Written:
         written = _write(user, _renamed(sample, chance, number), chance, mutate)
         total = Written(total.lines + written.lines, total.mutated + written.mutated)
     return total
+
+
+def write_sources(user: Path, *, seed: int) -> None:
+    """A database with damaged rows, and documents damaged in their messages and in their bytes."""
+    chance = random.Random(seed)
+    others = [raw for group in SAMPLES for raw in chance.choice(group).lines[:5] if len(raw) < 4000]
+    mutate = Mutator(chance, others)
+    _write_database(user / DATABASE, chance, mutate)
+    for name, pattern in DOCUMENTS.items():
+        for path in sorted((DATA / name).rglob(pattern)):
+            if "before-resume" in str(path):
+                continue
+            place = user / path.relative_to(DATA / name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(_damaged(path.read_bytes(), chance, mutate))
+
+
+def _write_database(place: Path, chance: random.Random, mutate: Mutator) -> None:
+    """The rows of the sample in a table that takes anything, many of them with a column that no agent writes."""
+    place.parent.mkdir(parents=True)
+    with sqlite3.connect(DATA / "opencode-1.18.33" / DATABASE) as sample:
+        rows = sample.execute("SELECT id, aggregate_id, seq, type, data FROM event ORDER BY rowid").fetchall()
+        sessions = sample.execute("SELECT id, parent_id FROM session").fetchall()
+    connection = sqlite3.connect(place)
+    connection.execute("CREATE TABLE session (id, parent_id)")
+    connection.execute("CREATE TABLE event (id, aggregate_id, seq, type, data)")
+    connection.executemany("INSERT INTO session VALUES (?, ?)", [*sessions, ("a", "b"), ("b", "a")])
+    for row in rows:
+        values = list(row)
+        if chance.random() < 0.5:
+            values[4] = mutate(values[4].encode())
+            if chance.random() < 0.5:
+                values[4] = values[4].decode("utf-8", "replace")
+        if chance.random() < 0.3:
+            values[chance.randrange(5)] = chance.choice(_COLUMNS)
+        connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", values)
+    connection.commit()
+    connection.close()
+
+
+#: What stands in a column where something else was expected.
+_COLUMNS = (
+    *(None, 0, -1, 2**63 - 1, 0.5, float("inf"), "", "x", "a", "\ud83d".encode("utf-8", "surrogatepass"), b"\xff\x00"),
+    *("x" * 70_000, "[" * 5000 + "]" * 5000, '{"a":\n1}', "{", '{"part":', "[1,2", '"text"', "{}\n{}", "a\nb\r\u2028c"),
+)
+
+
+def _damaged(document: bytes, chance: random.Random, mutate: Mutator) -> bytes:
+    """A document with messages that were damaged, or one that is none."""
+    kind = chance.random()
+    try:
+        value = json.loads(document)
+    except ValueError:
+        value = None
+    if kind < 0.2 or value is None:
+        return document if kind < 0.1 else document[: chance.randrange(len(document))]
+    name = "messages" if "messages" in value else "history"
+    if kind < 0.4:
+        value[name] = json.loads(chance.choice(("null", "{}", '"x"', "[null, 1, []]", "[]", '[[{"id": 1}]]')))
+        return json.dumps(value, indent=2).encode()
+    messages = [
+        mutate(json.dumps(each).encode()) if chance.random() < 0.5 else json.dumps(each).encode()
+        for each in value[name]
+    ]
+    value[name] = _PLACE
+    whole = json.dumps(value, indent=2).encode()
+    return whole.replace(json.dumps(_PLACE).encode(), b"[" + b",\n".join(messages + messages[:1]) + b"]")
 
 
 def _renamed(sample: Sample, chance: random.Random, number: int) -> Sample:

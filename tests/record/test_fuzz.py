@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections import Counter
 from contextlib import closing
 from itertools import cycle
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from line_mutations import write_logs
+from line_mutations import DATABASE, write_logs, write_sources
 from mcp import types
 from typer.testing import CliRunner
 
@@ -127,6 +128,36 @@ def test_damaged_lines(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     assert differences(_settled(rows(small.home)), _settled(whole)) == {}
     assert differences(_settled(rows(shared.home)), _settled(whole)) == {}
     _read_again(user, settings, whole)
+    monkeypatch.setenv("AGENTTRACE_HOME", str(settings.home))
+    _index(settings)
+    _commands(settings)
+    _console(settings)
+    asyncio.run(_tools(settings))
+    _exports(user, settings)
+
+
+@pytest.mark.parametrize("seed", [seed for seed, _ in PORTIONS])
+def test_damaged_rows_and_documents(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows with any value in any column and documents of any shape: counted, the same however they are read."""
+    user = User(tmp_path)
+    write_sources(user.root, seed=seed)
+    for age, path in enumerate(sorted(path for path in user.root.rglob("*") if path.is_file())):
+        os.utime(path, (1.7e9 + age, 1.7e9 + age))
+    settings = user.settings("home")
+    summary = user.record(settings)
+    with closing(sqlite3.connect(user.root / DATABASE)) as database:
+        (total,) = database.execute("SELECT count(*) FROM event").fetchone()
+    with closing(connect(settings.home / "agenttrace.db")) as connection:
+        query = "SELECT lines FROM file_offsets WHERE filepath LIKE '%.db'"
+        assert connection.execute(query).fetchall() == [(total,)]
+    assert summary.recorded > summary.lines / 3
+    whole = rows(settings.home)
+    assert not [row for row in whole["quarantine"] if "cannot be recorded" in str(row)]
+    small, shared = user.settings("small", batch_lines=7), user.settings("shared", batch_lines=50)
+    user.record(small)
+    user.record_by_turns(shared)
+    assert differences(rows(small.home), whole) == {}
+    assert differences(rows(shared.home), whole) == {}
     monkeypatch.setenv("AGENTTRACE_HOME", str(settings.home))
     _index(settings)
     _commands(settings)

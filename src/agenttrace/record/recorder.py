@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
@@ -10,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from glob import has_magic
 from pathlib import Path
 
 import msgspec
@@ -31,6 +33,7 @@ from agenttrace.record.files.discover import (
     list_files,
     named_roots,
 )
+from agenttrace.record.files.documents import NOT_WHOLE
 from agenttrace.record.files.reader import BOM, LOG_SUFFIX, Chunk, open_limit, storable
 from agenttrace.record.files.recognition import may_become_known, openings, recognised
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
@@ -161,7 +164,9 @@ class Recorder:
             agent = self.files[path].home
         else:
             bounds = Bounds(self.roots, follow=self.settings.record.follow_symlinks)
-            parts = (part for root in self.roots for part in expanded(root, bounds))
+            # What a pattern of directories matches is not watched, and takes long to find: the slow scan does it.
+            roots = (root for root in self.roots if root.agent is None or not has_magic(os.fspath(root.path.parent)))
+            parts = (part for root in roots for part in expanded(root, bounds))
             root = next((root for root in parts if _covers(root, path)), None)
             if root is None or is_excluded(path, self.settings.record.exclude):
                 return
@@ -209,7 +214,7 @@ class Recorder:
         for found in self.scan().files:
             file = self.files.get(found.path)
             if file is not None and file.row.file_id in self.dirty:
-                waiting += max(0, found.size - file.position)
+                waiting += file.waiting_bytes(found.size)
         return waiting
 
     # -- reading them -----------------------------------------------------------------------------------------
@@ -317,10 +322,12 @@ class Recorder:
         try:
             if not file.renew():
                 self._note_restart(file)
+                self._note_readable(file)
                 return False
             if file.source is None and not self._recognise(file):
                 return False
             chunk = file.read(max(1, self._limit.lines - self.pipeline.lines))
+            self._note_readable(file)
             if chunk is None:
                 self._note_restart(file)
                 chunk = self._unterminated_chunk(file)
@@ -330,11 +337,17 @@ class Recorder:
             self._cannot_read(file, error)
             return False
         before = file.position
-        if self.pipeline.lines and self.pipeline.bytes + chunk.end - before > self.settings.record.batch_bytes:
+        if self.pipeline.lines and self.pipeline.bytes + file.bytes_in(chunk) > self.settings.record.batch_bytes:
             self._commit_or_requeue()
         if file.position == before:  # else it was rolled back with the batch, and waits to be read again
             self._take(file, chunk)
         return file.has_more
+
+    def _note_readable(self, file: TrackedFile) -> None:
+        """A file that could not be read can be read again."""
+        if file.row.error is not None:
+            file.row.error = None
+            self.pipeline.touch_error(file, None)
 
     def _note_restart(self, file: TrackedFile) -> None:
         if file.dirty:
@@ -342,6 +355,8 @@ class Recorder:
 
     def _take(self, file: TrackedFile, chunk: Chunk) -> None:
         self._last_taken = time.monotonic()
+        if file.position == 0 and file.row.quarantined and chunk.broken is None:
+            self.pipeline.resolve(file, NOT_WHOLE)
         self.pipeline.take(file, chunk)
         file.passed(chunk)
         self._unterminated.pop(file.row.file_id, None)
@@ -412,8 +427,8 @@ class Recorder:
     def _source(self, file: TrackedFile) -> Source | None:
         """What the file is; ``None`` if no agent knows it, or none of those that are recorded."""
         path, home = Path(file.path), file.home
-        order = self.agents if home is None else [home, *(agent for agent in self.agents if agent is not home)]
-        others = [agent for agent in AGENTS if agent not in self.agents]
+        order = _order(self.agents, home)
+        others = [agent for agent in AGENTS if agent not in self.agents and agent.writes_lines]
         for opening in openings(file):
             source = recognised(order, path, opening)
             if source is not None:
@@ -452,6 +467,9 @@ class Recorder:
             file.close()
         self._unterminated.pop(file.row.file_id, None)
         reason = error.strerror or str(error)
+        if error.errno == errno.EAGAIN:
+            self._unterminated[file.row.file_id] = file  # it is busy: another look soon
+            return
         if isinstance(error, FileNotFoundError) or file.row.error == reason:
             return
         logger.warning("cannot read %s: %s", file.path, reason)
@@ -548,6 +566,17 @@ def _roots(settings: Settings, agents: Sequence[Agent], paths: Sequence[str], en
     # The run half writes its logs to the data directory of the settings.
     environ = {**environ, "AGENTTRACE_HOME": str(settings.home)}
     return [*agent_roots(agents, environ, home), *named_roots(settings.record.paths, agents)]
+
+
+def _order(agents: Sequence[Agent], home: Agent | None) -> Sequence[Agent]:
+    """Who is asked whether a file is theirs: first the agent in whose directory it is.
+
+    Lines of a database or of a document are what that agent makes of them, so no other one can know them.
+    """
+    if home is not None and not home.writes_lines:
+        return [home]
+    writers = [agent for agent in agents if agent.writes_lines]
+    return writers if home is None else [home, *(agent for agent in writers if agent is not home)]
 
 
 def _covers(root: Root, path: str) -> bool:

@@ -21,7 +21,7 @@ import msgspec
 
 from agenttrace.ids import file_number, session_number
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.files.kinds import tracked_file
+from agenttrace.record.files.kinds import home_of, tracked_file
 from agenttrace.record.files.reader import stored_path
 from agenttrace.record.files.stored_paths import path_on_disk
 from agenttrace.record.formats.contract import stored_source
@@ -103,6 +103,8 @@ class _Salvage:
         #: Files that will be read again from their start.
         self.readable: set[int] = set()
         self.pruned_files: set[int] = set()
+        #: Databases and documents: reading them again may not give all that was recorded of them.
+        self.changing: set[int] = set()
 
     def run(self) -> None:
         """Copy what the logs cannot give, then record the lines of logs that are gone."""
@@ -122,7 +124,11 @@ class _Salvage:
     def _is_needed(self, place: BlockPlace) -> bool:
         """Lines that no file will give: it is gone, or was rewritten since."""
         row = self.rows.get(place.file_id)
-        return place.file_id not in self.readable or (row is not None and place.generation < row.generation)
+        return place.file_id not in self.readable or (row is not None and self._may_be_gone(place, row))
+
+    def _may_be_gone(self, place: Place, row: FileRow) -> bool:
+        """Whether lines were replaced since, or may be missing: rows are deleted from databases, and messages too."""
+        return place.generation < row.generation or place.file_id in self.changing
 
     def _lost(self, needed: Iterable[BlockPlace], replayed: set[int]) -> set[int]:
         """The blocks whose lines could not be recovered."""
@@ -163,9 +169,10 @@ class _Salvage:
     def _sort_files(self, places: Iterable[BlockPlace]) -> None:
         """Which files will be read again, each after the blocks of its earlier generations."""
         self.readable = {number for number, row in self.rows.items() if self._will_be_read(row)}
+        self.changing = {number for number in self.readable if home_of(self.rows[number]) is not None}
         after = dict.fromkeys(self.readable, 0)
         for place in places:
-            if place.file_id in after and place.generation < self.rows[place.file_id].generation:
+            if place.file_id in after and self._may_be_gone(place, self.rows[place.file_id]):
                 after[place.file_id] = max(after[place.file_id], place.number + 1)
         self.rows |= {number: _to_be_read(self.rows[number], blocks) for number, blocks in after.items()}
 
@@ -177,6 +184,8 @@ class _Salvage:
         if line.file_id not in self.readable or line.resolved_at is not None:
             return False
         row = self.rows[line.file_id]
+        if line.file_id in self.changing:
+            return False  # its place counts something else than bytes
         path = path_on_disk(row.filepath)
         if path is None or line.generation != row.generation:
             return False
@@ -193,7 +202,7 @@ def _is_intact(row: FileRow) -> bool:
     except OSError:
         return False
     path = None if found is None else os.fsdecode(found)
-    return path is not None and (row.offset == 0 or tracked_file(path, row, 0).fits(path))
+    return path is not None and (row.offset == 0 or tracked_file(path, row, 0, home_of(row)).fits(path))
 
 
 def _to_be_read(row: FileRow, blocks: int) -> FileRow:

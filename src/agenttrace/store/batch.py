@@ -16,6 +16,10 @@ COMPRESSION_LEVEL = 1
 _encode_attributes = msgspec.json.Encoder().encode
 
 
+#: The fingerprint of a file whose size does not tell how far it was read: ``offset`` counts something else than bytes.
+UNSIZED = "0:d41d8cd98f00b204e9800998ecf8427e"
+
+
 class FileRow(msgspec.Struct, kw_only=True):
     """How far a log file was read, by what it is recognised again, and what became of its lines."""
 

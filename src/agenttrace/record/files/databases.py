@@ -16,81 +16,159 @@ import errno
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from agenttrace.record.files import fingerprint as fp
-from agenttrace.record.files.reader import CHUNK_BYTES, LOG_SUFFIX, Chunk, Reader, database_stat
+from agenttrace.record.files.reader import CHUNK_BYTES, JOURNAL_SUFFIX, LOG_SUFFIX, Chunk, Reader, database_stat
 from agenttrace.record.files.unsized import UnsizedFile, UnsizedReader
 from agenttrace.record.formats.contract import Table
-from agenttrace.store.batch import FileRow
+from agenttrace.store.batch import UNSIZED, FileRow
+
+T = TypeVar("T")
 
 #: A lock is held for moments; the next look comes soon.
 _BUSY_SECONDS = 0.2
+#: How often a database is read that is changed meanwhile, before that is left to the next look.
+_ATTEMPTS = 3
+
+
+class RowsRenumberedError(Exception):
+    """The row at a position is another one than was read there."""
 
 
 class RowReader(UnsizedReader):
     """Reads the rows of a table in the order of their numbers."""
 
     def __init__(self, path: str, table: Table, max_line_bytes: int) -> None:
-        self._path, self._max_line_bytes = path, max_line_bytes
-        selected = [f'"{name}"' for name in table.columns]
-        names = ", ".join([*selected, *table.expressions.values()])
+        self._path, self._table, self._max_line_bytes = path, table, max_line_bytes
+        selected = ", ".join(f'"{name}"' for name in table.columns)
+        names = ", ".join([selected, *table.expressions.values()])
         self._columns = (*table.columns, *table.expressions)
         self._rows = f'SELECT rowid, {names} FROM "{table.name}" WHERE rowid > ? ORDER BY rowid LIMIT ?'
-        self._row = f'SELECT {names} FROM "{table.name}" WHERE rowid = ?'
+        self._key = table.key or table.columns[:1]
+        key = ", ".join(f'"{name}"' for name in self._key)
+        self._row = f'SELECT {key} FROM "{table.name}" WHERE rowid = ?'
+        self._next = f'SELECT min(rowid) FROM "{table.name}" WHERE rowid > ?'
+        #: What tells the last row that was read from another one.
+        self.last: str | None = None
 
     def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
         """The next rows, ``most`` of them; ``None`` if there is none."""
-        with self._connected() as connection:
+        return self._looking(lambda connection: self._chunk(connection, offset, most))
+
+    def read_after(self, offset: int, known: str | None, most: int = -1) -> Chunk | None:
+        """The same, if the row at ``offset`` is the one that was read; both are one look at the database."""
+
+        def look(connection: sqlite3.Connection) -> Chunk | None:
+            connection.execute("BEGIN")
+            if offset and (known is None or self._identity(connection, offset) != known):
+                raise RowsRenumberedError
             return self._chunk(connection, offset, most)
+
+        return self._looking(look)
 
     def _chunk(self, connection: sqlite3.Connection, offset: int, most: int) -> Chunk | None:
         lines: list[bytes] = []
         numbers: list[int] = []
         size = 0
-        for number, *values in connection.execute(self._rows, (offset, most)):
-            line = self._line(values)
+        rows = _stepping(connection, self._rows, (offset, most))
+        while size < CHUNK_BYTES:
+            try:
+                row = next(rows, None)
+            except sqlite3.Error as error:
+                if lines:
+                    break  # what was read so far counts; the next look begins with the error
+                if most != 1:
+                    return self._chunk(connection, offset, 1)  # the error may be that of the row behind
+                if isinstance(error, sqlite3.DataError):
+                    return self._oversized(connection, offset)
+                raise
+            if row is None:
+                break
+            number, values = row[0], row[1:]
+            line = _line(self._columns, values)
             if len(line) > self._max_line_bytes:
                 if lines:
                     break  # it is read next, alone
+                self.last = self._identity(connection, number)
                 return Chunk([], [], number, (number, len(line), hashlib.sha256(line).digest()[:16]))
             lines.append(line)
             numbers.append(number)
             size += len(line)
-            if size >= CHUNK_BYTES:
-                break
-        return Chunk(lines, numbers, numbers[-1]) if lines else None
+        if not lines:
+            return None
+        self.last = self._identity(connection, numbers[-1])
+        return Chunk(lines, numbers, numbers[-1])
+
+    def _oversized(self, connection: sqlite3.Connection, offset: int) -> Chunk:
+        """The next row, of which a column is too long to be loaded."""
+        number = int(connection.execute(self._next, (offset,)).fetchone()[0])
+        length, digest = self._measured(connection, number)
+        self.last = self._identity(connection, number)
+        return Chunk([], [], number, (number, length, digest))
+
+    def _measured(self, connection: sqlite3.Connection, number: int) -> tuple[int, bytes]:
+        """Length and digest of a row, which is never loaded as a whole."""
+        length, digest = 0, hashlib.sha256()
+        for name in self._table.columns:
+            try:
+                value = connection.blobopen(self._table.name, name, number, readonly=True)
+            except sqlite3.OperationalError:
+                continue  # a number, or nothing
+            with value:
+                length += len(value)
+                while data := value.read(CHUNK_BYTES):
+                    digest.update(data)
+        return length, digest.digest()[:16]
 
     def identity(self, number: int) -> str | None:
         """What tells the row of this number from another one; ``None`` where there is none."""
-        with self._connected() as connection:
-            row = connection.execute(self._row, (number,)).fetchone()
-        return None if row is None else fp.identity(self._line(row))
+        return self._looking(lambda connection: self._identity(connection, number))
 
-    def _line(self, values: Any) -> bytes:  # noqa: ANN401 - columns of any type
-        """A row as one line: an object with its columns; texts that are JSON stand in it as they are."""
-        fields = dict(zip(self._columns, map(_json, values), strict=True))
-        return msgspec.json.encode(fields)
+    def _identity(self, connection: sqlite3.Connection, number: int) -> str | None:
+        row = connection.execute(self._row, (number,)).fetchone()
+        return None if row is None else fp.identity(_line(self._key, row))
 
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        quiet = not os.path.exists(self._path + LOG_SUFFIX)
-        before = _stat(self._path)
+    def _looking(self, look: Callable[[sqlite3.Connection], T]) -> T:
+        """The answer of one look at the database."""
+        for _ in range(_ATTEMPTS):
+            quiet, before = self._is_quiet(), _stat(self._path)
+            try:
+                with closing(self._connection(quiet)) as connection:
+                    found = look(connection)
+            except sqlite3.Error as error:
+                raise OSError(errno.EIO, f"database cannot be read: {error}", self._path) from error
+            if not quiet or (self._is_quiet() and _stat(self._path) == before):
+                return found
+        raise OSError(errno.EAGAIN, "database was changed while it was read", self._path)
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing is being written: then the file is read as it is."""
+        return not any(os.path.exists(self._path + ending) for ending in (LOG_SUFFIX, JOURNAL_SUFFIX))
+
+    def _connection(self, quiet: bool) -> sqlite3.Connection:
         options = "immutable=1" if quiet else "mode=ro"
-        path = self._path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        try:
-            with closing(sqlite3.connect(f"file:{path}?{options}", uri=True, timeout=_BUSY_SECONDS)) as connection:
-                connection.text_factory = bytes
-                yield connection
-        except sqlite3.Error as error:
-            raise OSError(errno.EIO, f"database cannot be read: {error}", self._path) from error
-        if quiet and (os.path.exists(self._path + LOG_SUFFIX) or _stat(self._path) != before):
-            raise OSError(errno.EAGAIN, "database was changed while it was read", self._path)
+        path = quote(os.fsencode(self._path))
+        connection = sqlite3.connect(f"file:{path}?{options}", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection.text_factory = bytes
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(self._max_line_bytes, CHUNK_BYTES))
+        return connection
+
+
+def _stepping(connection: sqlite3.Connection, query: str, values: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
+    """Rows of which the first is not read before it is asked for."""
+    yield from connection.execute(query, values)
+
+
+def _line(columns: tuple[str, ...], values: tuple[Any, ...]) -> bytes:
+    """A row as one line: an object with its columns; texts that are JSON stand in it as they are."""
+    return msgspec.json.encode(dict(zip(columns, map(_json, values), strict=True)))
 
 
 def _stat(path: str) -> tuple[int, int]:
@@ -112,6 +190,8 @@ def _json(value: object) -> object:
 class TrackedDatabase(UnsizedFile):
     """A database of which one table is read."""
 
+    LEAVES_REST: ClassVar[bool] = False
+
     #: What tells the row at the position from another one.
     _last: str | None = field(default=None, init=False)
 
@@ -128,9 +208,9 @@ class TrackedDatabase(UnsizedFile):
         size, mtime_ns = UnsizedFile.look(self)
         return database_stat(self.path, size, mtime_ns)
 
-    def _is_as_it_was(self, descriptor: int) -> bool:
-        known = self._last or self.row.tail_hash
-        return known is not None and self._rows().identity(self.position) == known
+    def _verify(self) -> bool:
+        """Every look at the rows checks that they go on where they were read."""
+        return True
 
     def fits(self, path: str) -> bool:
         """Whether the database at ``path`` goes on where this one was read."""
@@ -140,15 +220,41 @@ class TrackedDatabase(UnsizedFile):
             found = RowReader(path, self.home.table, self.max_line_bytes).identity(self.position)
         except OSError:
             return False
-        return found is not None and found == (self._last or self.row.tail_hash)
+        return found is not None and found == self._known
+
+    @property
+    def _known(self) -> str | None:
+        return self._last or self.row.tail_hash
+
+    def read(self, most: int = -1) -> Chunk | None:
+        """The next rows, ``most`` of them; ``None`` if there is none, or if all are to be read again."""
+        self.open()
+        assert isinstance(self._reader, RowReader)
+        try:
+            chunk = None if self._ended else self._reader.read_after(self.position, self._known, most)
+        except RowsRenumberedError:
+            self.restart("replaced")
+            return None
+        self._ended = chunk is None
+        return chunk
+
+    def bytes_in(self, chunk: Chunk) -> int:
+        """Of its lines."""
+        return sum(map(len, chunk.lines))
 
     def passed(self, chunk: Chunk) -> None:
         """Reading goes on behind this chunk."""
         self.position = chunk.end
-        self._last = fp.identity(chunk.lines[-1]) if chunk.lines else self._rows().identity(chunk.end)
+        assert isinstance(self._reader, RowReader)
+        self._last = self._reader.last
+
+    def start_over(self) -> None:
+        """Read all of it again."""
+        UnsizedFile.start_over(self)
+        self._last = None
 
     def _sign(self, row: FileRow) -> None:
-        row.fingerprint = fp.identity(b"")
+        row.fingerprint = UNSIZED
         row.tail_hash = self._last or (self.row.tail_hash if self.position == self.row.offset else None)
 
     def roll_back(self) -> None:

@@ -71,7 +71,7 @@ def agent_roots(agents: Sequence[Agent], environ: Mapping[str, str], home: Path)
 
 def named_roots(paths: Sequence[str], agents: Sequence[Agent] = ()) -> list[Root]:
     """Paths, directories and patterns from the command line or the settings."""
-    others = tuple(agent for agent in agents if agent.table is not None or agent.writes_documents)
+    others = tuple(agent for agent in agents if not agent.writes_lines)
     return [Root(Path(os.path.expanduser(path)), others=others) for path in paths]
 
 
@@ -80,11 +80,22 @@ class Bounds:
 
     def __init__(self, roots: Sequence[Root], *, follow: bool = False) -> None:
         self._follow = follow
-        self._tops = [os.path.realpath(place) for root in roots if (place := _named_place(root)) is not None]
+        places = (_named_place(root) for root in roots if not _is_agents_pattern(root))
+        self._tops = [os.path.realpath(place) for place in places if place is not None]
 
     def hold(self, target: str) -> bool:
         """Whether a link may be followed to ``target``, a path without links."""
         return self._follow or any(_is_within(target, top) for top in self._tops)
+
+
+def _is_agents_pattern(root: Root) -> bool:
+    """Whether a root is a pattern of an agent's: it begins in the user's directory, which is not watched for that."""
+    return root.agent is not None and glob.has_magic(os.fspath(root.path)) and not os.path.lexists(root.path)
+
+
+def _is_plain(match: str, target: str, root: Root) -> bool:
+    """Whether a match is no link, and no link leads to it out of where its pattern begins."""
+    return not os.path.islink(match) and _is_within(target, os.path.realpath(_named_place(root) or os.curdir))
 
 
 def _named_place(root: Root) -> str | None:
@@ -109,7 +120,7 @@ def expanded(root: Root, bounds: Bounds | None = None, listing: Listing | None =
     bounds = bounds or Bounds([root])
     for match in sorted(glob.glob(pattern, recursive=True)):
         target = os.path.realpath(match)
-        if bounds.hold(target):
+        if bounds.hold(target) or (_is_agents_pattern(root) and _is_plain(match, target, root)):
             matches.append(Root(Path(match), root.agent, root.others))
         elif listing is not None:
             listing.links.append((match, target))

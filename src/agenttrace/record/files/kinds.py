@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from agenttrace.record.files.archives import TrackedArchive
 from agenttrace.record.files.databases import TrackedDatabase
 from agenttrace.record.files.documents import TrackedDocument
 from agenttrace.record.files.tracked import TrackedFile
-from agenttrace.record.formats.contract import Agent
+from agenttrace.record.formats import AGENTS
+from agenttrace.record.formats.contract import Agent, stored_source
 from agenttrace.store.batch import FileRow
+
+
+def home_of(row: FileRow) -> Agent | None:
+    """The agent whose database or document a file is, by what the store or its name says; ``None`` for other logs."""
+    source = stored_source(row.source)
+    for agent in AGENTS:
+        if agent.writes_lines:
+            continue
+        if agent.name == source.agent if source is not None else agent.is_log(Path(row.filepath)):
+            return agent
+    return None
 
 
 def tracked_file(

@@ -30,6 +30,8 @@ OPEN_FILES = 1024
 BOM = b"\xef\xbb\xbf"
 #: Of the write-ahead log of a database.
 LOG_SUFFIX = "-wal"
+#: Of what a database without such a log keeps while it is written to.
+JOURNAL_SUFFIX = "-journal"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Chunk:
     data: bytes = b""
     #: Why nothing behind ``end`` is read, where that is so.
     refused: str | None = None
+    #: Why its only line is no line, where that is so: it is a whole document that cannot be read.
+    broken: str | None = None
 
 
 def split_lines(data: bytes, offset: int, most: int = -1) -> tuple[list[bytes], list[int], int]:

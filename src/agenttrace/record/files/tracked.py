@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import msgspec
 
@@ -37,6 +38,9 @@ COUNTS = ("lines", "recorded", "duplicate", "ignored", "quarantined")
 @dataclass(eq=False, slots=True)  # slots: there may be ten thousand of them
 class TrackedFile:
     """One file. ``row`` is what the store has; the other fields are ahead of it until the next commit."""
+
+    #: Whether a program may go on writing to the old file after another one took its path.
+    LEAVES_REST: ClassVar[bool] = True
 
     path: str
     row: FileRow
@@ -239,7 +243,15 @@ class TrackedFile:
         seen = noticed[0] if noticed[0] > self.size else self._content_end
         return max(0, seen - self.position)
 
+    def waiting_bytes(self, size: int) -> int:
+        """How many bytes of a file of this size were not read yet."""
+        return max(0, size - self.position)
+
     # -- reading ----------------------------------------------------------------------------------------------
+
+    def bytes_in(self, chunk: Chunk) -> int:
+        """How many bytes a chunk is that was read at the position."""
+        return chunk.end - self.position
 
     def head(self) -> bytes:
         """The first whole lines, for recognition."""

@@ -7,12 +7,12 @@ or time have changed.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 
-from agenttrace.record.files import fingerprint as fp
 from agenttrace.record.files.reader import Chunk
-from agenttrace.record.files.tracked import TrackedFile
-from agenttrace.store.batch import FileRow
+from agenttrace.record.files.tracked import TICK_SECONDS, TrackedFile
+from agenttrace.store.batch import UNSIZED, FileRow
 
 #: In place of the hash of a tail: this file was read to its end.
 END = "end"
@@ -38,9 +38,13 @@ class UnsizedFile(TrackedFile):
     _ended: bool = field(default=False, init=False)
 
     def _changed(self, size: int) -> None:
-        if (size, self.look()[1]) != (self.size, self.mtime_ns):
+        if (size, self.look()[1]) != (self.size, self.mtime_ns) or self._is_settled():
             self._ended = False
         self._verify()
+
+    def _is_settled(self) -> bool:
+        """Whether the clock has ticked since the last change: one more look finds what changed in the same tick."""
+        return self.mtime_ns is not None and time.time() - self.mtime_ns / 1e9 >= TICK_SECONDS
 
     @property
     def has_more(self) -> bool:
@@ -59,6 +63,10 @@ class UnsizedFile(TrackedFile):
     def unread_bytes(self) -> int:
         """Unknown, and counted as none."""
         return 0
+
+    def waiting_bytes(self, size: int) -> int:
+        """What was added since the last look; all of a file that was never read."""
+        return max(0, size - self.size) if self.position else size
 
     def head(self) -> bytes:
         """The first whole lines, for recognition."""
@@ -91,7 +99,7 @@ class UnsizedFile(TrackedFile):
         return 0
 
     def _sign(self, row: FileRow) -> None:
-        row.fingerprint = fp.identity(b"")  # size and time tell whether it changed
+        row.fingerprint = UNSIZED  # size and time tell whether it changed
         row.tail_hash = END if self._ended else None
 
     def roll_back(self) -> None:

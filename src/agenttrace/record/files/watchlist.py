@@ -96,8 +96,10 @@ class Watchlist:
             return owner  # else a hard link to a file that is read under its other name
         if current is None:
             current = self._adopt(found)
-        elif current.handle is not None:
+        elif current.handle is not None and current.LEAVES_REST:
             self._leave_behind(current)
+        else:
+            current.close()
         self._bind(current, place)
         return current
 
@@ -135,6 +137,8 @@ class Watchlist:
         """The path names another file now. This one may turn up elsewhere, or be read to its end while it is open."""
         self._rename_row(file.row, _aside(file))
         self._unlist(file)
+        if not file.LEAVES_REST:
+            file.close()  # it is read by its path, which leads to another one
         self._set_adrift(file)
 
     def _leave_behind(self, file: TrackedFile) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -70,7 +71,10 @@ class Aider(LogFormat[AiderBlock]):
     def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
         """A line for each block."""
         project = hashlib.sha256(str(path.parent).encode("utf-8", "surrogateescape")).hexdigest()[:8]
-        blocks = list(_blocks(document.decode("utf-8", "replace"), project))
+        whole = document[: document.rfind(b"\n") + 1]  # more of the last line may be written
+        blocks = list(_blocks(whole.decode("utf-8", "replace"), project))
+        if not blocks and whole.strip():
+            return None
         while blocks and blocks[-1].kind in ("answer", "prompt"):
             blocks.pop()  # more of it may be written
         return [msgspec.json.encode(block) for block in blocks]
@@ -129,7 +133,8 @@ def _blocks(text: str, project: str) -> Iterator[AiderBlock]:
     """The blocks of a history; what stands before the first chat is none."""
     chat, began, n = "", "", 0
     kind, lines, fenced, committed = "", [""], False, False
-    for line in [*text.splitlines(), "# "]:
+    begun: Counter[str] = Counter()
+    for line in [*(line.removesuffix("\r") for line in text.split("\n")), "# "]:
         start = _BEGIN.fullmatch(line)
         found = "chat" if start else _kind_of(line, kind, fenced)
         if line == "# ":
@@ -146,6 +151,9 @@ def _blocks(text: str, project: str) -> Iterator[AiderBlock]:
         if start is not None:
             began = start.group(1)
             chat, n = f"{began.replace(' ', 'T').replace(':', '')}-{project}", 0
+            begun[chat] += 1
+            if begun[chat] > 1:  # two in one second
+                chat = f"{chat}-{begun[chat]}"
             lines = [line]
             continue
         if found == "answer" and line.startswith("```"):
@@ -196,7 +204,7 @@ def _usage(text: str) -> Usage:
     for amount, factor, name in _COUNT.findall(text.split("Cost:")[0]):
         try:
             number = round(float(amount.replace(",", "")) * _FACTOR[factor])
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
         counts[_FIELDS[name]] = min(number, MOST_TOKENS)
     return Usage(**counts)

@@ -23,7 +23,18 @@ from agenttrace.record.formats.base import (
     usage_of_prompt,
 )
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
-from agenttrace.record.formats.lenient import count, duration, lookup, read_object, text_at, time_at, value_of
+from agenttrace.record.formats.lenient import (
+    as_text,
+    count,
+    document_as,
+    epoch,
+    json_text,
+    lookup,
+    one_line,
+    read_object,
+    text_at,
+    value_of,
+)
 from agenttrace.record.ingest import acts as a
 
 _ENDING = ".messages.json"
@@ -44,6 +55,14 @@ class ClineLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ts: float | None = None
     model_info: msgspec.Raw = msgspec.field(name="modelInfo", default=_ABSENT)
     metrics: msgspec.Raw = _ABSENT
+
+
+class ClineDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A document; what is in its messages is looked at one by one."""
+
+    session_id: msgspec.Raw = msgspec.field(name="sessionId", default=_ABSENT)
+    origin: msgspec.Raw = _ABSENT
+    messages: list[msgspec.Raw]
 
 
 class Cline(LogFormat[ClineLine]):
@@ -69,20 +88,19 @@ class Cline(LogFormat[ClineLine]):
 
     def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
         """The head, and a line for each message."""
-        value = value_of(msgspec.Raw(document))
-        messages = lookup(value, "messages")
-        if not isinstance(messages, list):
+        found = document_as(ClineDocument, document)
+        if found is None:
             return None
-        facts = _facts(path)
-        head = {"session": lookup(value, "sessionId"), "facts": {"origin": lookup(value, "origin"), **facts}}
-        return [msgspec.json.encode(each) for each in (head, *messages)]
+        facts = {"origin": _origin(value_of(found.origin)), **_facts(path)}
+        head = {"session": as_text(value_of(found.session_id)), "facts": facts}
+        return [msgspec.json.encode(head), *map(one_line, found.messages)]
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the head; a subagent's names the session that it works for."""
         line = self.decoder(first_lines(head, 1)[0])
-        if line is None or not line.session:
+        facts = None if line is None else value_of(line.facts)
+        if line is None or not line.session or not isinstance(lookup(facts, "origin"), dict):
             return None
-        facts = value_of(line.facts)
         parent, agent = text_at(facts, "origin", "parentThreadId"), text_at(facts, "origin", "subagent")
         if parent is None or agent is None:
             return self.source(path, line.session, cwd=text_at(facts, "cwd"), title=text_at(facts, "title"))
@@ -96,8 +114,7 @@ class Cline(LogFormat[ClineLine]):
     def event(self, line: ClineLine, raw: bytes, source: Source) -> Event:
         """The message's id; one that was written anew is another event."""
         kind = "session" if line.id is None else f"message/{line.role or 'unknown'}"
-        at = duration(line.ts)
-        return Event(kind, f"{line.id}:{zlib.crc32(raw):x}", None if at is None else time_at(at), line)
+        return Event(kind, f"{line.id}:{zlib.crc32(raw):x}", epoch(line.ts), line)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the message means."""
@@ -114,6 +131,11 @@ class Cline(LogFormat[ClineLine]):
         return [text for text in _texts(line) if text.text]
 
 
+def _origin(value: object) -> dict[str, str | None]:
+    """Which session a subagent works for."""
+    return {name: text_at(value, name) for name in ("mode", "parentThreadId", "subagent")}
+
+
 def _facts(path: Path) -> dict[str, object]:
     """What the document beside the messages says of the session."""
     value = read_object(path.with_name(path.name.removesuffix(_ENDING) + ".json"))
@@ -128,7 +150,8 @@ def _facts(path: Path) -> dict[str, object]:
 
 def _call_of(path: Path, parent: str, head: bytes) -> str | None:
     """The call that started a subagent: the one that asks for what its log begins with."""
-    prompts = [text_at(part, "text") for line in first_lines(head, 2)[1:] for part in _parts_of(line)]
+    texts = [text_at(part, "text") for line in first_lines(head, 2)[1:] for part in _parts_of(line)]
+    prompts = {text for text in texts if text}
     messages = read_object(path.with_name(parent + _ENDING)).get("messages")
     for message in messages if isinstance(messages, list) else []:
         content = lookup(message, "content")
@@ -214,8 +237,8 @@ def _texts(line: ClineLine) -> Iterator[Content]:
             case "thinking":
                 yield Content("thinking", text_at(part, "thinking") or "")
             case "tool_use":
-                yield Content("arguments", msgspec.json.encode(lookup(part, "input")).decode(), text_at(part, "id"))
+                yield Content("arguments", json_text(lookup(part, "input")), text_at(part, "id"))
             case "tool_result":
                 content = lookup(part, "content")
-                text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+                text = content if isinstance(content, str) else json_text(content)
                 yield Content("error" if _failure(part) is not None else "result", text, text_at(part, "tool_use_id"))

@@ -1,12 +1,15 @@
 """Continue CLI: one document a session, written at the end of a turn; it has neither times nor ids.
 
-An item of the history is named by everything up to it, so that the copies in a fork have the names of the originals.
+An item of the history is named by all messages up to it, so that the copies in a fork have the names of the originals.
+What else stands in an item (states of tools, a summary) may change: it is another event of the same name then.
 Turns that failed or were killed are never written.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -15,7 +18,18 @@ import msgspec
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
-from agenttrace.record.formats.lenient import count, duration, lookup, text_at, time_at, value_of
+from agenttrace.record.formats.lenient import (
+    as_text,
+    count,
+    document_as,
+    epoch,
+    lookup,
+    one_line,
+    read_as,
+    read_companion,
+    text_at,
+    value_of,
+)
 from agenttrace.record.ingest import acts as a
 
 _UNTITLED = "Untitled Session"
@@ -30,6 +44,21 @@ class ContinueLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     facts: msgspec.Raw = _ABSENT
     name: str | None = None
     item: msgspec.Raw = _ABSENT
+
+
+class ContinueItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An item of the history, of which the message names it."""
+
+    message: msgspec.Raw = _ABSENT
+
+
+class ContinueDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """A document; what is in its history is looked at one by one."""
+
+    session_id: msgspec.Raw = _ABSENT
+    title: msgspec.Raw = _ABSENT
+    workspace_directory: msgspec.Raw = _ABSENT
+    history: list[msgspec.Raw]
 
 
 class ContinueCli(LogFormat[ContinueLine]):
@@ -51,37 +80,34 @@ class ContinueCli(LogFormat[ContinueLine]):
 
     def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
         """The head, and a line for each item of the history."""
-        value = value_of(msgspec.Raw(document))
-        history = lookup(value, "history")
-        if not isinstance(history, list):
+        found = document_as(ContinueDocument, document)
+        if found is None:
             return None
-        facts = {
-            "cwd": text_at(value, "workspaceDirectory"),
-            "title": text_at(value, "title"),
-            "created": _created(path),
-        }
-        lines = [msgspec.json.encode({"session": text_at(value, "sessionId") or path.stem, "facts": facts})]
+        session, title, directory = (
+            as_text(value_of(raw)) for raw in (found.session_id, found.title, found.workspace_directory)
+        )
+        facts = {"cwd": directory, "title": title, "created": _created(path)}
+        lines = [msgspec.json.encode({"session": session or path.stem, "facts": facts})]
         chain = hashlib.sha256()
-        for item in history:
-            data = msgspec.json.encode(item)
-            chain.update(data)
-            lines.append(msgspec.json.encode({"name": chain.hexdigest()[:32], "item": msgspec.Raw(data)}))
+        for item in map(one_line, found.history):
+            chain.update(bytes(read_as(ContinueItem, item).message) or item)
+            lines.append(msgspec.json.encode({"name": chain.hexdigest()[:32], "item": msgspec.Raw(item)}))
         return lines
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the head."""
         line = self.decoder(first_lines(head, 1)[0])
-        if line is None or not line.session or not isinstance(value_of(line.facts), dict):
+        facts = None if line is None else value_of(line.facts)
+        if line is None or not line.session or not isinstance(facts, dict) or "created" not in facts:
             return None
-        return self.source(path, line.session, cwd=text_at(value_of(line.facts), "cwd"))
+        return self.source(path, line.session, cwd=text_at(facts, "cwd"))
 
     def event(self, line: ContinueLine, raw: bytes, source: Source) -> Event:
         """The item's name; the session has the only time there is."""
         if line.name is None:
-            at = duration(lookup(value_of(line.facts), "created"))
-            return Event("session", None, None if at is None else time_at(at), line)
+            return Event("session", None, epoch(lookup(value_of(line.facts), "created")), line)
         role = text_at(value_of(line.item), "message", "role") or "unknown"
-        return Event(f"message/{role}", line.name, None, line)
+        return Event(f"message/{role}", f"{line.name}:{zlib.crc32(raw):x}", None, line)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the item means."""
@@ -106,14 +132,11 @@ class ContinueCli(LogFormat[ContinueLine]):
 
 def _created(path: Path) -> object:
     """When the session began, from the index of all sessions."""
-    try:
-        index = value_of(msgspec.Raw((path.parent / "sessions.json").read_bytes()[: 4 << 20]))
-    except OSError:
-        return None
+    index = value_of(msgspec.Raw(read_companion(path.parent / "sessions.json")))
     for entry in index if isinstance(index, list) else []:
         if text_at(entry, "sessionId") == path.stem:
             created = text_at(entry, "dateCreated") or ""
-            return int(created) if created.isdecimal() else None
+            return int(created) if re.fullmatch("[0-9]{1,16}", created) else None
     return None
 
 

@@ -107,6 +107,8 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     #: Further columns: SQL expressions by name, which always say the same of a row.
     expressions: dict[str, str] = {}
+    #: The short columns that tell one row from another.
+    key: tuple[str, ...] = ()
 
 
 class Agent:
@@ -121,6 +123,11 @@ class Agent:
     table: Table | None = None
     #: True where logs are documents that are written anew as a whole: see ``lines_of``.
     writes_documents = False
+
+    @property
+    def writes_lines(self) -> bool:
+        """Whether its logs are files of lines, and neither databases nor documents."""
+        return self.table is None and not self.writes_documents
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """Directories where this agent writes sessions, as its environment variables say."""

@@ -21,7 +21,16 @@ import msgspec
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
-from agenttrace.record.formats.lenient import count, lookup, moment, text_at, time_of, value_of
+from agenttrace.record.formats.lenient import (
+    count,
+    json_text,
+    lookup,
+    moment,
+    read_companion,
+    text_at,
+    time_of,
+    value_of,
+)
 from agenttrace.record.ingest import acts as a
 
 LOG_NAME = "events.jsonl"
@@ -123,10 +132,7 @@ class _Said:
 
 def _name_of(path: Path) -> str | None:
     """The name of a session, from the small file beside its log."""
-    try:
-        lines = path.read_text("utf-8", "replace")[:10_000].splitlines()
-    except OSError:
-        return None
+    lines = read_companion(path, 10_000).decode("utf-8", "replace").splitlines()
     facts = dict(line.split(": ", 1) for line in lines if ": " in line)
     named = facts.get("user_named") == "true"
     return facts["name"].strip().strip("\"'") or None if named and "name" in facts else None
@@ -264,7 +270,7 @@ def _texts(kind: str, data: object) -> Iterator[Content]:
             yield Content("thinking", text_at(data, "reasoningText") or "")
             yield Content("text", text_at(data, "content") or "")
         case "tool.execution_start":
-            yield Content("arguments", _json(lookup(data, "arguments")), call)
+            yield Content("arguments", json_text(lookup(data, "arguments")), call)
         case "tool.execution_complete":
             yield Content("result", text_at(data, "result", "content") or "", call)
             yield Content("error", text_at(data, "error", "message") or "", call)
@@ -274,7 +280,3 @@ def _texts(kind: str, data: object) -> Iterator[Content]:
             yield Content("note", text_at(data, "summaryContent") or "")
         case "session.info" | "session.warning":
             yield Content("note", text_at(data, "message") or "")
-
-
-def _json(value: object) -> str:
-    return "" if value is None else msgspec.json.encode(value).decode()

@@ -24,10 +24,13 @@ from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directo
 from agenttrace.record.formats.contract import Content, LogCleanup, Memory, Source, Traits, Unusable
 from agenttrace.record.formats.lenient import (
     FieldByField,
+    as_moment,
     count,
+    json_text,
     lookup,
     microseconds,
     moment,
+    read_companion,
     read_object,
     text_at,
     time_of,
@@ -118,7 +121,8 @@ class GeminiCli(LogFormat[GeminiMessage]):
         if line.change:
             return Event("snapshot", f"snapshot:{zlib.crc32(raw):x}", None, line)
         if line.id is None:
-            return Event("header", f"header:{line.start_time}", None, line)
+            key = None if line.start_time is None else f"header:{line.start_time}"
+            return Event("header", key, None, line)
         kind = f"{line.type or 'unknown'}{'/tools' if line.tool_calls else ''}"
         return Event(kind, f"{line.id}:{zlib.crc32(raw):x}", time_of(line.timestamp), line)
 
@@ -166,10 +170,7 @@ def _cleanup(top: Path) -> LogCleanup | None:
 
 def _project(directory: Path) -> str | None:
     """The directory that a project's files are about."""
-    try:
-        return (directory / ".project_root").read_text("utf-8", "replace")[:4096].strip() or None
-    except OSError:
-        return None
+    return read_companion(directory / ".project_root", 4096).decode("utf-8", "replace").strip() or None
 
 
 def _parts(raw: msgspec.Raw) -> list[object]:
@@ -223,7 +224,7 @@ def _called(call: object, step: str | None, at: int | None) -> Iterator[a.Act]:
 
 
 def _lasted(call: object, at: int | None) -> int | None:
-    end = moment(msgspec.Raw(msgspec.json.encode(lookup(call, "timestamp"))))
+    end = as_moment(lookup(call, "timestamp"))
     return None if end is None or at is None else max(0, microseconds(end) - at)
 
 
@@ -256,7 +257,7 @@ def _tool_texts(line: GeminiMessage) -> Iterator[Content]:
         name = text_at(call, "id")
         arguments = lookup(call, "args")
         if arguments is not None:
-            yield Content("arguments", msgspec.json.encode(arguments).decode(), name)
+            yield Content("arguments", json_text(arguments), name)
         failed, text = _result(call)
         if text:
             yield Content("error" if failed else "result", text, name)

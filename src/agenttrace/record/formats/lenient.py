@@ -8,7 +8,9 @@ beside a log are read here too.
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -78,7 +80,11 @@ def iso_time(text: str) -> datetime | None:
 
 def moment(raw: msgspec.Raw) -> datetime | None:
     """A time written in any of the usual ways: ISO 8601 with or without a zone, or a number of epoch time."""
-    value = value_of(raw)
+    return as_moment(value_of(raw))
+
+
+def as_moment(value: object) -> datetime | None:
+    """The same of a value that was read."""
     if isinstance(value, str):
         return iso_time(value)
     with suppress(ValueError, OverflowError, OSError):
@@ -123,6 +129,31 @@ def duration(milliseconds: object) -> int | None:
     return round(milliseconds * 1000) if 0 <= milliseconds < 1e12 else None
 
 
+def epoch(milliseconds: object) -> int | None:
+    """Microseconds of a time in milliseconds since the epoch; ``None`` for what cannot be one."""
+    if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
+        return None
+    return round(milliseconds * 1000) if 0 <= milliseconds < _END_OF_TIME // 1000 else None
+
+
+def json_text(value: object) -> str:
+    """A value as JSON for people; empty where there is none, or where it cannot be written."""
+    if value is None:
+        return ""
+    with suppress(OverflowError, RecursionError):
+        return msgspec.json.encode(value).decode()
+    with suppress(ValueError, RecursionError):  # integers that no machine has
+        return json.dumps(value, ensure_ascii=False)
+    return ""
+
+
+def one_line(raw: msgspec.Raw | bytes) -> bytes:
+    """A JSON value without the newlines and spaces between its parts."""
+    with suppress(*DECODING_ERRORS):
+        return msgspec.json.format(bytes(raw), indent=-1)
+    return bytes(raw).replace(b"\n", b" ")
+
+
 def raw_text(raw: msgspec.Raw) -> str:
     """A part that was left undecoded, as it is written."""
     return bytes(raw).decode("utf-8", "replace")
@@ -152,6 +183,13 @@ def value_of(raw: msgspec.Raw) -> object:
     return None
 
 
+def document_as(kind: type[S], document: bytes) -> S | None:
+    """A document as a struct; ``None`` where it has another shape, or is not whole."""
+    with suppress(*DECODING_ERRORS):
+        return _mending(msgspec.json.Decoder(kind).decode, document)
+    return None
+
+
 def read_as(kind: type[S], raw: bytes | msgspec.Raw) -> S:
     """The object as a struct; one of defaults where the text has another shape."""
     try:
@@ -162,12 +200,21 @@ def read_as(kind: type[S], raw: bytes | msgspec.Raw) -> S:
 
 def read_object(path: Path) -> dict[str, Any]:
     """The object in a companion file; empty where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            value = value_of(msgspec.Raw(file.read(_COMPANION_SIZE)))
-    except (OSError, ValueError):
-        return {}
+    value = value_of(msgspec.Raw(read_companion(path)))
     return value if isinstance(value, dict) else {}
+
+
+def read_companion(path: Path, most: int = _COMPANION_SIZE) -> bytes:
+    """The first bytes of a file beside a log; empty where it cannot be read, or is a pipe, which would wait."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError):
+        return b""
+    with open(descriptor, "rb") as file:
+        try:
+            return file.read(most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+        except OSError:
+            return b""
 
 
 class FieldByField(Generic[S]):

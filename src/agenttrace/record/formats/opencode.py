@@ -20,7 +20,7 @@ import msgspec
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, expanded, first_lines, remember
 from agenttrace.record.formats.contract import Content, Memory, Source, Table, Traits
-from agenttrace.record.formats.lenient import count, duration, lookup, text_at, time_at, value_of
+from agenttrace.record.formats.lenient import count, epoch, json_text, lookup, number, text_at, value_of
 from agenttrace.record.ingest import acts as a
 
 #: The topmost session of an event's own: a subagent's has a parent.
@@ -33,6 +33,8 @@ _ROOT = """(
 #: What a session is called until it has a title.
 _UNTITLED = "New session - "
 _STATUS = {"completed": "ok", "error": "error"}
+#: So much of a fact of the session is remembered to notice that it changed.
+_FACT = 300
 
 
 class OpenCodeEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -52,14 +54,14 @@ class OpenCode(LogFormat[OpenCodeEvent]):
     name = "opencode"
     title = "OpenCode"
     traits = Traits(integration="opencode", variables=("OPENCODE_DB", "XDG_DATA_HOME"), mixes_sessions=True)
-    table = Table("event", ("id", "aggregate_id", "seq", "type", "data"), {"root": _ROOT})
+    table = Table(
+        "event", ("id", "aggregate_id", "seq", "type", "data"), {"root": _ROOT}, ("id", "aggregate_id", "seq")
+    )
     decoder = LineDecoder(OpenCodeEvent)
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """``opencode`` in the directory for data, or the database that ``$OPENCODE_DB`` names."""
-        named = environ.get("OPENCODE_DB")
-        data = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share")
-        return [expanded(named, home)] if named else [data / "opencode"]
+        return _databases("opencode", environ.get("OPENCODE_DB"), environ, home)
 
     def is_log(self, path: Path) -> bool:
         """``opencode.db``, or that of another channel."""
@@ -81,7 +83,8 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         kind = (line.type or "unknown").removesuffix(".1")
         data = value_of(line.data)
         part = text_at(data, "part", "type")
-        return Event(f"{kind}/{part}" if part else kind, f"{own}:{line.seq}", _time_of(data), data, stream, session)
+        key = line.id if line.seq is None else f"{own}:{line.seq}"
+        return Event(f"{kind}/{part}" if part else kind, key, _time_of(data), data, stream, session)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the event means."""
@@ -106,26 +109,28 @@ class Kilo(OpenCode):
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
         """``kilo`` in the directory for data, or the database that ``$KILO_DB`` names."""
-        named = environ.get("KILO_DB")
-        data = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share")
-        return [expanded(named, home)] if named else [data / "kilo"]
+        return _databases("kilo", environ.get("KILO_DB"), environ, home)
+
+
+def _databases(name: str, named: str | None, environ: Mapping[str, str], home: Path) -> list[Path]:
+    """Databases alone: beside them are snapshots of whole projects, which nobody should search."""
+    if named:
+        return [expanded(named, home)]
+    directory = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share") / name
+    return [directory / f"{name}.db", directory / f"{name}-*.db"]
 
 
 def _time_of(data: object) -> int | None:
     """When something happened: events have no time of their own."""
     times = lookup(data, "info", "time")
     value = lookup(data, "time") or lookup(times, "completed") or lookup(times, "updated") or lookup(times, "created")
-    return _milliseconds(value)
-
-
-def _milliseconds(value: object) -> int | None:
-    micros = duration(value)
-    return None if micros is None else time_at(micros)
+    return epoch(value)
 
 
 def _session(data: object, memory: Memory, found: list[a.Act], main: bool) -> None:
     info = lookup(data, "info")
-    memory.setdefault("created", lookup(info, "time", "created"))
+    if "created" not in memory:
+        memory["created"] = number(lookup(info, "time", "created"))
     title = text_at(info, "title") or ""
     facts = [
         text_at(info, "directory"),
@@ -133,8 +138,9 @@ def _session(data: object, memory: Memory, found: list[a.Act], main: bool) -> No
         text_at(info, "version"),
         text_at(info, "model", "id"),
     ]
-    if main and facts != memory.get("facts"):
-        memory["facts"] = facts
+    known = [fact and fact[:_FACT] for fact in facts]
+    if main and known != memory.get("facts"):
+        memory["facts"] = known
         found.append(a.SessionInfo(cwd=facts[0], title=facts[1], version=facts[2], model=facts[3]))
 
 
@@ -169,7 +175,7 @@ def _answer(info: object, name: str, memory: Memory, found: list[a.Act]) -> None
         return
     if turn is not None:
         found.append(a.TurnBegin(turn=turn))
-    found.append(a.StepBegin(name, model=model, start=_milliseconds(lookup(info, "time", "created"))))
+    found.append(a.StepBegin(name, model=model, start=epoch(lookup(info, "time", "created"))))
     usage = _usage(lookup(info, "tokens"))
     if usage.total:
         found.append(a.ResponseUsage(_response(info, name, usage, memory), usage, model, name))
@@ -204,7 +210,7 @@ def _response(info: object, message: str, usage: Usage, memory: Memory) -> str:
     names: dict[str, str] = memory.setdefault("names", {})
     if message not in names:
         numbers = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-        began = lookup(info, "time", "created")
+        began = epoch(lookup(info, "time", "created"))
         remember(names, message, f"opencode:{began}:{':'.join(map(str, numbers))}")
     return names[message]
 
@@ -240,7 +246,7 @@ def _tool(part: object, message: str | None, found: list[a.Act]) -> None:
     if agent is not None:
         found.append(a.Spawned(call, agent, text_at(state, "input", "subagent_type")))
     if status in _STATUS:
-        begun, ended = (_milliseconds(lookup(state, "time", key)) for key in ("start", "end"))
+        begun, ended = (epoch(lookup(state, "time", key)) for key in ("start", "end"))
         lasted = None if begun is None or ended is None else max(0, ended - begun)
         found.append(a.ToolEnd(call, _STATUS[status], text_at(state, "error"), lasted))
 
@@ -265,6 +271,6 @@ def _texts(part: dict[str, Any]) -> Iterator[Content]:
         case "reasoning" if lookup(part, "time", "end") is not None:
             yield Content("thinking", text_at(part, "text") or "")
         case "tool" if text_at(state, "status") != "pending":
-            yield Content("arguments", msgspec.json.encode(lookup(state, "input")).decode(), call)
+            yield Content("arguments", json_text(lookup(state, "input")), call)
             yield Content("result", text_at(state, "output") or "", call)
             yield Content("error", text_at(state, "error") or "", call)

@@ -21,11 +21,10 @@ from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_d
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
 from agenttrace.record.formats.lenient import (
     FieldByField,
-    duration,
+    epoch,
+    json_text,
     moment,
-    raw_text,
     text_at,
-    time_at,
     time_of,
     value_of,
 )
@@ -161,10 +160,7 @@ def _assistant(entry: PiEntry, message: PiMessage, memory: Memory, found: list[a
         found += [a.Note("retry"), a.TurnEnd("error", message.error_message)]
         memory["over"] = True
         return
-    start = duration(message.timestamp)
-    found.append(
-        a.StepBegin(entry.id, model=message.model, implied=True, start=None if start is None else time_at(start))
-    )
+    found.append(a.StepBegin(entry.id, model=message.model, implied=True, start=epoch(message.timestamp)))
     for part in _parts(message):
         call = text_at(part, "id")
         if text_at(part, "type") == "toolCall" and call:
@@ -207,9 +203,7 @@ def _texts(message: PiMessage) -> Iterable[Content]:
         if (thought := text_at(part, "thinking")) is not None:
             yield Content("thinking", thought)
         elif text_at(part, "type") == "toolCall" and isinstance(part, dict):
-            yield Content(
-                "arguments", raw_text(msgspec.Raw(msgspec.json.encode(part.get("arguments")))), text_at(part, "id")
-            )
+            yield Content("arguments", json_text(part.get("arguments")), text_at(part, "id"))
         elif (text := text_at(part, "text")) is not None:
             if message.role == "toolResult":
                 yield Content("error" if message.is_error else "result", text, message.tool_call_id)

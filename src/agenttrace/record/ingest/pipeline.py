@@ -118,13 +118,13 @@ class Pipeline:
             self._notice_others()
         self._files[file.row.file_id] = file
         self._take_link(source)
-        start = file.position
+        size = file.bytes_in(chunk)
         if self.first is None and chunk.lines:
             self.first = (file, chunk.offsets[0], chunk.lines[0])
         _Intake(self, file, source, chunk).run()
         file.position = chunk.end
         self.lines += len(chunk.lines) + (chunk.oversized is not None)
-        self.read_bytes += chunk.end - start
+        self.read_bytes += size
 
     def _notice_others(self) -> None:
         """Another process changed the store (a session was pruned): the caches may be stale.
@@ -152,8 +152,8 @@ class Pipeline:
         """Write a file's row with the batch although the batch has no line of it."""
         self._files[file.row.file_id] = file
 
-    def touch_error(self, file: TrackedFile, reason: str) -> None:
-        """Store at once why a file cannot be read: there may be no batch for a long time."""
+    def touch_error(self, file: TrackedFile, reason: str | None) -> None:
+        """Store at once why a file cannot be read, or that it can: there may be no batch for a long time."""
         self.store.files.save(msgspec.structs.replace(file.row, error=reason, last_read_at=time.time()))
 
     @property
@@ -426,6 +426,9 @@ class _Intake:
         sha256 = hashlib.sha256
         bad = self.pipeline._bad.get(self.file.row.file_id)
         for raw, offset in zip(self.chunk.lines, self.chunk.offsets, strict=True):
+            if self.chunk.broken is not None:
+                self._set_aside(raw, offset, Unusable(self.chunk.broken, harmless=False), events)
+                continue
             if bad is not None and offset in bad and bad[offset][0] == digest_of(raw):
                 self._set_aside(raw, offset, Unusable(bad[offset][1], harmless=False), events)
                 continue

@@ -17,8 +17,10 @@ from agenttrace.config import Settings
 from agenttrace.model import Event
 from agenttrace.record.calendar import day_finder
 from agenttrace.record.files.archives import UNPACKED_LIMIT
+from agenttrace.record.files.databases import RowReader
+from agenttrace.record.files.documents import NOT_WHOLE
 from agenttrace.record.files.fingerprint import pread
-from agenttrace.record.files.kinds import tracked_file
+from agenttrace.record.files.kinds import home_of, tracked_file
 from agenttrace.record.files.reader import BOM, Chunk
 from agenttrace.record.files.recognition import openings, recognised
 from agenttrace.record.files.stored_paths import path_on_disk
@@ -115,17 +117,42 @@ class _SecondTry:
         row = self._store.files.get(entry.file_id)
         if row is None:
             return Outcome(entry, "unchanged", "its file is unknown by now")
-        if entry.reason == UNRECOGNISED:
+        if entry.reason in (UNRECOGNISED, NOT_WHOLE):
             return self._try_file(entry, row)
         if entry.reason.startswith(UNPACKED_LIMIT):
             return self._try_rest(entry, row)
-        raw = whole_line(entry, self._settings.record.max_line_bytes)
+        home = home_of(row)
+        if home is not None and home.writes_documents and entry.kept() is None:
+            return self._try_file(entry, row)  # it was too large
+        raw = self._whole_line(entry, row)
         if raw is None:
             return Outcome(entry, "unchanged", "the whole line was not kept and is not in its file any more")
         file = tracked_file(row.filepath, row, self._settings.record.max_line_bytes)
         if file.source is None or file.source.agent not in self._agents:
             return Outcome(entry, "unchanged", "the format of its file is unknown")
         return self._try_line(entry, file, file.source, raw)
+
+    def _whole_line(self, entry: QuarantineEntry, row: FileRow) -> bytes | None:
+        """The whole line: from quarantine, or from its file or database while it is still there."""
+        home = home_of(row)
+        if home is None:
+            return whole_line(entry, self._settings.record.max_line_bytes)
+        kept = entry.kept()
+        if kept is not None and len(kept) == entry.length:
+            return kept
+        limit = self._settings.record.max_line_bytes
+        if home.table is None or entry.offset < 1 or entry.length > limit:
+            return None
+        try:
+            chunk = RowReader(row.filepath, home.table, limit).read(entry.offset - 1, 0, 1)
+        except OSError:
+            return None
+        if chunk is None or chunk.offsets != [entry.offset]:
+            return None
+        same = (
+            kept is None or digest_of(chunk.lines[0]) == entry.digest
+        )  # of one that was too long only parts are known
+        return chunk.lines[0] if same else None
 
     def _try_line(self, entry: QuarantineEntry, file: TrackedFile, source: Source, raw: bytes) -> Outcome:
         line = raw.removeprefix(BOM) if entry.offset == 0 else raw
@@ -161,20 +188,22 @@ class _SecondTry:
     def _try_file(self, entry: QuarantineEntry, row: FileRow) -> Outcome:
         """A file that no format recognised: if one does now, the next recording reads it from its start."""
         try:
-            known = self._is_known(row.filepath)
+            known = self._is_known(row)
         except OSError as error:
             return Outcome(entry, "unchanged", error.strerror or str(error))
         if not known:
-            return Outcome(entry, "unchanged", UNRECOGNISED)
+            return Outcome(entry, "unchanged", entry.reason)
         self._store.files.read_anew(row.file_id)
         self._resolve(entry)
         return Outcome(entry, "reread")
 
-    def _is_known(self, path: str) -> bool:
-        file = tracked_file(path, FileRow(filepath=path), self._settings.record.max_line_bytes)
+    def _is_known(self, row: FileRow) -> bool:
+        path, home = row.filepath, home_of(row)
+        file = tracked_file(path, FileRow(filepath=path), self._settings.record.max_line_bytes, home)
         try:
             file.renew()
-            agents = list(self._agents.values())
+            writers = [agent for agent in self._agents.values() if agent.writes_lines]
+            agents = writers if home is None else [home]
             return any(recognised(agents, Path(path), opening) is not None for opening in openings(file))
         finally:
             file.close()

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+from agenttrace.store.batch import UNSIZED
 from agenttrace.store.questions import (
     DedupCounters,
     FileStatus,
@@ -18,9 +19,11 @@ from agenttrace.store.sqlite.files import LINE_COUNTS
 #: Problems that a check of the file reports at most.
 _MOST_PROBLEMS = 5
 
-_FILES = """
-SELECT filepath, offset, file_size, last_read_at, generation, lines, quarantined, counted_only, lost_bytes, error,
-    gone_at
+#: Of a database or a document, which is read to its end or not at all, its size stands for the bytes that were read.
+_READ_BYTES = f"iif(fingerprint = '{UNSIZED}' AND offset > 0 AND filepath NOT LIKE '%.zst', file_size, offset)"
+_FILES = f"""
+SELECT filepath, {_READ_BYTES}, file_size, last_read_at, generation, lines, quarantined, counted_only, lost_bytes,
+    error, gone_at
 FROM file_offsets ORDER BY filepath
 """
 #: Lines of files whose row was removed stay in the totals.
@@ -62,7 +65,7 @@ class StoreStatus:
 
     def offsets(self) -> dict[str, int]:
         """How many bytes of each file are recorded."""
-        return dict(self._connection.execute("SELECT filepath, offset FROM file_offsets").fetchall())
+        return dict(self._connection.execute(f"SELECT filepath, {_READ_BYTES} FROM file_offsets").fetchall())
 
     def sources(self) -> dict[str, bytes]:
         """What the recorder found out about each file, as it encoded it."""

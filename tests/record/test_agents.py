@@ -1,0 +1,230 @@
+"""Logs of all agents that live in their own directories, recorded as they are: whose they are, and what is in them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from agenttrace.config import RecordSettings, Settings, ensure_home
+from agenttrace.record.files.kinds import tracked_file
+from agenttrace.record.formats import AGENTS
+from agenttrace.record.formats.contract import Agent
+from agenttrace.record.recorder import Recorder, Summary
+from agenttrace.record.texts.search_index import index_all
+from agenttrace.store.batch import FileRow
+from agenttrace.store.sqlite.database import connect
+from faults.store_rig import Rows, differences, rows
+from store_on import store_on
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+#: The sample of each agent, and a prompt, an answer and the result of a tool in it.
+SAMPLES = {
+    "aider": ("aider-0.86.2", ("Fix the bug in", "this is a plain answer", "received. Cost")),
+    "cline": ("cline-3.0.65", ("helper to count the lines", "reports three lines", "first line")),
+    "continue": ("continue-cli-1.5.47", ("2+2",)),
+    "copilot-cli": ("copilot-1.0.102", ("notes.txt",)),
+    "gemini-cli": ("gemini-cli-0.61.0", ("notes.txt",)),
+    "opencode": ("opencode-1.18.33", ("notes.txt",)),
+    "pi": ("pi-0.87.1", ("notes.txt",)),
+}
+NAMES = tuple(SAMPLES)
+
+
+def agent_of(name: str) -> Agent:
+    return next(agent for agent in AGENTS if agent.name == name)
+
+
+class Home:
+    """A user's directory with the sample of an agent, and stores of it."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root, self.home = root, root / "user"
+        shutil.copytree(DATA / SAMPLES[name][0], self.home, ignore=shutil.ignore_patterns("before-resume"))
+
+    def settings(self, name: str, **record: int) -> Settings:
+        found = Settings(home=self.root / name, record=RecordSettings(**record))  # type: ignore[arg-type]
+        ensure_home(found)
+        return found
+
+    def record(self, settings: Settings, *, backwards: bool = False) -> Summary:
+        with closing(Recorder(settings, environ={"HOME": str(self.home)})) as recorder:
+            recorder.scan()
+            if backwards:
+                recorder.dirty = dict(reversed(recorder.dirty.items()))
+            recorder.drain(fair=False)
+            return recorder.finish(0.0)
+
+    def rows(self, name: str, **record: int) -> Rows:
+        settings = self.settings(name, **record)
+        self.record(settings)
+        return rows(settings.home)
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def home(name: str, tmp_path: Path) -> Home:
+    return Home(tmp_path, name)
+
+
+def logs(name: str) -> Iterator[Path]:
+    agent = agent_of(name)
+    for path in sorted((DATA / SAMPLES[name][0]).rglob("*")):
+        if (
+            path.is_file()
+            and agent.is_log(path)
+            and "before-resume" not in str(path)
+            and path.name != "MOCK_BOOKS.jsonl"
+        ):
+            yield path
+
+
+@pytest.mark.parametrize(("mine", "other"), list(product(NAMES, NAMES)))
+def test_no_format_claims_the_logs_of_another(mine: str, other: str) -> None:
+    """By what the head of a log says, whatever its name and its place are."""
+    found = 0
+    for path in logs(mine):
+        file = tracked_file(str(path), FileRow(filepath=str(path)), 1 << 25, agent_of(mine))
+        head = file.head()
+        file.close()
+        source = agent_of(other).recognise(Path("/somewhere/else.jsonl"), head)
+        # Kilo's tables are OpenCode's.
+        assert (source is not None) == (mine == other), path
+        found += 1
+    assert found
+
+
+def test_old_formats_claim_none_of_them(name: str) -> None:
+    """Nor does a format that was there before."""
+    for path in logs(name):
+        file = tracked_file(str(path), FileRow(filepath=str(path)), 1 << 25, agent_of(name))
+        head = file.head()
+        file.close()
+        others = [agent for agent in AGENTS if agent.name not in (*NAMES, "kilo")]
+        assert not [agent.name for agent in others if agent.recognise(Path("/x/y.jsonl"), head) is not None], path
+
+
+def test_where_batches_end_changes_nothing(home: Home) -> None:
+    """Line by line or all at once: the same rows."""
+    assert differences(home.rows("one", batch_lines=1), home.rows("all")) == {}
+
+
+def test_read_again_nothing_is_new(home: Home) -> None:
+    """Without a memory of the files, in the other order."""
+    settings = home.settings("home")
+    first = home.record(settings)
+    before = rows(settings.home)
+    with closing(connect(settings.home / "agenttrace.db")) as connection:
+        connection.execute("DELETE FROM file_offsets")
+    again = home.record(settings, backwards=True)
+    assert (again.recorded, again.quarantined, again.duplicate) == (0, 0, first.recorded)
+    assert differences(rows(settings.home), before).keys() <= {"file_offsets", "streams"}
+
+
+def test_sums_do_not_depend_on_the_order_of_files(home: Home) -> None:
+    """Forks first or originals first: each response counts once."""
+    sums = []
+    for backwards in (False, True):
+        settings = home.settings(f"home-{backwards}")
+        home.record(settings, backwards=backwards)
+        with closing(connect(settings.home / "agenttrace.db")) as connection:
+            query = "SELECT count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens) FROM responses"
+            sums.append(connection.execute(query).fetchone())
+    assert sums[0] == sums[1]
+
+
+def test_every_session_has_a_time_and_no_span_ends_before_it_begins(home: Home) -> None:
+    """All of it happened within an hour of the day on which the samples were made."""
+    settings = home.settings("home")
+    home.record(settings)
+    with closing(connect(settings.home / "agenttrace.db")) as connection:
+        for started, last in connection.execute("SELECT started_at, last_at FROM sessions"):
+            assert 1_794_786_000_000_000 < started <= last < 1_794_800_000_000_000
+        times = connection.execute('SELECT start, "end" FROM spans').fetchall()
+    assert times
+    assert not [(start, end) for start, end in times if end is not None and end < start]
+    assert not [(start, end) for start, end in times if end is not None and end - start > 3_600_000_000]
+
+
+def test_prompts_answers_and_results_are_found(home: Home, name: str) -> None:
+    """What is in the log is in the search index."""
+    settings = home.settings("home")
+    home.record(settings)
+    with closing(connect(settings.home / "agenttrace.db")) as connection:
+        store = store_on(connection)
+        index_all(store)
+        for words in SAMPLES[name][1]:
+            phrase = f'"{words}"'
+            query = "SELECT count(*) FROM search WHERE search MATCH ?"
+            assert connection.execute(query, (phrase,)).fetchone()[0], words
+
+
+def test_what_streams_remember_is_small(home: Home) -> None:
+    """However long a session is."""
+    settings = home.settings("home")
+    home.record(settings)
+    with closing(connect(settings.home / "agenttrace.db")) as connection:
+        assert max(len(row[0]) for row in connection.execute("SELECT state FROM streams")) < 20_000
+
+
+#: Logs as they were when their agent was killed, and the session that they became.
+KILLED = {
+    "copilot-cli": ("kill.events.jsonl", "killtool.events.jsonl"),
+    "gemini-cli": ("kill.jsonl", "killtool.jsonl"),
+    "pi": ("killed.jsonl", "killtool.jsonl"),
+}
+
+
+@pytest.mark.parametrize(("name", "state"), [(name, state) for name, states in KILLED.items() for state in states])
+def test_recorded_when_it_was_killed_and_when_it_was_resumed(name: str, state: str, tmp_path: Path) -> None:
+    """A prefix first and then the whole gives what the whole gives at once."""
+    home = Home(tmp_path, name)
+    prefix = (DATA / SAMPLES[name][0] / "before-resume" / state).read_bytes()
+    whole = next(
+        path
+        for path in sorted(home.home.rglob("*.jsonl"))
+        if path.name != "MOCK_BOOKS.jsonl" and path.read_bytes().startswith(prefix)
+    )
+    for other in home.home.rglob("*.jsonl"):
+        if other != whole:
+            other.unlink()  # which of two files of a session is read first makes a difference of its own
+    expected = home.rows("at once")
+    data, times = whole.read_bytes(), whole.stat().st_mtime_ns
+    settings = home.settings("in two")
+    whole.write_bytes(prefix)
+    os.utime(whole, ns=(times, times))
+    home.record(settings)
+    with whole.open("ab") as file:
+        file.write(data[len(prefix) :])
+    os.utime(whole, ns=(times, times))
+    home.record(settings)
+    assert differences(rows(settings.home), expected) == {}
+
+
+def test_a_document_of_a_killed_agent_and_what_became_of_it(tmp_path: Path) -> None:
+    """Cline's older state first: the tokens of a message that is written anew count once."""
+    home = Home(tmp_path, "cline")
+    sums = []
+    for earlier in (False, True):
+        settings = home.settings(f"home-{earlier}")
+        for old in (DATA / "cline-3.0.65" / "before-resume").rglob("*.messages.json") if earlier else ():
+            place = next(home.home.rglob(old.name))
+            whole = place.read_bytes()
+            place.write_bytes(old.read_bytes())
+            home.record(settings)
+            place.write_bytes(whole)
+        home.record(settings)
+        with closing(connect(settings.home / "agenttrace.db")) as connection:
+            query = "SELECT sum(input_tokens), sum(output_tokens), count(*) FROM responses"
+            turns = "SELECT kind, count(*) FROM spans GROUP BY 1 ORDER BY 1"
+            sums.append((connection.execute(query).fetchone(), connection.execute(turns).fetchall()))
+    assert sums[0] == sums[1]
