@@ -126,7 +126,7 @@ class _Salvage:
         row = self.rows.get(place.file_id)
         return place.file_id not in self.readable or (row is not None and self._may_be_gone(place, row))
 
-    def _may_be_gone(self, place: Place, row: FileRow) -> bool:
+    def _may_be_gone(self, place: BlockPlace, row: FileRow) -> bool:
         """Whether lines were replaced since, or may be missing: rows are deleted from databases, and messages too."""
         return place.generation < row.generation or place.file_id in self.changing
 

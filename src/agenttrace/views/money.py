@@ -30,7 +30,8 @@ def remarks(bill: Bill) -> list[str]:
         )
     if bill.estimated:
         found.append(
-            f"{figures.counted(bill.estimated, 'response')} estimated: the log has only a placeholder or a rounded figure."
+            f"{figures.counted(bill.estimated, 'response')} estimated: "
+            "the log has only a placeholder or a rounded figure."
         )
     if bill.copies:
         found.append(f"{figures.counted(bill.copies, 'repeated mention')} of a response folded into one count each.")
