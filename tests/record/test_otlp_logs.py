@@ -15,6 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from otlp_rig import RESPONSES, SPANS, USAGE, Store
+
+from agenttrace.record.formats import AGENTS
+from agenttrace.record.formats.contract import Source, Unusable
+from agenttrace.record.recorder import Recorder
+from agenttrace.store.sqlite import agreement
+from scratch import quick
 from telemetry_rig import (
     CUMULATIVE,
     NOW,
@@ -27,12 +33,6 @@ from telemetry_rig import (
     lines,
     points,
 )
-
-from agenttrace.record.formats import AGENTS
-from agenttrace.record.formats.contract import Source, Unusable
-from agenttrace.record.recorder import Recorder
-from agenttrace.store.sqlite import agreement
-from scratch import quick
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 SAMPLES = {"claude-code": DATA / "claude-code-2.1.325" / "projects", "codex": DATA / "codex-0.166.0" / "sessions"}
@@ -130,6 +130,14 @@ def test_gemini_and_qwen(store: Store, prefix: str, agent: str) -> None:
     assert [found[name] for name in facts] == [agent, "Hello", 1, 2, 1, 1]
     used = "SELECT requests, input_tokens, cache_read_tokens, output_tokens, reasoning_tokens FROM usage_rollup"
     assert store.rows(used) == [(1, 60, 40, 15, 5)]
+
+
+def test_the_session_of_a_process(store: Store) -> None:
+    """A session that only the resource names is the session of the record."""
+    told = event("claude_code.user_prompt", 0, prompt="Hi")
+    store.append(*lines(told, **{"session.id": "by-resource"}))
+    store.record()
+    assert store.names() == ["by-resource"]
 
 
 def test_sent_again(store: Store) -> None:

@@ -57,6 +57,8 @@ class Resource(Struct):
 
     service: str | None = msgspec.field(name="service.name", default=None)
     version: str | None = msgspec.field(name="service.version", default=None)
+    #: Agents that run one session in a process name it here, too.
+    session: str | None = msgspec.field(name="session.id", default=None)
 
     @property
     def program(self) -> str | None:

@@ -100,7 +100,7 @@ def record_event(line: OtlpLine, raw: bytes) -> Event | Unusable:
         what = "log record" if line.metric is None else "metric"
         return Unusable(f"a {what} that is not about turns, model calls or tools of an agent", harmless=True)
     agent, name = found
-    session = _session(line.attributes)
+    session = _session(line)
     if session is None:
         return Unusable("telemetry that names no session", harmless=True)
     key = hashlib.sha256(raw).hexdigest()[:32]
@@ -133,12 +133,9 @@ def _metered(line: OtlpLine) -> tuple[_Agent, str] | None:
     return (_BY_NAME["claude-code"], "token.usage") if known else None
 
 
-def _session(attributes: Attributes) -> str | None:
-    for name in _SESSIONS:
-        found = attributes.get(name)
-        if found and isinstance(found, str):
-            return found[:_LONGEST_SESSION]
-    return None
+def _session(line: OtlpLine) -> str | None:
+    found = _text(line.attributes, *_SESSIONS) or line.resource.session
+    return found[:_LONGEST_SESSION] if found else None
 
 
 def _moment(line: OtlpLine) -> int | None:
@@ -209,11 +206,16 @@ def record_acts(event: Event, memory: Memory) -> Iterator[a.Act]:
         yield from _totals(line, memory)
         return
     record = _record(event, memory)
-    facts = [record.text("app.version") or line.resource.version, record.model]
+    facts = [record.text("app.version") or _version(record.agent, line), record.model]
     if facts != memory.get("facts") and any(facts):
         memory["facts"] = facts
         yield a.SessionInfo(version=facts[0], model=facts[1])
     yield from _MEANINGS[event.type.partition("/")[2]](record)
+
+
+def _version(agent: _Agent, line: OtlpLine) -> str | None:
+    """Gemini CLI and Qwen Code have the version of Node here."""
+    return line.resource.version if agent.name == "claude-code" else None
 
 
 def _prompt(record: _Record) -> Iterator[a.Act]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
 
@@ -26,6 +27,10 @@ READERS: dict[Signal, dict[str, Callable[[bytes], Taken]]] = {
     METRICS: {PROTOBUF: records_protobuf.read_metrics, JSON: records_json.read_metrics},
 }
 
+#: How a body in JSON begins: some programs send all signals to one address.
+_FIRST_KEY = re.compile(rb'\s*\{\s*"(resourceSpans|resourceLogs|resourceMetrics)"')
+_KEYS = {b"resourceSpans": TRACES, b"resourceLogs": LOGS, b"resourceMetrics": METRICS}
+
 _GRPC = "application/grpc"
 #: As zlib has them: gzip, and zlib's own format, which HTTP calls deflate.
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -41,6 +46,12 @@ def media_type(content_type: str) -> str:
             "This is OTLP over HTTP, not gRPC. Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or use the HTTP exporter."
         )
     raise UnsupportedError(f"Send Content-Type: {PROTOBUF} or {JSON}, not {found or 'nothing'}.")
+
+
+def read_body(body: bytes, kind: str, signal: Signal) -> Taken:
+    """What a body has; in JSON it says itself which signal it is, wherever it was sent."""
+    said = _FIRST_KEY.match(body) if kind == JSON else None
+    return READERS[_KEYS[said[1]] if said is not None else signal][kind](body)
 
 
 def coding(content_encoding: str) -> str:

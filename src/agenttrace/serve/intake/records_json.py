@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from agenttrace.record.formats.lenient import DECODING_ERRORS, mended
 from agenttrace.serve.intake import lines
 from agenttrace.serve.intake.json_request import (
     AnyValueJson,
@@ -30,6 +31,9 @@ from agenttrace.serve.intake.signals import LOGS, METRICS
 _TEMPORALITY_NAMES = {
     f"AGGREGATION_TEMPORALITY_{word.upper()}": number for number, word in enumerate(lines.TEMPORALITIES) if word
 }
+
+
+R = TypeVar("R")
 
 
 class _LogJson(msgspec.Struct, rename="camel"):
@@ -98,6 +102,7 @@ class _MetricsRequest(msgspec.Struct, rename="camel"):
 _decode_logs = msgspec.json.Decoder(_LogsRequest).decode
 _decode_metrics = msgspec.json.Decoder(_MetricsRequest).decode
 _decode_point = msgspec.json.Decoder(_PointJson).decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _KINDS = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
 
 
@@ -164,10 +169,7 @@ def _points(metric: _MetricJson) -> Iterable[_Point]:
 
 def _point_line(of: _Point, resource: msgspec.Raw, scope: msgspec.Raw) -> PointLine:
     metric, kind, temporality, raw = of
-    try:
-        point = _decode_point(raw)
-    except msgspec.MsgspecError as error:
-        raise RefusedSpanError(f"is no data point: {error}") from None
+    point = _read(_decode_point, raw)
     return PointLine(
         otlp=1,
         metric=metric.name or "",
@@ -183,6 +185,20 @@ def _point_line(of: _Point, resource: msgspec.Raw, scope: msgspec.Raw) -> PointL
     )
 
 
+def _read(decode: Callable[[bytes | msgspec.Raw], R], raw: msgspec.Raw) -> R:
+    """A data point; refused where it is none. Half a surrogate pair does not cost it."""
+    try:
+        return decode(raw)
+    except DECODING_ERRORS as error:
+        better = mended(bytes(raw))
+        if better is None:
+            raise RefusedSpanError(f"is no data point: {error}") from None
+    try:
+        return decode(better)
+    except DECODING_ERRORS as error:
+        raise RefusedSpanError(f"is no data point: {error}") from None
+
+
 def _number(point: _PointJson) -> float | str:
     if point.as_int is not None:
         return whole(point.as_int)
@@ -191,7 +207,7 @@ def _number(point: _PointJson) -> float | str:
 
 def _all_of(raw: msgspec.Raw) -> dict[str, Any]:
     """A histogram or a summary: nothing is computed of it, and nothing is lost."""
-    found: dict[str, Any] = msgspec.json.decode(raw)
+    found = _read(_decode_object, raw)
     for name in ("attributes", "startTimeUnixNano", "timeUnixNano", "exemplars"):
         found.pop(name, None)
     return found

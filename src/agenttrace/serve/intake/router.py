@@ -22,7 +22,7 @@ from agenttrace.serve.access.hosts import host_of
 from agenttrace.serve.access.paths import LANGFUSE, LOGS, METRICS, TRACES
 from agenttrace.serve.auth import INTAKE_SENDERS
 from agenttrace.serve.intake import signals
-from agenttrace.serve.intake.body import JSON, MOST_BYTES, PROTOBUF, READERS, coding, media_type, too_large, unpacked
+from agenttrace.serve.intake.body import JSON, MOST_BYTES, PROTOBUF, coding, media_type, read_body, too_large, unpacked
 from agenttrace.serve.intake.rejections import BusyError, IntakeError, NoTokenError, WrongSenderTokenError
 from agenttrace.serve.intake.signals import Signal
 from agenttrace.serve.problems import ProblemError
@@ -121,7 +121,7 @@ class Intake:
             taken = await self._taken(request, kind, signal)
         except IntakeError as error:
             return _refused(error, kind)
-        counts = self._context.metrics.received[signal]
+        counts = self._context.metrics.received[taken.signal]
         counts.labels("kept").inc(len(taken.lines))
         counts.labels("refused").inc(taken.refused)
         return _accepted(taken, kind)
@@ -134,7 +134,6 @@ class Intake:
         declared = request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > MOST_BYTES:
             raise too_large(signal)
-        read = READERS[signal][kind]
         parts: list[bytes] = []
         size = 0
         try:
@@ -146,7 +145,7 @@ class Intake:
                 if self._held > _MOST_HELD:
                     raise BusyError("Too much is being received at once.")
                 parts.append(part)
-            return await self._writer.take(lambda: read(unpacked(b"".join(parts), how, signal)))
+            return await self._writer.take(lambda: read_body(unpacked(b"".join(parts), how, signal), kind, signal))
         finally:
             self._held -= size
 

@@ -65,9 +65,10 @@ def request(*records: LogRecord, service: str = "claude-code", **resource: Any) 
     return ExportLogsServiceRequest(resource_logs=[group])
 
 
-def lines(*records: LogRecord, service: str = "claude-code") -> list[bytes]:
+def lines(*records: LogRecord, service: str = "claude-code", **resource: Any) -> list[bytes]:
     """Records as the intake writes them."""
-    return [line + b"\n" for line in read_logs(request(*records, service=service).SerializeToString()).written]
+    sent = request(*records, service=service, **resource)
+    return [line + b"\n" for line in read_logs(sent.SerializeToString()).written]
 
 
 def counter(
