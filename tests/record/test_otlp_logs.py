@@ -16,10 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from otlp_rig import RESPONSES, SPANS, USAGE, Store
 
+from agenttrace.record.calendar import day_finder
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Source, Unusable
 from agenttrace.record.recorder import Recorder
+from agenttrace.store.rows import ChangesCursor
 from agenttrace.store.sqlite import agreement
+from agenttrace.store.sqlite.store import SqliteStore
 from scratch import quick
 from telemetry_rig import (
     CUMULATIVE,
@@ -268,8 +271,9 @@ def test_the_log_counts(golden: Golden, tmp_path: Path, order: Callable[[Golden,
     assert store.rows(shown) == [(0,)]
 
 
-def test_the_log_grows_beside_telemetry(tmp_path: Path) -> None:
-    """A log that is written line by line, with telemetry in between, by a recorder that is started again and again."""
+@pytest.mark.parametrize("again", [True, False])
+def test_the_log_grows_beside_telemetry(tmp_path: Path, again: bool) -> None:
+    """A log that is written line by line, with telemetry in between and before it; by one recorder, or many."""
     source = min(SAMPLES["claude-code"].rglob("*.jsonl"), key=lambda path: path.stat().st_size)
     session = json.loads(source.read_bytes().split(b"\n")[0]).get("sessionId") or source.stem
     written = source.read_bytes().splitlines(keepends=True)
@@ -282,15 +286,39 @@ def test_the_log_grows_beside_telemetry(tmp_path: Path) -> None:
         steps = [(place, line) for line in written]
         for line in told:
             steps.insert(chance.randint(0, len(steps)), (store.log, line))
-        order = iter(written)
+        steps = [*((store.log, line) for line in told[:3]), *steps]
+        recorder = None
         for path, line in steps:
             with path.open("ab") as file:
-                file.write(next(order) if path == place else line)
-            recorder = Recorder(store.settings, paths=[str(store.log.parent), str(place.parent)], environ={})
+                file.write(line)
+            if recorder is None or again:
+                if recorder is not None:
+                    recorder.close()
+                recorder = Recorder(store.settings, paths=[str(store.log.parent), str(place.parent)], environ={})
             recorder.run_once()
-            recorder.close()
+        assert recorder is not None
+        recorder.close()
         outcome.append(store.tables(*TABLES))
     assert outcome[0] == outcome[1]
+
+
+def test_copies_of_the_store(golden: Golden, tmp_path: Path) -> None:
+    """A copy that is merged from changes in any order has neither spans nor tokens that were removed."""
+    store, copy = Store(tmp_path / "store"), Store(tmp_path / "copy")
+    copy.record()
+    store.append(*golden.telemetry)
+    rows: list[Any] = []
+    cursor = ChangesCursor()
+    for logs in (False, True):
+        golden.record(store, logs=logs)
+        with SqliteStore.open(store.settings.home / "agenttrace.db") as recorded:
+            while (page := recorded.changes_since(cursor, 500)).rows:
+                rows, cursor = rows + page.rows, page.cursor
+    random.Random(3).shuffle(rows)
+    with SqliteStore.open(copy.settings.home / "agenttrace.db", read_only=False) as merged:
+        for start in range(0, len(rows), 300):
+            merged.merge(rows[start : start + 300], day_of=day_finder(store.settings.usage.timezone))
+    assert copy.tables(*TABLES) == golden.alone.tables(*TABLES)
 
 
 # -- metrics ------------------------------------------------------------------------------------------------------
