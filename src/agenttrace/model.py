@@ -67,6 +67,8 @@ class Event(msgspec.Struct, frozen=True):
     #: The trace it is part of (32 hex digits), for lines that are spans: those of a trace belong to one session, which
     #: any of them may name. The key is unique inside the trace then.
     trace: str | None = None
+    #: The agent whose session it is, where that is not the one whose format the line has: telemetry.
+    agent: str | None = None
 
 
 class Span(msgspec.Struct, kw_only=True):

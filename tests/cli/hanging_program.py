@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 from agenttrace.cli import main, stopping
-from agenttrace.serve.intake import body
+from agenttrace.serve.intake import body, signals
 from agenttrace.serve.intake.router import Intake
 
 
@@ -40,7 +40,7 @@ if __name__ == "__main__":
     stopping.CLOSING_SECONDS = 1.0
     kind = sys.argv.pop(1)
     if kind == "intake":
-        body.READERS[body.JSON] = hang
+        body.READERS[signals.TRACES][body.JSON] = hang
     else:
         Intake._taken = {"reader": in_reader, "loop": in_loop_thread, "busy": in_loop}[kind]  # type: ignore[method-assign, assignment]
     main.main()

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import forked
+import telemetry_rig
 from agenttrace.config import Settings
 from serve.intake_rig import PROTOBUF, TRACES, record, request, rows, sessions, span, tokens
 
@@ -242,8 +243,12 @@ OUTCOME = (
 )
 
 
-def portions(chance: random.Random) -> list[bytes]:
-    """Requests of some conversations: model calls before their roots, which alone name the session."""
+#: Where a request is sent, and its body.
+Body = tuple[str, bytes]
+
+
+def portions(chance: random.Random) -> list[Body]:
+    """Requests of some conversations: model calls before their roots, which alone name the session; and telemetry."""
     spans = []
     for trace in range(1, 41):
         root = trace * 1000
@@ -253,18 +258,22 @@ def portions(chance: random.Random) -> list[bytes]:
             told = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o", "gen_ai.usage.input_tokens": 10}
             spans.append(span(root + number, trace=trace, parent=root, start=trace, attributes=told))
     chance.shuffle(spans)
-    bodies = []
+    bodies = [
+        ("/v1/logs", telemetry_rig.request(*telemetry_rig.conversation(f"agent-{number}")).SerializeToString())
+        for number in range(10)
+    ]
     while spans:
         size = chance.randint(1, 6)
-        bodies.append(request(*spans[:size]).SerializeToString())
+        bodies.append((TRACES, request(*spans[:size]).SerializeToString()))
         spans = spans[size:]
+    chance.shuffle(bodies)
     return bodies
 
 
 class Sender(threading.Thread):
     """Sends requests as an exporter does: again and again, until each is answered with 200."""
 
-    def __init__(self, processes: Processes, bodies: list[bytes], answered: threading.Semaphore) -> None:
+    def __init__(self, processes: Processes, bodies: list[Body], answered: threading.Semaphore) -> None:
         super().__init__()
         self._processes, self._bodies, self._answered = processes, bodies, answered
 
@@ -274,10 +283,10 @@ class Sender(threading.Thread):
                 self._processes.listening.wait(PATIENCE)
             self._answered.release()
 
-    def _sent(self, body: bytes) -> bool:
+    def _sent(self, body: Body) -> bool:
         connection = http.client.HTTPConnection(self._processes.url.removeprefix("http://"), timeout=PATIENCE)
         try:
-            connection.request("POST", TRACES, body, {"Content-Type": PROTOBUF})
+            connection.request("POST", *body, {"Content-Type": PROTOBUF})
             return connection.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False
@@ -322,7 +331,7 @@ def test_killed_in_the_middle(tmp_path: Path, seed: int) -> None:
     assert [rows(processes.settings, query) for query in OUTCOME] == expected
 
 
-def undisturbed(root: Path, bodies: list[bytes]) -> list[list[tuple[Any, ...]]]:
+def undisturbed(root: Path, bodies: list[Body]) -> list[list[tuple[Any, ...]]]:
     """What the store says after everything was sent once, in order, to a server that lives."""
     root.mkdir()
     processes = Processes(root)

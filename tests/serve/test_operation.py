@@ -209,6 +209,8 @@ def test_the_document_describes_every_endpoint(home: Path, database_url: str) ->
             "/readyz",
             "/metrics",
             "/v1/traces",
+            "/v1/logs",
+            "/v1/metrics",
         }
         schemes = document["components"]["securitySchemes"]
         for path, methods in document["paths"].items():

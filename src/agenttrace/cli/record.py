@@ -233,7 +233,7 @@ def show_summary(settings: Settings, summary: Summary, paths: Sequence[str]) -> 
     rows = {
         "recorded": "new events",
         "duplicate": "already recorded (copies, forks, second readings)",
-        "ignored": "without content (headers, blank lines)",
+        "ignored": "nothing to record (headers, blank lines, telemetry of other programs)",
         "quarantined": "could not be parsed; see: agenttrace quarantine list",
         "pending": "incomplete lines at the end of files",
     }

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from agenttrace.run.states import OPEN_JOBS, CircuitState
+from agenttrace.serve.intake.signals import LOGS, METRICS, TRACES
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
@@ -35,7 +36,11 @@ class Metrics:
         self.streams = Gauge("agenttrace_streams_open", "Chat streams that are open.", registry=self.registry)
         self.turns = counter("agenttrace_chat_turns", "Chat turns by how they ended.", ["outcome"])
         self.triggers = counter("agenttrace_triggers", "Triggers accepted.", ["event_type", "status"])
-        self.spans = counter("agenttrace_intake_spans", "Spans received over OTLP.", ["outcome"])
+        self.received = {
+            TRACES: counter("agenttrace_intake_spans", "Spans received over OTLP.", ["outcome"]),
+            LOGS: counter("agenttrace_intake_log_records", "Log records received over OTLP.", ["outcome"]),
+            METRICS: counter("agenttrace_intake_data_points", "Data points received over OTLP.", ["outcome"]),
+        }
         self.shared = SharedGauges(self.registry)
 
 

@@ -92,6 +92,8 @@ class Batch(msgspec.Struct, kw_only=True):
     totals: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
     #: Sessions that become part of another one: both, and which turn of that they are.
     absorbed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
+    #: Sessions known from telemetry alone so far, of which a log was found.
+    logged: list[int] = msgspec.field(default_factory=list)
     #: By how much each counter grows.
     counters: dict[str, int] = msgspec.field(default_factory=dict)
     #: Where reading stands once the batch is stored.

@@ -186,6 +186,8 @@ NOTHING = Agreement(status="nothing")
 
 #: The stream of the agent itself; every other stream is a subagent's.
 MAIN_STREAM = "main"
+#: What an agent's telemetry says of a session is folded as this stream, and shown as the main one.
+TELEMETRY = "telemetry"
 #: The stream of calls that no message line has.
 NOT_IN_LOG = "not in the log"
 

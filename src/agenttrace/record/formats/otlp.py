@@ -1,10 +1,12 @@
-"""OpenTelemetry: spans that programs sent to the server, a span a line, in any order.
+"""OpenTelemetry: spans, log records and data points that programs sent to the server, each a line, in any order.
 
 Children come before their parents, and the session of a trace may be in its last span only. So a line
 names its trace (``Event.trace``), and the recorder moves what it has of a trace once the session is known.
 
 A large resource or scope is a line of its own: an event of its trace, named by its digest, without a span. Lines of
 spans have what is folded of it, so it is looked up only where a user wants to see all of it.
+
+Log records and data points of metrics are the telemetry of agents: see ``otlp_logs.py``.
 
 ``memory`` has ``said``: the facts about the session that were reported.
 """
@@ -19,6 +21,7 @@ from agenttrace.model import Event
 from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines
 from agenttrace.record.formats.contract import Content, Find, Memory, Source, Traits, Unusable
 from agenttrace.record.formats.otlp_lines import LINES, OtlpLine, all_of
+from agenttrace.record.formats.otlp_logs import record_acts, record_contents, record_event
 from agenttrace.record.formats.otlp_messages import contents_of, prompt_of
 from agenttrace.record.formats.otlp_names import (
     PROVIDERS,
@@ -47,7 +50,7 @@ _SHARED = "shared"
 
 
 class Otlp(LogFormat[OtlpLine]):
-    """The log that the server keeps of received spans."""
+    """The log that the server keeps of what it received over OTLP."""
 
     name = "otlp"
     title = "OpenTelemetry"
@@ -63,15 +66,17 @@ class Otlp(LogFormat[OtlpLine]):
         return path.name.startswith("spans-") and path.name.endswith(".jsonl")
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
-        """By the first line that says ``"otlp":1`` and has the ids of a span, or of what spans share."""
+        """By the first line that says ``"otlp":1`` and is a span, what spans share, a log record or a data point."""
         for raw in first_lines(head, 8):
             line = LINES(raw) if b'"otlp"' in raw else None
-            if line is not None and line.otlp == 1 and (line.is_whole or line.is_shared):
-                return self.source(path, line.session or line.trace)
+            if line is not None and line.otlp == 1 and (line.is_whole or line.is_shared or line.is_record):
+                return self.source(path, line.session or line.trace or path.stem)
         return None
 
     def event(self, line: OtlpLine, raw: bytes, source: Source) -> Event | Unusable:
         """A span's id makes it unique in its trace, however often it is sent."""
+        if line.is_record:
+            return record_event(line, raw)
         if line.is_shared:
             return Event(_SHARED, line.digest, None, line, trace=line.trace)
         if not line.is_whole:
@@ -83,6 +88,9 @@ class Otlp(LogFormat[OtlpLine]):
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """A span is one act, after the facts about the session in it."""
         line: OtlpLine = event.body
+        if line.is_record:
+            yield from record_acts(event, memory)
+            return
         if event.type == _SHARED:
             return
         kind = kind_of(line)
@@ -93,6 +101,8 @@ class Otlp(LogFormat[OtlpLine]):
     def content(self, event: Event, source: Source) -> list[Content]:
         """What was said in the span."""
         line: OtlpLine = event.body
+        if line.is_record:
+            return record_contents(event)
         return [] if event.type == _SHARED else contents_of(line, kind_of(line))
 
     def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
@@ -103,7 +113,7 @@ class Otlp(LogFormat[OtlpLine]):
         for name, digest in shared.items() if isinstance(shared, dict) else ():
             whole = all_of(find(str(trace), _SHARED, str(digest)) or b"")
             received[name] = whole.get(name, received.get(name))
-        for name in ("otlp", "trace", "span", "parent", "name", "start", "end"):
+        for name in ("otlp", "trace", "span", "parent", "name", "start", "end", "log", "time"):
             received.pop(name, None)
         return (own if isinstance(own, dict) else {}) | {f"otlp.{name}": value for name, value in received.items()}
 

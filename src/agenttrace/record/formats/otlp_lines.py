@@ -57,6 +57,8 @@ class Resource(Struct):
 
     service: str | None = msgspec.field(name="service.name", default=None)
     version: str | None = msgspec.field(name="service.version", default=None)
+    #: Agents that run one session in a process name it here, too.
+    session: str | None = msgspec.field(name="session.id", default=None)
 
     @property
     def program(self) -> str | None:
@@ -65,7 +67,7 @@ class Resource(Struct):
 
 
 class OtlpLine(Struct, kw_only=True):
-    """A span; or, with a digest and without an id, what spans of a trace share."""
+    """A span; or, with a digest and without an id, what spans of a trace share; or a log record; or a data point."""
 
     otlp: Any = None
     trace: str = ""
@@ -82,6 +84,20 @@ class OtlpLine(Struct, kw_only=True):
     resource: Resource = msgspec.field(default_factory=Resource)
     flags: int = 0
     digest: str = ""
+    #: The name of the event that a log record is, which may be empty; ``None``: no log record.
+    log: str | None = None
+    body: Any = None
+    #: The name of the metric that a data point is of.
+    metric: str | None = None
+    value: Any = None
+    temporality: str = ""
+    #: Of a log record or a data point.
+    time: Nanoseconds = 0
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is a log record or a data point."""
+        return self.log is not None or self.metric is not None
 
     @property
     def is_whole(self) -> bool:
@@ -117,7 +133,9 @@ class OtlpLine(Struct, kw_only=True):
 LINES = LineDecoder(
     OtlpLine,
     openings=r'\{"otlp":',
-    is_line=lambda value: "trace" in value and ("span" in value or "digest" in value),
+    is_line=lambda value: (
+        ("trace" in value and ("span" in value or "digest" in value)) or "log" in value or "metric" in value
+    ),
 )
 
 

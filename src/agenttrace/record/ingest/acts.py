@@ -76,6 +76,8 @@ class ToolBegin(Act, frozen=True):
     step: str | None = None
     #: True where the log says that the call is carried out by a subagent.
     subagent: bool = False
+    #: When it began (microseconds), where the log has that apart from the line's own time.
+    start: int | None = None
 
 
 class ToolArguments(Act, frozen=True):

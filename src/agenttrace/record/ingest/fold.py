@@ -369,7 +369,7 @@ class Folder:
             parent_id=step.span_id,
             kind="tool",
             name=f"execute_tool {act.name}",
-            start=self._at,
+            start=self._at if act.start is None else min(max(act.start, step.start), self._at),
             turn_index=step.turn_index,
             step_n=step.step_n,
             attributes={"call": act.call, "tool": act.name},

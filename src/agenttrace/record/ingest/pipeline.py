@@ -35,6 +35,7 @@ from agenttrace.record.ingest.quarantine_rows import (
 from agenttrace.record.ingest.trace_sessions import TraceSessions, is_joined
 from agenttrace.store.batch import BLOCK_BITS as BLOCK_BITS
 from agenttrace.store.batch import COMPRESSION_LEVEL, Batch, Claim, span_row
+from agenttrace.store.questions import MAIN_STREAM, TELEMETRY
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.sqlite.totals import told_row
 
@@ -64,6 +65,8 @@ class LiveSession:
         self.joined = False
         #: The ids of sessions that became part of this one in the batch; the store has them where they were.
         self.parts: list[SessionIds] = []
+        #: Whether the agent's own log of it is recorded: then telemetry of it adds nothing.
+        self.logged = False
 
 
 class Pipeline:
@@ -206,13 +209,33 @@ class Pipeline:
             if state.model is None:
                 state.model = source.model
             name = source.name or source.agent
+            self._notice_log(live, stream)
             folder = live.folders[stream] = Folder(live.session.session_id, stream, name, state)
         return folder
 
+    def _notice_log(self, live: LiveSession, stream: str) -> None:
+        """The agent's own log of a session takes the place of its telemetry, whichever is read first."""
+        if live.logged:
+            return
+        number = live.session.id
+        stored = not live.new
+        logs = any(known != TELEMETRY for known in live.folders)
+        if stream == TELEMETRY:
+            live.logged = logs or (stored and self.store.has_log(number))
+            return
+        live.logged = True
+        told = live.folders.get(TELEMETRY)
+        if told is None and not (stored and self.store.stored_stream(number, TELEMETRY) is not None):
+            return
+        if not (logs or (stored and self.store.has_log(number))):
+            withdraw_telemetry(live.session)
+            self._batch.logged.append(number)
+
     def summarise(self, live: LiveSession) -> None:
         """Bring the row of a session up to date with what the batch has of it so far."""
-        for folder in live.folders.values():
-            summarise(live.session, folder)
+        for stream, folder in live.folders.items():
+            if stream != TELEMETRY or not live.logged:
+                summarise(live.session, folder)
             folder.summarised()
 
     def absorb(self, part: int, whole: int, turn: int) -> None:
@@ -254,6 +277,10 @@ class Pipeline:
         session = live.session
         number = session.id
         for stream, folder in live.folders.items():
+            if stream == TELEMETRY and live.logged:
+                if folder.fed:
+                    batch.streams.append((number, stream, _encode_state(folder.state)))
+                continue
             batch.claims += [
                 Claim(key, number, fact.at, fact.model, fact.estimated, fact.copies, fact.usage, fact.terms, fact.order)
                 for facts in (folder.usage, folder.repeated)
@@ -261,7 +288,8 @@ class Pipeline:
             ]
             if not folder.fed:
                 continue
-            batch.spans += [span_row(span, number, stream) for span in folder.changed.values()]
+            shown = MAIN_STREAM if stream == TELEMETRY else stream
+            batch.spans += [span_row(span, number, shown) for span in folder.changed.values()]
             batch.totals += [
                 told_row(number, told, model, usage)
                 for told in folder.told.values()
@@ -348,6 +376,7 @@ class Pipeline:
 
 def summarise(session: Session, folder: Folder) -> None:
     """Add a stream's batch to its session's row."""
+    leads = folder.stream in (MAIN_STREAM, TELEMETRY)
     session.steps += folder.new_steps
     session.tools += folder.new_tools
     session.errors += folder.new_errors
@@ -356,18 +385,25 @@ def summarise(session: Session, folder: Folder) -> None:
     for info in folder.info:
         session.parent = info.parent or session.parent
         session.copied = session.copied or bool(info.copied)
-        if folder.stream == "main" or session.project is None:
+        if leads or session.project is None:
             session.project = info.cwd or session.project
             session.branch = info.branch or session.branch
             session.version = info.version or session.version
-        if folder.stream == "main":
+        if leads:
             session.title = (info.title or "")[:TITLE_CHARACTERS] or session.title
             session.model = info.model or session.model
-    if folder.stream == "main":
+    if leads:
         # Prompts for the agent; those for its subagents are tool calls.
         session.turns += folder.new_turns
         session.first_prompt = session.first_prompt or folder.first_prompt
         session.state = folder.state.state
+
+
+def withdraw_telemetry(session: Session) -> None:
+    """Take out of a session's row what telemetry said; times and events stay those of both."""
+    session.project = session.branch = session.title = session.first_prompt = session.version = session.model = None
+    session.turns = session.steps = session.tools = session.errors = 0
+    session.state = "working"
 
 
 #: A decoded line: raw bytes, offset, event, id, and whether it is the whole line (not a piece cut out of one).
@@ -465,7 +501,7 @@ class _Intake:
             return self.pipeline.trace_sessions.of(self.source.agent, event.trace)
         if event.session is None:
             return self.live
-        return self.pipeline.live_session(self.source.agent, event.session)
+        return self.pipeline.live_session(event.agent or self.source.agent, event.session)
 
     def _set_aside(self, raw: bytes, offset: int, what: Unusable, events: list[_Entry]) -> None:
         counts = self.file.counts
@@ -531,13 +567,13 @@ class _Intake:
         stream = event.stream or source.stream
         folder = live.folders.get(stream) or self.pipeline.folder(live, stream, source)
         # Those of the line's file: another file of the stream may not be in memory any more.
-        folder.agent, folder.order = source.name or source.agent, len(self.rows)
+        folder.agent, folder.order = source.name or event.agent or source.agent, len(self.rows)
         span = folder.feed(event_id, at, self.agent.acts(event, source, folder.state.memory))
         if folder.spawned:
             self._link(folder.spawned, live)
         kept = self.kept
         row = (event_id, session.id)
-        if span is None:
+        if span is None or (stream == TELEMETRY and live.logged):
             self.rows.append((*row, -1, 0, event.type, None, self.now, self.block_id, len(kept)))
         else:
             where = (span.turn_index, span.step_n, event.type, span.span_id)

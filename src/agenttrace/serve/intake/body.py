@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
 
+from agenttrace.serve.intake import records_json, records_protobuf
 from agenttrace.serve.intake.json_request import read_json
 from agenttrace.serve.intake.lines import Taken
 from agenttrace.serve.intake.protobuf import read_protobuf
 from agenttrace.serve.intake.rejections import IntakeError, TooLargeError, UnsupportedError
+from agenttrace.serve.intake.signals import LOGS, METRICS, TRACES, Signal
 
 #: Bytes of a body, as it came and unpacked.
 MOST_BYTES = 16 << 20
@@ -18,7 +21,15 @@ MOST_MEMBERS = 1_000
 _PIECE = 64 << 10
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-READERS: dict[str, Callable[[bytes], Taken]] = {PROTOBUF: read_protobuf, JSON: read_json}
+READERS: dict[Signal, dict[str, Callable[[bytes], Taken]]] = {
+    TRACES: {PROTOBUF: read_protobuf, JSON: read_json},
+    LOGS: {PROTOBUF: records_protobuf.read_logs, JSON: records_json.read_logs},
+    METRICS: {PROTOBUF: records_protobuf.read_metrics, JSON: records_json.read_metrics},
+}
+
+#: How a body in JSON begins: some programs send all signals to one address.
+_FIRST_KEY = re.compile(rb'\s*\{\s*"(resourceSpans|resourceLogs|resourceMetrics)"')
+_KEYS = {b"resourceSpans": TRACES, b"resourceLogs": LOGS, b"resourceMetrics": METRICS}
 
 _GRPC = "application/grpc"
 #: As zlib has them: gzip, and zlib's own format, which HTTP calls deflate.
@@ -28,13 +39,19 @@ _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 def media_type(content_type: str) -> str:
     """The content type of a body: one of the two that are supported."""
     found = content_type.partition(";")[0].strip().lower()
-    if found in READERS:
+    if found in (PROTOBUF, JSON):
         return found
     if found.startswith(_GRPC):
         raise UnsupportedError(
             "This is OTLP over HTTP, not gRPC. Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or use the HTTP exporter."
         )
     raise UnsupportedError(f"Send Content-Type: {PROTOBUF} or {JSON}, not {found or 'nothing'}.")
+
+
+def read_body(body: bytes, kind: str, signal: Signal) -> Taken:
+    """What a body has; in JSON it says itself which signal it is, wherever it was sent."""
+    said = _FIRST_KEY.match(body) if kind == JSON else None
+    return READERS[_KEYS[said[1]] if said is not None else signal][kind](body)
 
 
 def coding(content_encoding: str) -> str:
@@ -47,13 +64,13 @@ def coding(content_encoding: str) -> str:
     return found
 
 
-def too_large() -> TooLargeError:
+def too_large(signal: Signal = TRACES) -> TooLargeError:
     """The error for a request that is too large."""
     limit = f"{MOST_BYTES >> 20} MiB"
-    return TooLargeError(f"The body is larger than {limit}. Send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE).")
+    return TooLargeError(f"The body is larger than {limit}. {signal.fewer}")
 
 
-def unpacked(body: bytes, how: str) -> bytes:
+def unpacked(body: bytes, how: str, signal: Signal = TRACES) -> bytes:
     """The body without its compression; unpacks no more than the limits, in time linear in the body."""
     if not how:
         return body
@@ -75,7 +92,7 @@ def unpacked(body: bytes, how: str) -> bytes:
                 raise IntakeError(f"The body is not {how}: {error}.") from None
             left -= len(parts[-1])
             if left < 0:
-                raise too_large()
+                raise too_large(signal)
             piece, unpacker = (unpacker.unused_data, None) if unpacker.eof else (b"", unpacker)
     if unpacker is not None:
         raise IntakeError(f"The body is not {how}: it ends in the middle.")

@@ -1,8 +1,9 @@
-"""Spans as lines of the intake's log: one JSON object each, attributes as a plain object, ids in hex.
+"""Received data as lines of the intake's log: one JSON object each, attributes as a plain object, ids in hex.
 
 A resource or scope, which many spans share, is in each of their lines where it is short. Where it is long, it is a
 separate line, once for each trace of the request, with the digest of its content; the lines of the spans have the
-digest, and the few words of it that recording needs. ``record/formats/otlp_lines.py`` reads these lines.
+digest, and the few words of it that recording needs. Log records and data points belong to no trace as a rule: they
+always have all of it. ``record/formats/otlp_lines.py`` reads these lines.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from agenttrace.serve.intake.rejections import IntakeError, TooLargeError
+from agenttrace.serve.intake.signals import TRACES, Signal
 
 #: The recorder would quarantine a longer line.
 LONGEST_LINE = 16 << 20
@@ -34,11 +36,13 @@ _BRIEF_CHARS = 300
 
 SPAN_KINDS = ("", "internal", "server", "client", "producer", "consumer")
 STATUSES = ("", "ok", "error")
+TEMPORALITIES = ("", "delta", "cumulative")
 
 _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 _NOTHING = msgspec.Raw()
 
 S = TypeVar("S")
+L = TypeVar("L", bound=msgspec.Struct)
 
 encode = msgspec.json.Encoder().encode
 
@@ -90,6 +94,41 @@ class SpanLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     dropped: dict[str, int] = {}
 
 
+class LogLine(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A log record as it is written."""
+
+    otlp: int
+    #: The name of the event; empty for a plain record. Without a default, because it tells what the line is.
+    log: str
+    time: int
+    trace: str = ""
+    span: str = ""
+    severity: str = ""
+    body: Any = None
+    attributes: dict[str, Any] = {}
+    resource: msgspec.Raw = _NOTHING
+    scope: msgspec.Raw = _NOTHING
+    dropped: dict[str, int] = {}
+
+
+class PointLine(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A data point of a metric as it is written."""
+
+    otlp: int
+    metric: str
+    #: ``gauge``, ``sum``, ``histogram``, …
+    kind: str
+    unit: str = ""
+    temporality: str = ""
+    start: int = 0
+    time: int
+    #: A number; of a histogram and the like, all of the point.
+    value: Any = None
+    attributes: dict[str, Any] = {}
+    resource: msgspec.Raw = _NOTHING
+    scope: msgspec.Raw = _NOTHING
+
+
 class SharedLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A resource or a scope that many spans of a trace share."""
 
@@ -135,12 +174,13 @@ def part(kind: str, read: Callable[[], dict[str, Any]]) -> SharedPart:
 class Taken:
     """The result of a request: lines to write, and what was refused."""
 
-    __slots__ = ("_most", "_shared", "_size", "lines", "reasons", "refused")
+    __slots__ = ("_most", "_shared", "_size", "lines", "reasons", "refused", "signal")
 
-    def __init__(self, received: int) -> None:
+    def __init__(self, received: int, signal: Signal = TRACES) -> None:
         """``received``: the size of the request, unpacked."""
+        self.signal = signal
         self._most = min(MOST_WRITTEN, received * _MOST_TIMES + _ALWAYS)
-        #: A line for each accepted span.
+        #: A line for each accepted span, log record or data point.
         self.lines: list[bytes] = []
         #: What they share, by trace and digest.
         self._shared: dict[tuple[str, str], bytes] = {}
@@ -163,11 +203,32 @@ class Taken:
         self, make: Callable[[S, msgspec.Raw, msgspec.Raw], SpanLine], span: S, resource: SharedPart, scope: SharedPart
     ) -> None:
         """Add a span, or the reason why it is refused; the others are accepted all the same."""
+        shared = [each for each in (resource, scope) if each.digest]
+        if not shared:
+            self._add(make, span, resource.brief, scope.brief)
+            return
+
+        def made(of: S, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
+            line = make(of, resource, scope)
+            line.shared = {each.kind: each.digest for each in shared}
+            return line
+
+        line = self._add(made, span, resource.brief, scope.brief)
+        if line is not None:
+            for each in shared:
+                self._share(line.trace, each)
+
+    def add_whole(
+        self, make: Callable[[S, msgspec.Raw, msgspec.Raw], L], of: S, resource: SharedPart, scope: SharedPart
+    ) -> None:
+        """Add a log record or a data point in the same way."""
+        self._add(make, of, resource.whole, scope.whole)
+
+    def _add(
+        self, make: Callable[[S, msgspec.Raw, msgspec.Raw], L], of: S, resource: msgspec.Raw, scope: msgspec.Raw
+    ) -> L | None:
         try:
-            made = make(span, resource.brief, scope.brief)
-            shared = [each for each in (resource, scope) if each.digest]
-            if shared:
-                made.shared = {each.kind: each.digest for each in shared}
+            made = make(of, resource, scope)
             line = encode(made)
             if len(line) > LONGEST_LINE:
                 raise RefusedSpanError(f"is larger than {LONGEST_LINE >> 20} MiB")
@@ -175,11 +236,10 @@ class Taken:
             self.refused += 1
             reason = str(error)
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
-            return
+            return None
         self._count(line)
         self.lines.append(line)
-        for each in shared:
-            self._share(made.trace, each)
+        return made
 
     def _share(self, trace: str, shared: SharedPart) -> None:
         if (trace, shared.digest) in self._shared:
@@ -194,8 +254,7 @@ class Taken:
         self._size += len(line) + 1
         if self._size > self._most:
             raise TooLargeError(
-                f"The spans would take more than {self._most:,} bytes on the disk. "
-                "Send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)."
+                f"The {self.signal.many} would take more than {self._most:,} bytes on the disk. {self.signal.fewer}"
             )
 
     @property
@@ -215,10 +274,22 @@ def checked_ids(trace: bytes, span: bytes, parent: bytes) -> tuple[str, str, str
     return trace.hex(), span.hex(), "" if parent == _NO_SPAN else parent.hex()
 
 
+def checked_place(trace: bytes, span: bytes) -> tuple[str, str]:
+    """The trace and the span that a log record is part of, in hex; most are part of none."""
+    if len(trace) not in (0, 16) or len(span) not in (0, 8):
+        raise RefusedSpanError("trace_id is neither empty nor 16 bytes, or span_id neither empty nor 8")
+    return "" if trace == _NO_TRACE else trace.hex(), "" if span == _NO_SPAN else span.hex()
+
+
 def checked_times(start: int, end: int) -> tuple[int, int]:
     """Start and end; missing ones are filled in."""
     start = max(start, 0) or max(end, 0) or time.time_ns()
     return start, max(start, end)
+
+
+def checked_time(time: int) -> int:
+    """A time that a line can have; 0 for others."""
+    return time if 0 <= time < 2**63 else 0
 
 
 def plain_double(value: float) -> float | str:
@@ -237,11 +308,10 @@ def dropped(attributes: int, events: int, links: int) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def too_many() -> TooLargeError:
+def too_many(signal: Signal = TRACES) -> TooLargeError:
     """The error for a request with too many parts."""
     return TooLargeError(
-        f"The request has more than {MOST_ELEMENTS:,} spans, attributes and values. "
-        "Send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)."
+        f"The request has more than {MOST_ELEMENTS:,} {signal.many}, attributes and values. {signal.fewer}"
     )
 
 

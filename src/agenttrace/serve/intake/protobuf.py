@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
@@ -21,6 +21,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 from agenttrace.serve.intake import lines
 from agenttrace.serve.intake.lines import SpanLine, Taken
 from agenttrace.serve.intake.rejections import IntakeError
+from agenttrace.serve.intake.signals import TRACES, Signal
 
 #: A body up to this size has too few parts to count them.
 _SMALL = lines.MOST_ELEMENTS * 2
@@ -28,24 +29,32 @@ _SMALL = lines.MOST_ELEMENTS * 2
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
+M = TypeVar("M", bound=Message)
+
+
+def parsed(body: bytes, kind: type[M], signal: Signal) -> M:
+    """The body as a message; refused where it is none, or has too many parts."""
+    described = cast("Descriptor", kind.DESCRIPTOR)
+    if len(body) > _SMALL and has_more_elements(body, described, lines.MOST_ELEMENTS):
+        raise lines.too_many(signal)
+    try:
+        return kind.FromString(body)
+    except DecodeError as error:
+        raise IntakeError(f"The body is no {signal.message}: {error}.") from None
+
+
 def read_protobuf(body: bytes) -> Taken:
     """All spans of an ``ExportTraceServiceRequest``."""
-    if len(body) > _SMALL and has_more_elements(body, ExportTraceServiceRequest.DESCRIPTOR, lines.MOST_ELEMENTS):
-        raise lines.too_many()
-    try:
-        request = ExportTraceServiceRequest.FromString(body)
-    except DecodeError as error:
-        raise IntakeError(f"The body is no ExportTraceServiceRequest: {error}.") from None
     taken = Taken(len(body))
-    for group in request.resource_spans:
+    for group in parsed(body, ExportTraceServiceRequest, TRACES).resource_spans:
         _take_group(group, taken)
     return taken
 
 
 def _take_group(group: ResourceSpans, taken: Taken) -> None:
-    resource = lines.part("resource", partial(_attributes, group.resource.attributes))
+    resource = lines.part("resource", partial(attributes_of, group.resource.attributes))
     for each in group.scope_spans:
-        scope = lines.part("scope", partial(_scope, each.scope))
+        scope = lines.part("scope", partial(scope_of, each.scope))
         for span in each.spans:
             taken.add(_line, span, resource, scope)
 
@@ -62,7 +71,7 @@ def _line(span: Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
         kind=lines.named(lines.SPAN_KINDS, span.kind),
         start=start,
         end=end,
-        attributes=_attributes(span.attributes),
+        attributes=attributes_of(span.attributes),
         resource=resource,
         scope=scope,
         flags=span.flags,
@@ -72,11 +81,11 @@ def _line(span: Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
         line.status, line.message = lines.named(lines.STATUSES, span.status.code), span.status.message
     if span.events:
         line.events = [
-            lines.LoggedEvent(each.name, each.time_unix_nano, _attributes(each.attributes)) for each in span.events
+            lines.LoggedEvent(each.name, each.time_unix_nano, attributes_of(each.attributes)) for each in span.events
         ]
     if span.links:
         line.links = [
-            lines.LoggedLink(each.trace_id.hex(), each.span_id.hex(), _attributes(each.attributes))
+            lines.LoggedLink(each.trace_id.hex(), each.span_id.hex(), attributes_of(each.attributes))
             for each in span.links
         ]
     if span.dropped_attributes_count or span.dropped_events_count or span.dropped_links_count:
@@ -84,17 +93,24 @@ def _line(span: Span, resource: msgspec.Raw, scope: msgspec.Raw) -> SpanLine:
     return line
 
 
-def _scope(scope: InstrumentationScope) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": scope.name, "version": scope.version, "attributes": _attributes(scope.attributes)}
+def scope_of(scope: InstrumentationScope) -> dict[str, Any]:
+    """Name, version and attributes of a scope, as far as it has them."""
+    found: dict[str, Any] = {
+        "name": scope.name,
+        "version": scope.version,
+        "attributes": attributes_of(scope.attributes),
+    }
     return {name: value for name, value in found.items() if value}
 
 
-def _attributes(pairs: Iterable[KeyValue], depth: int = 0) -> dict[str, Any]:
+def attributes_of(pairs: Iterable[KeyValue], depth: int = 0) -> dict[str, Any]:
+    """Attributes as a plain object."""
     # Nearly all values are texts that are not empty; asking which kind a value is costs as much as reading it.
-    return {pair.key: pair.value.string_value or _value(pair.value, depth) for pair in pairs}
+    return {pair.key: pair.value.string_value or value_of(pair.value, depth) for pair in pairs}
 
 
-def _value(value: AnyValue, depth: int) -> Any:  # noqa: ANN401 - that is what it is
+def value_of(value: AnyValue, depth: int) -> Any:  # noqa: ANN401 - that is what it is
+    """A value as JSON has it."""
     match value.WhichOneof("value"):
         case "string_value":
             return value.string_value
@@ -106,9 +122,9 @@ def _value(value: AnyValue, depth: int) -> Any:  # noqa: ANN401 - that is what i
             return lines.plain_double(value.double_value)
         case "array_value":
             depth = lines.deeper(depth)
-            return [_value(each, depth) for each in value.array_value.values]
+            return [value_of(each, depth) for each in value.array_value.values]
         case "kvlist_value":
-            return _attributes(value.kvlist_value.values, lines.deeper(depth))
+            return attributes_of(value.kvlist_value.values, lines.deeper(depth))
         case "bytes_value":
             return base64.b64encode(value.bytes_value).decode()
     return None

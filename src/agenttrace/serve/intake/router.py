@@ -1,4 +1,4 @@
-"""``POST /v1/traces``: spans of any program that OpenTelemetry knows, acknowledged once they are on the disk."""
+"""``POST /v1/traces``, ``/v1/logs`` and ``/v1/metrics``: OTLP of any program, acknowledged once it is on the disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
+from google.protobuf.message import Message
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as otlp_logs
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as otlp_metrics
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp_traces
 from starlette.datastructures import Headers
 
 from agenttrace.run.catalog.config import usable_token
@@ -18,8 +21,10 @@ from agenttrace.serve.access.gate import address_of, authorization, came_by_prox
 from agenttrace.serve.access.hosts import host_of
 from agenttrace.serve.access.paths import LANGFUSE, LOGS, METRICS, TRACES
 from agenttrace.serve.auth import INTAKE_SENDERS
-from agenttrace.serve.intake.body import JSON, MOST_BYTES, PROTOBUF, READERS, coding, media_type, too_large, unpacked
+from agenttrace.serve.intake import signals
+from agenttrace.serve.intake.body import JSON, MOST_BYTES, PROTOBUF, coding, media_type, read_body, too_large, unpacked
 from agenttrace.serve.intake.rejections import BusyError, IntakeError, NoTokenError, WrongSenderTokenError
+from agenttrace.serve.intake.signals import Signal
 from agenttrace.serve.problems import ProblemError
 
 if TYPE_CHECKING:
@@ -33,17 +38,18 @@ _CONTENT: dict[str, Any] = {
     PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
     JSON: {"schema": {"type": "object"}},
 }
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "An `ExportTraceServiceRequest`; `Content-Encoding: gzip` and `deflate` are understood.",
-        "content": _CONTENT,
-    }
-}
+
+
+def _body(signal: Signal) -> dict[str, Any]:
+    """What OpenAPI says of a request."""
+    about = f"An `{signal.message}`; `Content-Encoding: gzip` and `deflate` are understood."
+    return {"requestBody": {"required": True, "description": about, "content": _CONTENT}}
+
+
 #: For a sender without a valid token.
 _FIX = "Send the header Authorization: Bearer TOKEN (OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN)"
 _ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Every span that was not refused is on the disk.", "content": _CONTENT},
+    200: {"description": "Everything that was not refused is on the disk.", "content": _CONTENT},
     400: {"description": "The body is malformed."},
     401: {"description": "The token is missing or wrong; from this machine none is needed."},
     413: {"description": "The body is too large."},
@@ -62,24 +68,38 @@ def intake_router(context: ServerContext) -> APIRouter:
         summary="Send spans (OTLP over HTTP)",
         response_class=Response,
         responses=_ANSWERS,
-        openapi_extra=_BODY | INTAKE_SENDERS,
+        openapi_extra=_body(signals.TRACES) | INTAKE_SENDERS,
     )
     @router.post(LANGFUSE, include_in_schema=False)
     async def traces(request: Request) -> Response:
-        return await intake.answer(request)
+        return await intake.answer(request, signals.TRACES)
+
+    @router.post(
+        LOGS,
+        summary="Send log records (OTLP over HTTP)",
+        response_class=Response,
+        responses=_ANSWERS,
+        openapi_extra=_body(signals.LOGS) | INTAKE_SENDERS,
+    )
+    async def logs(request: Request) -> Response:
+        return await intake.answer(request, signals.LOGS)
+
+    @router.post(
+        METRICS,
+        summary="Send metrics (OTLP over HTTP)",
+        response_class=Response,
+        responses=_ANSWERS,
+        openapi_extra=_body(signals.METRICS) | INTAKE_SENDERS,
+    )
+    async def metrics(request: Request) -> Response:
+        return await intake.answer(request, signals.METRICS)
 
     @router.get(TRACES, include_in_schema=False)
+    @router.get(LOGS, include_in_schema=False)
+    @router.get(METRICS, include_in_schema=False)
     async def looking(request: Request) -> Response:
-        detail = "Spans are sent here, with POST; they are shown by the console."
+        detail = "OTLP is sent here, with POST; what was received is shown by the console."
         return _refused(IntakeError(detail, 405, 12, {"Allow": "POST"}), JSON)
-
-    @router.post(METRICS, include_in_schema=False)
-    @router.post(LOGS, include_in_schema=False)
-    async def other_signals(request: Request) -> Response:
-        kind = request.url.path.rpartition("/")[2]
-        fix = f"Set OTEL_{kind.upper()}_EXPORTER=none where they come from."
-        given = request.headers.get("content-type", "").partition(";")[0]
-        return _refused(IntakeError(f"AgentTrace takes traces, not {kind}. {fix}", 501, 12), given)
 
     return router
 
@@ -93,28 +113,27 @@ class Intake:
         self._token_always = needs_login(context.settings.serve)
         self._held = 0
 
-    async def answer(self, request: Request) -> Response:
-        """Read the spans of a request, and answer it."""
+    async def answer(self, request: Request, signal: Signal) -> Response:
+        """Read what a request has, and answer it."""
         kind = JSON
         try:
             kind = media_type(request.headers.get("content-type", ""))
-            taken = await self._taken(request, kind)
+            taken = await self._taken(request, kind, signal)
         except IntakeError as error:
             return _refused(error, kind)
-        counts = self._context.metrics.spans
+        counts = self._context.metrics.received[taken.signal]
         counts.labels("kept").inc(len(taken.lines))
         counts.labels("refused").inc(taken.refused)
         return _accepted(taken, kind)
 
-    async def _taken(self, request: Request, kind: str) -> Taken:
+    async def _taken(self, request: Request, kind: str, signal: Signal) -> Taken:
         await self._check(request)
         if self._context.life.stopping:
             raise BusyError("The server is stopping.")
         how = coding(request.headers.get("content-encoding", ""))
         declared = request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > MOST_BYTES:
-            raise too_large()
-        read = READERS[kind]
+            raise too_large(signal)
         parts: list[bytes] = []
         size = 0
         try:
@@ -122,11 +141,11 @@ class Intake:
                 size += len(part)
                 self._held += len(part)
                 if size > MOST_BYTES:
-                    raise too_large()
+                    raise too_large(signal)
                 if self._held > _MOST_HELD:
                     raise BusyError("Too much is being received at once.")
                 parts.append(part)
-            return await self._writer.take(lambda: read(unpacked(b"".join(parts), how)))
+            return await self._writer.take(lambda: read_body(unpacked(b"".join(parts), how, signal), kind, signal))
         finally:
             self._held -= size
 
@@ -157,7 +176,7 @@ def _check_sender(request: Request, *, token_always: bool, token: str | None) ->
     if not token_always and _is_local(request):
         return
     if not token:
-        raise NoTokenError("Spans from other machines need a token: set INTERNAL_API_TOKEN where AgentTrace runs.")
+        raise NoTokenError("Senders on other machines need a token: set INTERNAL_API_TOKEN where AgentTrace runs.")
     given = _credentials(request.headers)
     if not given:
         raise NoTokenError(f"{_FIX} with the server's INTERNAL_API_TOKEN.")
@@ -189,15 +208,23 @@ def _credentials(headers: Headers) -> str:
 
 
 def _accepted(taken: Taken, media_type: str) -> Response:
-    """200: all spans but those that were refused are on disk; those are counted, and must not be sent again."""
+    """200: everything but what was refused is on disk; that is counted, and must not be sent again."""
     if media_type == JSON:
-        partial = {"rejectedSpans": str(taken.refused), "errorMessage": taken.reason}
+        partial = {taken.signal.rejected: str(taken.refused), "errorMessage": taken.reason}
         return Response(msgspec.json.encode({"partialSuccess": partial} if taken.refused else {}), 200, {}, JSON)
-    answer = otlp.ExportTraceServiceResponse()
-    if taken.refused:
-        partial_success = otlp.ExportTracePartialSuccess(rejected_spans=taken.refused, error_message=taken.reason)
-        answer.partial_success.CopyFrom(partial_success)
-    return Response(answer.SerializeToString(), 200, {}, PROTOBUF)
+    return Response(_partial_success(taken).SerializeToString(), 200, {}, PROTOBUF)
+
+
+def _partial_success(taken: Taken) -> Message:
+    count, reason = taken.refused, taken.reason
+    if taken.signal == signals.LOGS:
+        logs = otlp_logs.ExportLogsPartialSuccess(rejected_log_records=count, error_message=reason)
+        return otlp_logs.ExportLogsServiceResponse(partial_success=logs if count else None)
+    if taken.signal == signals.METRICS:
+        points = otlp_metrics.ExportMetricsPartialSuccess(rejected_data_points=count, error_message=reason)
+        return otlp_metrics.ExportMetricsServiceResponse(partial_success=points if count else None)
+    spans = otlp_traces.ExportTracePartialSuccess(rejected_spans=count, error_message=reason)
+    return otlp_traces.ExportTraceServiceResponse(partial_success=spans if count else None)
 
 
 def _refused(error: IntakeError, media_type: str) -> Response:

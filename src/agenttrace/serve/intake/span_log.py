@@ -1,4 +1,4 @@
-"""The log of received spans: a file a day under the data directory, appended to and never rewritten.
+"""The log of what was received over OTLP: a file a day under the data directory, appended to and never rewritten.
 
 What is appended is on the disk when ``append`` returns. A line that was torn, by a crash or a full disk, is ended
 before the next one begins, so that it damages no other line.
@@ -197,11 +197,11 @@ class SpanWriter:
         except OSError as error:
             reason = error.strerror or str(error)
             if not self._failing:
-                logger.warning("received spans cannot be written (%s); senders retry", reason)
+                logger.warning("what was received over OTLP cannot be written (%s); senders retry", reason)
             self._failing = True
-            return BusyError(f"The spans cannot be written at the moment: {reason}.")
+            return BusyError(f"It cannot be written at the moment: {reason}.")
         if self._failing:
-            logger.warning("received spans are written again")
+            logger.warning("what is received over OTLP is written again")
         self._failing = False
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from agenttrace.model import USAGE_FIELDS
-from agenttrace.store.questions import NOTHING, Agreement, Reason
+from agenttrace.store.questions import MAIN_STREAM, NOTHING, TELEMETRY, Agreement, Reason
 from agenttrace.store.sqlite.totals import COMPARED, NOT_PRUNED, Book, CountedCall, Tokens, added, calls_of
 
 #: The fields that are compared; every token is in exactly one of them.
@@ -78,7 +78,10 @@ def _whole(connection: sqlite3.Connection, session: int) -> Iterator[_Part]:
 
 def _streams(connection: sqlite3.Connection, session: int) -> Iterator[_Part]:
     for stream, at, *tokens in connection.execute(_STREAMS, (session,)).fetchall():
-        calls = [call for call in calls_of(connection, session, stream) if call.at <= at]
+        if stream == TELEMETRY and not any(tokens):
+            continue  # withdrawn: the log counts
+        shown = MAIN_STREAM if stream == TELEMETRY else stream
+        calls = [call for call in calls_of(connection, session, shown) if call.at <= at]
         counted = added(call.tokens for call in calls)
         difference = tuple(theirs - ours for theirs, ours in zip(tokens, counted, strict=True))
         reasons = [] if calls else [Reason("missing", name=stream)]

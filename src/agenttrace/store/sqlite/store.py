@@ -48,6 +48,7 @@ from agenttrace.store.sqlite import (
     search,
     sessions,
     span_rows,
+    telemetry,
     traces,
     usage,
     writing,
@@ -289,6 +290,10 @@ class SqliteStore(Store):
     def stored_stream(self, number: int, stream: str) -> bytes | None:
         """What folding remembered of a stream."""
         return writing.load_stream(self.connection, number, stream)
+
+    def has_log(self, number: int) -> bool:
+        """Whether lines of the session's own log were recorded, and not only telemetry of it."""
+        return telemetry.has_log(self.connection, number)
 
     def has_events(self, number: int) -> bool:
         """Whether event ids of a session are known."""

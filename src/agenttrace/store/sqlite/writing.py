@@ -18,6 +18,7 @@ from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.files import write_files
 from agenttrace.store.sqlite.revisions import next_revision, revise_sessions
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
+from agenttrace.store.sqlite.telemetry import withdraw
 from agenttrace.store.sqlite.totals import INSERT_TOTALS
 
 _SESSION_COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
@@ -96,6 +97,8 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     revision = next_revision(connection)
     for part, whole, turn in batch.absorbed:
         absorb(connection, part, whole, turn, revision)
+    for session in batch.logged:
+        withdraw(connection, session, day_of=day_of, revision=revision)
     (last,) = connection.execute(_LAST_EVENT).fetchone()
     claims = ledger.without_strangers(connection, batch.claims)
     _insert(connection, _UPSERT_SPAN, [(*row, last, revision) for row in batch.spans])
