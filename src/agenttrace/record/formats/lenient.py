@@ -164,9 +164,14 @@ def read_object(path: Path) -> dict[str, Any]:
     """The object in a companion file; empty where it cannot be read."""
     try:
         with path.open("rb") as file:
-            value = value_of(msgspec.Raw(file.read(_COMPANION_SIZE)))
+            return json_object(file.read(_COMPANION_SIZE))
     except (OSError, ValueError):
         return {}
+
+
+def json_object(raw: bytes) -> dict[str, Any]:
+    """The object of a line; empty where it cannot be read."""
+    value = value_of(msgspec.Raw(raw))
     return value if isinstance(value, dict) else {}
 
 
