@@ -46,7 +46,7 @@ def recorded(*paths: Path, home: Path | None = None) -> Iterator[Store]:
         of = load_settings({"HOME": root, "AGENTTRACE_HOME": f"{root}/data"})
         ensure_home(of)
         environ = {} if home is None else {"HOME": str(home)}
-        recorder = Recorder(of, paths=[str(path) for path in paths] if paths else None, environ=environ)
+        recorder = Recorder(of, paths=[str(path) for path in paths], environ=environ)
         recorder.run_once()
         recorder.close()
         with open_store(of) as store:

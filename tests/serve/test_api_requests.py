@@ -39,7 +39,7 @@ def test_pages(store: Store) -> None:
     with store.served() as client:
         whole = client.get(f"/sessions/{KIMI}/requests").json()
         items: list[object] = []
-        cursor = ""
+        cursor: str | None = ""
         while cursor is not None:
             asked = {"limit": 5} | ({"cursor": cursor} if cursor else {})
             page = client.get(f"/sessions/{KIMI}/requests", params=asked).json()
