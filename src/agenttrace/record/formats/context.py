@@ -67,6 +67,10 @@ class Compacted(ContextFact, frozen=True):
     """The conversation so far is no longer sent; what is sent in its place follows."""
 
 
+class NoConversation(ContextFact, frozen=True):
+    """The lines of this log are no conversation: nothing can be computed from them."""
+
+
 class RequestShape(ContextFact, frozen=True):
     """System prompt and tools of requests, under the name by which they refer to it."""
 
@@ -155,7 +159,7 @@ def canonical(value: object) -> bytes:
     """A value as compact JSON with sorted keys; empty where it is no JSON (half a surrogate pair)."""
     try:
         return msgspec.json.encode(value, order="deterministic")
-    except (UnicodeEncodeError, TypeError, ValueError):
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
         return b""
 
 

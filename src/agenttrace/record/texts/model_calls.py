@@ -20,6 +20,7 @@ from agenttrace.record.formats.context import (
     CallBegun,
     Compacted,
     ContextFact,
+    NoConversation,
     Part,
     Piece,
     Request,
@@ -203,7 +204,7 @@ class _Reader:
         if any(isinstance(fact, Request | RequestShape) for fact in facts):
             return
         step = next((each for each in self._named(said, name, facts) if each in self._steps), None)
-        if step is None or step in self._begun:
+        if step is None or step in self._begun or any(isinstance(fact, NoConversation) for fact in facts):
             return
         self._begun.add(step)
         requests = (self._requests.get(fact.request) for fact in facts if isinstance(fact, Answered))

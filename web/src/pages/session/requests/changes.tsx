@@ -18,8 +18,8 @@ export function Changes({ row }: { row: RequestRow }) {
   return (
     <span className={styles.changes}>
       {row.cache_lost_tokens > 0 && (
-        <Badge tone="failed" title={row.causes.length > 0 ? undefined : t.unexplained}>
-          {t.lost(f.tokens(row.cache_lost_tokens))}
+        <Badge tone="failed">
+          {t.lost(f.tokens(row.cache_lost_tokens), row.causes.map((cause) => t.causes[cause]).join(", ") || t.unexplained)}
         </Badge>
       )}
       {row.span_id === null && <Badge tone="waiting">{t.notAnswered}</Badge>}

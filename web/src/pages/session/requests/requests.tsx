@@ -12,7 +12,7 @@ import { useParams } from "../../../url";
 import { useRefetchOnLive } from "../../usage/throttle";
 import { useSessionTools } from "../session-context";
 import { Changes } from "./changes";
-import { streamsOf } from "./parts";
+import { PARTS, streamsOf } from "./parts";
 import { RequestsChart } from "./requests-chart";
 import styles from "./requests.module.css";
 import { text } from "./text";
@@ -22,14 +22,15 @@ type Words = ReturnType<typeof useText<(typeof text)["en"]>>;
 /** Calls in one answer, and rows that are shown at first. */
 const PAGE = 1000;
 const ROWS = 200;
-/** A working session is read anew at this interval, in milliseconds. */
+/** A working session is read anew at this interval, in milliseconds; a long one less often, because all of it is read. */
 const EVERY = 10_000;
+const EVERY_CALL = 20;
 
 export function Requests({ session }: { session: string }) {
   const t = useText(text);
   const query = usePages<RequestRow, RequestList>(`/sessions/${session}/requests`, { limit: PAGE });
   const live = useSessionTools().live;
-  useRefetchOnLive(() => live && query.refetch(), EVERY);
+  useRefetchOnLive(() => live && query.refetch(), Math.max(EVERY, (query.first?.calls ?? 0) * EVERY_CALL));
   if (!query.first) return query.error ? <Failed error={query.error} retry={() => void query.refetch()} /> : <Loading lines={12} />;
   return (
     <div className={styles.requests}>
@@ -52,6 +53,7 @@ function Answer({ rows, answer }: { rows: readonly RequestRow[]; answer: Request
   const stream = streams.includes(asked) ? asked : (streams[0] ?? "");
   const shown = useMemo(() => rows.filter((row) => row.stream === stream), [rows, stream]);
   const tools = useMemo(() => answer.tools.filter((tool) => tool.stream === stream), [answer, stream]);
+  const unknown = PARTS.filter((part) => shown.some((row) => row.known_from !== "usage" && row.unknown_parts.includes(part)));
   const { details } = useSessionTools();
   const open = (row: RequestRow) => row.span_id !== null && details(row.span_id);
   return (
@@ -66,7 +68,8 @@ function Answer({ rows, answer }: { rows: readonly RequestRow[]; answer: Request
           />
         )}
         <p className="faint">
-          {t.summary(f.count(answer.calls), f.count(answer.cache_breaks), f.count(answer.compactions))} · {t.note}
+          {t.summary(f.count(answer.calls), f.count(answer.cache_breaks), f.count(answer.compactions))} · {t.note}{" "}
+          {unknown.length > 0 && t.unknown(unknown.map((part) => t.parts[part]).join(", "))}
         </p>
       </div>
       <RequestsChart rows={shown} onPick={open} />
@@ -106,7 +109,7 @@ function columnsOf(t: Words, f: Format, onOpen: (row: RequestRow) => void): Colu
           </button>
         ),
     },
-    { name: "time", title: t.columns.time, cell: (row) => f.timeOfDay(row.at), wideOnly: true },
+    { name: "time", title: t.columns.time, width: "6rem", cell: (row) => f.timeOfDay(row.at), wideOnly: true },
     { name: "model", title: t.columns.model, cell: (row) => <Text line none="–">{row.model ?? ""}</Text> },
     {
       name: "known",
