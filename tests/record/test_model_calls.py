@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.config import ensure_home, load_settings
+from agenttrace.model import Usage
 from agenttrace.record.recorder import Recorder
-from agenttrace.record.texts.call_changes import ModelCall, ModelCalls
+from agenttrace.record.texts.call_changes import ModelCall, ModelCalls, lost_tokens
 from agenttrace.record.texts.model_calls import model_calls
 from agenttrace.store import open_store
 from agenttrace.store.store import Store
@@ -174,6 +175,38 @@ def test_system_prompts_and_tools_of_others() -> None:
             assert all(call.parts["tools"] and call.parts["system"] for call in model_calls(store, session).calls)
 
 
+def test_compactions_of_others(tmp_path: Path) -> None:
+    """After a compaction Codex sends what the line keeps, Copilot the summary; what is gone is counted by part."""
+    codex = tmp_path / "rollout-2026-11-15T09-09-00-01a1de77-9240-7233-b378-7a1872f63de7.jsonl"
+    lines = next((DATA / "codex-0.166.0").rglob("*.jsonl")).read_text().splitlines()
+    kept = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "kept"}]}
+    at = "2026-11-15T09:09:01.111Z"
+    compacted = {"timestamp": at, "type": "compacted", "payload": {"message": "", "replacement_history": [kept]}}
+    place = next(number for number, line in enumerate(lines) if "function_call_output" in line)
+    after = place + 2
+    codex.write_text("\n".join([*lines[:after], json.dumps(compacted), *lines[after:]]) + "\n")
+    home = tmp_path / "home"
+    log = next((DATA / "copilot-1.0.102").rglob("16a59602*/events.jsonl"))
+    copy = home / ".copilot" / "session-state" / log.parent.name / "events.jsonl"
+    copy.parent.mkdir(parents=True)
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    second = [number for number, event in enumerate(events) if event["type"] == "user.message"][1]
+    done = {**events[second], "type": "session.compaction_complete", "id": "c", "data": {"summaryContent": "so far"}}
+    copy.write_text("".join(json.dumps(event) + "\n" for event in [*events[:second], done, *events[second:]]))
+    with recorded(codex) as store:
+        changed = [call for call in model_calls(store, store.sessions()[0]).calls if call.changes]
+        assert [change.kind for change in changed[0].changes] == ["compaction"]
+        assert changed[0].changes[0].characters["results"] > 0
+        assert changed[0].parts["user"] == len("kept")
+        assert changed[0].parts["system"] > 0
+    with recorded(home=home) as store:
+        calls = model_calls(store, store.sessions()[0]).calls
+        assert [change.kind for call in calls for change in call.changes if change.kind != "system"] == ["compaction"]
+        call = next(call for call in calls if any(change.kind == "compaction" for change in call.changes))
+        assert call.parts["assistant"] == 0
+        assert call.parts["context"] >= len("so far")
+
+
 # -- generated requests -------------------------------------------------------------------------------------------
 
 SESSION = "00000000-0000-4000-8000-000000000000"
@@ -202,7 +235,8 @@ def log_of(requests: Sequence[tuple[list[str], bool]], reads: Sequence[int]) -> 
             "shapeHash": "s",
             "params": {"model": "m"},
         }
-        usage = {"input_tokens": 1, "output_tokens": 1, "cache_read_input_tokens": read}
+        # The prompt grows, whatever is read from the cache.
+        usage = {"input_tokens": 200 + number - read, "output_tokens": 1, "cache_read_input_tokens": read}
         content = [{"type": "text", "text": "yes"}]
         yield {"type": "assistant", "uuid": f"a{number}", "isSidechain": False, "requestRef": f"r{number}"} | {
             "message": {"id": f"m{number}", "model": "m", "content": content, "usage": usage, "stop_reason": "tool_use"}
@@ -240,6 +274,26 @@ def test_any_requests(given_requests: list[tuple[list[str], bool, int]]) -> None
         assert [change.kind for change in call.changes] == ([] if grew else ["messages"])
         assert call.cache_lost == (max(0, reads[number - 1] - reads[number]) if number else 0)
         assert call.causes == (["messages"] if call.cache_lost and not grew else [])
+
+
+counts = st.builds(
+    Usage,
+    input_tokens=st.integers(0, 10_000),
+    cache_read_tokens=st.integers(0, 100_000),
+    cache_write_tokens=st.integers(0, 10_000),
+)
+
+
+@given(counts, counts)
+def test_lost_tokens(before: Usage, now: Usage) -> None:
+    """Never more than the prompt could have read; nothing where as much was read as before, or all of the prompt."""
+    lost = lost_tokens(before, now)
+    prompt = now.input_tokens + now.cache_read_tokens + now.cache_write_tokens
+    assert 0 <= lost <= prompt - now.cache_read_tokens
+    if now.cache_read_tokens >= before.cache_read_tokens > 0 or now.cache_read_tokens == prompt:
+        assert lost == 0
+    if before.cache_read_tokens == before.cache_write_tokens == 0:
+        assert lost == 0
 
 
 def test_a_long_pause_is_a_cause() -> None:

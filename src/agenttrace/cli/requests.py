@@ -28,7 +28,7 @@ EPILOG = """
 
 Sizes are characters. A call with = is known from the log's own record of the request; one with ~ is computed from
 the conversation before it, and one with ? has tokens only. – means that the log does not have this part. The cache
-broke where a call read less from it than the call before.
+broke where a call did not find in it what the call before had there.
 """
 
 _MARKS = {"request": "=", "conversation": "~", "usage": "?"}

@@ -28,6 +28,7 @@ _TITLES = {
     "parameters": "parameters",
     "model": "model",
     "compaction": "compaction",
+    "shorter": "a shorter prompt",
     "pause": "pause",
 }
 UNEXPLAINED = "nothing in the log explains it"
@@ -127,6 +128,8 @@ def change_text(change: Change) -> str:
             return f"model {change.before} → {change.after}"
         case "system":
             return f"system prompt {change.before} → {change.after}"
+        case "shorter":
+            return f"prompt {change.before} → {change.after}"
         case "pause":
             return f"pause of {figures.duration(change.pause or 0)}"
         case "messages":

@@ -235,7 +235,7 @@ export interface SpanList {
 
 /** What is not as it was in the model call before. */
 export interface RequestChange {
-  kind: "system" | "tools" | "messages" | "parameters" | "model" | "compaction" | "pause";
+  kind: "system" | "tools" | "messages" | "parameters" | "model" | "compaction" | "shorter" | "pause";
   known_from: "request" | "conversation" | "usage";
   before: string | null;
   after: string | null;
@@ -267,7 +267,7 @@ export interface RequestRow {
   cache_write_tokens: number | null;
   output_tokens: number | null;
   cache_lost_tokens: number;
-  causes: ("system" | "tools" | "messages" | "parameters" | "model" | "compaction" | "pause")[];
+  causes: ("system" | "tools" | "messages" | "parameters" | "model" | "compaction" | "shorter" | "pause")[];
   changes: RequestChange[];
 }
 

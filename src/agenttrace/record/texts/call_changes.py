@@ -13,11 +13,13 @@ from agenttrace.record.formats.context import PARTS, Part, Request, SystemPrompt
 #: ``request``: the log has the request. ``conversation``: computed from the lines before the call.
 #: ``usage``: only the tokens of the call are known.
 KnownFrom = Literal["request", "conversation", "usage"]
-ChangeKind = Literal["system", "tools", "messages", "parameters", "model", "compaction", "pause"]
+ChangeKind = Literal["system", "tools", "messages", "parameters", "model", "compaction", "shorter", "pause"]
 
 #: How long providers keep a prompt cache, in microseconds: the usual time, and the one that can be paid for.
 CACHE_LIFETIME = 300_000_000
 LONG_CACHE_LIFETIME = 3_600_000_000
+#: The part of cached tokens that may be missing: providers count in blocks, and agents leave out old thinking.
+TOLERATED = 0.05
 Sizes = tuple[int, ...]
 NOTHING: Sizes = (0,) * len(PARTS)
 
@@ -206,19 +208,34 @@ def find_cache_breaks(calls: Sequence[ModelCall]) -> None:
 def _compare_cache(before: ModelCall, call: ModelCall, changed: Sequence[ChangeKind]) -> None:
     if before.usage is None or call.usage is None:
         return
-    call.cache_lost = _lost(before.usage, call.usage)
+    call.cache_lost = lost_tokens(before.usage, call.usage)
     if not call.cache_lost:
         return
+    call.causes = list(dict.fromkeys(changed))
+    then, now = _prompt(before.usage), _prompt(call.usage)
+    if now < then and not {"compaction", "messages"} & set(call.causes):
+        sizes = f"{then} tokens", f"{now} tokens"
+        call.changes.append(Change(kind="shorter", known_from="usage", before=sizes[0], after=sizes[1]))
+        call.causes.append("shorter")
     pause = None if call.at is None or before.at is None else call.at - before.at
     lifetime = LONG_CACHE_LIFETIME if before.usage.cache_write_1h_tokens else CACHE_LIFETIME
-    call.causes = list(dict.fromkeys(changed))
     if pause is not None and pause >= lifetime:
         call.changes.append(Change(kind="pause", known_from=call.known_from, pause=pause))
         call.causes.append("pause")
 
 
-def _lost(before: Usage, now: Usage) -> int:
-    """Tokens that were read from the cache, or written to an empty one, and are not read now."""
-    if before.cache_read_tokens:
-        return max(0, before.cache_read_tokens - now.cache_read_tokens)
-    return before.cache_write_tokens if not now.cache_read_tokens else 0
+def lost_tokens(before: Usage, now: Usage) -> int:
+    """Tokens that were in the cache at the call before and were not read from it now; 0 for a few of them.
+
+    What was read before is in the cache; of a call that read nothing, what it wrote. A shorter prompt reads less.
+    """
+    cached = before.cache_read_tokens or before.cache_write_tokens
+    expected = min(cached, _prompt(now))
+    if not before.cache_read_tokens and now.cache_read_tokens:
+        return 0
+    lost = expected - now.cache_read_tokens
+    return lost if lost > expected * TOLERATED else 0
+
+
+def _prompt(usage: Usage) -> int:
+    return usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens

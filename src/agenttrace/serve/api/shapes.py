@@ -306,7 +306,7 @@ class SpanList(Shape):
 
 
 KnownFrom = Literal["request", "conversation", "usage"]
-ChangeKind = Literal["system", "tools", "messages", "parameters", "model", "compaction", "pause"]
+ChangeKind = Literal["system", "tools", "messages", "parameters", "model", "compaction", "shorter", "pause"]
 
 
 class RequestChange(Shape):
@@ -314,7 +314,7 @@ class RequestChange(Shape):
 
     kind: ChangeKind
     known_from: KnownFrom
-    #: Of a model its name, of a system prompt its size.
+    #: Of a model its name, of a system prompt and of a shorter prompt the size.
     before: str | None
     after: str | None
     #: Names of tools; of parameters only ``changed``.

@@ -45,6 +45,8 @@ function worded(change: RequestChange, t: Words, f: Format): string {
       return t.change.model(before, after);
     case "system":
       return t.change.system(before, after);
+    case "shorter":
+      return t.change.shorter(before, after);
     case "pause":
       return t.change.pause(f.duration((change.pause_seconds ?? 0) * 1000));
     case "messages":

@@ -54,6 +54,7 @@ export const text = words({
       parameters: "parameters",
       model: "model",
       compaction: "compaction",
+      shorter: "a shorter prompt",
       pause: "pause",
     },
     change: {
@@ -61,6 +62,7 @@ export const text = words({
       parameters: (names: string) => `Parameters: ${names}`,
       model: (before: string, after: string) => `Model: ${before} → ${after}`,
       system: (before: string, after: string) => `System prompt: ${before} → ${after}`,
+      shorter: (before: string, after: string) => `Prompt: ${before} → ${after}`,
       pause: (length: string) => `Pause of ${length}`,
       messages: (first: string, characters: string) => `Message ${first} changed, ${characters} characters dropped`,
       compaction: (characters: string) => `Compaction, ${characters} characters dropped`,
@@ -123,6 +125,7 @@ export const text = words({
       parameters: "参数",
       model: "模型",
       compaction: "压缩",
+      shorter: "请求变短",
       pause: "空闲",
     },
     change: {
@@ -130,6 +133,7 @@ export const text = words({
       parameters: (names) => `参数：${names}`,
       model: (before, after) => `模型：${before} → ${after}`,
       system: (before, after) => `系统提示词：${before} → ${after}`,
+      shorter: (before, after) => `请求：${before} → ${after}`,
       pause: (length) => `空闲 ${length}`,
       messages: (first, characters) => `第 ${first} 条消息有变化，去掉 ${characters} 个字符`,
       compaction: (characters) => `压缩，去掉 ${characters} 个字符`,
