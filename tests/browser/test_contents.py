@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import forked
-from cli.conftest import CLAUDE, CLAUDE_FORK, Program
+from cli.conftest import CLAUDE, CLAUDE_FORK, KIMI_CLI, Program
 
 from .conftest import FAILING, Visit, key_of, running
 
@@ -129,6 +129,27 @@ def test_waterfall(visit: Visit, told: Program) -> None:
     assert max(levels) > 3, "a subagent is inside the tool call that started it"
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
     expect(page.get_by_role("group", name=re.compile("whole session")).locator("canvas")).to_be_visible()
+
+
+def test_requests(visit: Visit, told: Program) -> None:
+    """The requests have a chart and a row for every call of the agent, cache breaks marked; a call opens its span."""
+    found = told.json("requests", KIMI_CLI)
+    calls = [item for item in found["items"] if item["stream"] == "main"]
+    page = visit.open(f"/sessions/{key_of('kimi-cli', KIMI_CLI)}")
+    page.get_by_text("Requests", exact=True).click()
+    expect(page).to_have_url(re.compile("view=requests"))
+    rows = page.get_by_role("table", name="Model calls and their context").locator("tbody tr")
+    expect(rows).to_have_count(len(calls))
+    expect(page.get_by_role("figure").locator("canvas").first).to_be_visible()
+    expect(page.get_by_text(f"Model calls: {len(found['items'])} · cache breaks: 1 · compactions: 1")).to_be_visible()
+    broken = next(index for index, call in enumerate(calls) if call["cache_lost_tokens"])
+    expect(rows.nth(broken)).to_contain_text(f"cache lost {calls[broken]['cache_lost_tokens']} tokens")
+    page.get_by_role("combobox", name="Agent").select_option(
+        label=next(i["stream"] for i in found["items"] if i["stream"] != "main")
+    )
+    expect(rows).to_have_count(2)
+    rows.first.get_by_role("button", name="Details of call").click()
+    expect(page.get_by_role("complementary", name="Span details")).to_be_visible()
 
 
 @pytest.mark.parametrize("by", ["day", "month", "model", "agent", "project", "session"])

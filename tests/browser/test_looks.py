@@ -20,6 +20,7 @@ PLACES = (
     *PAGES,
     SESSION,
     f"{SESSION}?view=waterfall",
+    f"{SESSION}?view=requests",
     "/sessions?q=scenario",
     "/sessions?errors=true",
     "/usage?by=model&since=all",
@@ -31,7 +32,15 @@ PLACES = (
     "/login",
     "/nowhere",
 )
-NARROW = (*PAGES, SESSION, f"{SESSION}?view=waterfall", "/sessions?q=scenario", "/settings?tab=doctor", "/login")
+NARROW = (
+    *PAGES,
+    SESSION,
+    f"{SESSION}?view=waterfall",
+    f"{SESSION}?view=requests",
+    "/sessions?q=scenario",
+    "/settings?tab=doctor",
+    "/login",
+)
 
 
 def ground(page: Page) -> int:

@@ -28,6 +28,7 @@ COMMANDS = (
     "service",
     "sessions",
     "show",
+    "requests",
     "usage",
     "prices",
     "tail",

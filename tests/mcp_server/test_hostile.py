@@ -46,6 +46,7 @@ _SENSIBLE = {
     "by": st.sampled_from(["day", "month", "model", "agent", "project", "session", "number"]),
     "state": st.sampled_from(["working", "waiting", "ended", "interrupted", "dead"]),
     "thinking": st.booleans(),
+    "only_cache_breaks": st.booleans(),
 }
 
 
@@ -119,6 +120,7 @@ def test_answers_are_bounded(program: Program) -> None:
             ("read_session", {"session": "bounded", "detail": "full", "max_chars": 1_000}),
             ("read_session", {"session": "bounded", "detail": "outline", "max_chars": 1_000}),
             ("read_span", {"session": "bounded", "span": span, "max_chars": 1_000}),
+            ("read_requests", {"session": "bounded"}),
         ):
             found = asker.result(tool, arguments)
             assert not found.is_error

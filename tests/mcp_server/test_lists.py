@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agenttrace.views.cursors import to_cursor
-from cli.conftest import CLAUDE, CLAUDE_FORK, KIMI_CODE, Program
+from cli.conftest import CLAUDE, CLAUDE_FORK, KIMI_CLI, KIMI_CODE, Program
 
 from .rig import Asker, ToolError, serving
 
@@ -243,3 +243,21 @@ def test_too_much_is_cut_not_refused(asker: Asker) -> None:
     assert len(asker.fields("list_sessions", limit=10**30)["sessions"]) == 7
     assert len(asker.fields("list_sessions", limit="2")["sessions"]) == 2
     assert len("".join(asker.blocks("read_session", session=CLAUDE, max_chars=10**12))) < 110_000
+
+
+def test_requests_are_those_of_the_command(asker: Asker, shared_store: Program) -> None:
+    """Pages together have every call once, with the sizes and tokens of ``agenttrace requests``."""
+    expected = shared_store.json("requests", KIMI_CLI)["items"]
+    found: list[dict[str, Any]] = []
+    page = asker.fields("read_requests", session=KIMI_CLI, limit=4)
+    found += page["requests"]
+    while "next_cursor" in page:
+        page = asker.fields("read_requests", session=KIMI_CLI, limit=4, cursor=page["next_cursor"])
+        found += page["requests"]
+    assert [each["call"] for each in found] == [each["call"] for each in expected]
+    for line, each in zip(found, expected, strict=True):
+        assert line.get("parts", {}) == {part: size for part, size in each["parts"].items() if size}
+        assert line.get("cache_read_tokens") == each["cache_read_tokens"]
+        assert len(line.get("changes", [])) == len(each["changes"])
+    (broken,) = asker.fields("read_requests", session=KIMI_CLI, only_cache_breaks=True)["requests"]
+    assert broken["cache_break"].endswith("tokens: compaction")

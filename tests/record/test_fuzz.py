@@ -232,7 +232,7 @@ def _console(settings: Settings) -> None:
 
 def _pages(get: Any, session: dict[str, Any]) -> None:  # noqa: ANN401 - a function
     name = session["key"]
-    for path in ("", "/spans", "/texts", "/timeline"):
+    for path in ("", "/spans", "/texts", "/timeline", "/requests"):
         get(f"/sessions/{name}{path}")
     for kind in ("html", "md", "jsonl"):
         assert get(f"/sessions/{name}/export", format=kind)
@@ -257,6 +257,7 @@ async def _tools(settings: Settings) -> None:
         page = await ask("list_sessions", **cursor)
         for session in page["sessions"]:
             await ask("read_session", session=session["session"])
+            await ask("read_requests", session=session["session"])
         if not page.get("next_cursor"):
             return
         cursor = {"cursor": page["next_cursor"]}

@@ -233,6 +233,63 @@ export interface SpanList {
   next: string | null;
 }
 
+/** What is not as it was in the model call before. */
+export interface RequestChange {
+  kind: "system" | "tools" | "messages" | "parameters" | "model" | "compaction" | "shorter" | "pause";
+  known_from: "request" | "conversation" | "usage";
+  before: string | null;
+  after: string | null;
+  added: string[];
+  removed: string[];
+  changed: string[];
+  dropped_messages: number | null;
+  dropped_characters: Record<string, number>;
+  first_message: number | null;
+  pause_seconds: number | null;
+}
+
+/** A model call and the context that it was sent. */
+export interface RequestRow {
+  call: number;
+  at: string | null;
+  stream: string;
+  span_id: string | null;
+  model: string | null;
+  purpose: string | null;
+  known_from: "request" | "conversation" | "usage";
+  parts: Record<string, number>;
+  unknown_parts: string[];
+  characters: number;
+  messages: number | null;
+  messages_not_in_log: number;
+  input_tokens: number | null;
+  cache_read_tokens: number | null;
+  cache_write_tokens: number | null;
+  output_tokens: number | null;
+  cache_lost_tokens: number;
+  causes: ("system" | "tools" | "messages" | "parameters" | "model" | "compaction" | "shorter" | "pause")[];
+  changes: RequestChange[];
+}
+
+/** From which model call on a tool was offered, and from which on it was not any more. */
+export interface OfferedTool {
+  name: string;
+  stream: string;
+  characters: number;
+  came: number;
+  went: number | null;
+}
+
+/** A page of the model calls of a session, with figures and tools of all of them. */
+export interface RequestList {
+  items: RequestRow[];
+  next: string | null;
+  calls: number;
+  cache_breaks: number;
+  compactions: number;
+  tools: OfferedTool[];
+}
+
 /** A recorded line whole, up to a limit. */
 export interface EventDetail {
   event_no: number;

@@ -27,6 +27,8 @@ from agenttrace.record.formats.base import (
 )
 from agenttrace.record.formats.claude_acts import meaning, repeated_usage
 from agenttrace.record.formats.claude_lines import ABSENT, LINES, NOT_SAID, ClaudeLine, texts_of
+from agenttrace.record.formats.claude_requests import context_of
+from agenttrace.record.formats.context import ContextFact
 from agenttrace.record.formats.contract import Content, LogCleanup, Memory, Source, Traits
 from agenttrace.record.formats.lenient import moment, read_object, text_at, time_of, value_of
 from agenttrace.record.ingest import acts as a
@@ -166,6 +168,11 @@ class ClaudeCode(LogFormat[ClaudeLine]):
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""
         return texts_of(event.body)
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """The requests that the log has, and the conversation."""
+        acts = self.acts(event, source, memory)
+        return context_of(event.body, raw, acts, self.content(event, source), memory.setdefault("requests", {}))
 
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """The configuration directories of these logs, and after how many days each deletes its transcripts."""

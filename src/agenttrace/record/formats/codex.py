@@ -17,14 +17,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import Raw
 
 from agenttrace.model import Event
 from agenttrace.record.formats import codex_lines as lines
 from agenttrace.record.formats import codex_usage as usage
 from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines, remember
+from agenttrace.record.formats.context import ContextFact, SystemPrompt, conversation, system_prompt
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
-from agenttrace.record.formats.lenient import value_of
+from agenttrace.record.formats.lenient import json_object, lookup, text_at, value_of
 from agenttrace.record.ingest import acts as a
 
 #: Calls without an answer that a stream remembers; the next turn clears them.
@@ -149,6 +151,17 @@ class Codex(LogFormat[lines.CodexHead]):
             done = completed.item if completed else None
             return _texts("text", done.text if done and done.type == "Plan" else None)
         return []
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """The instructions, and the items: all of them are sent, also those that the harness wrote."""
+        contents = self.content(event, source)
+        if event.type == "session_meta":
+            yield from _instructions(raw)
+        elif event.type == "compacted":
+            contents = _replacement(raw) or contents
+        yield from conversation(
+            self.acts(event, source, memory), contents, notes_sent=event.type.startswith("response_item/")
+        )
 
 
 # -- lines ---------------------------------------------------------------------------------------------------
@@ -444,6 +457,24 @@ def _item_content(item: lines.ResponseItem) -> list[Content]:
     if item.type in _ANSWERS:
         return _texts("result", lines.answer_text(item), call=call)
     return []
+
+
+def _instructions(raw: bytes) -> Iterator[SystemPrompt]:
+    """The system prompt: an object since 0.100, a text before."""
+    payload = json_object(raw).get("payload")
+    text = text_at(payload, "base_instructions", "text") or text_at(payload, "instructions")
+    if text is not None:
+        yield system_prompt(text)
+
+
+def _replacement(raw: bytes) -> list[Content]:
+    """What a compacted conversation goes on with."""
+    history = lookup(json_object(raw), "payload", "replacement_history")
+    items = (
+        lines.read_item(msgspec.json.encode({"payload": item}))
+        for item in (history if isinstance(history, list) else ())
+    )
+    return [content for item in items if item is not None for content in _item_content(item)]
 
 
 def _texts(kind: _TextKind, *texts: str | None, call: str | None = None) -> list[Content]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from agenttrace.model import Event
+from agenttrace.record.formats.context import ContextFact, conversation
 from agenttrace.record.ingest.acts import Act, ResponseUsage
 
 
@@ -177,6 +178,10 @@ class Agent:
     def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
         """What a line says of its span that its acts do not carry; ``find`` looks up lines that it refers to."""
         return {}
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """What the line adds to the context of model calls; called like ``acts``, with a memory of its own."""
+        return conversation(self.acts(event, source, memory), self.content(event, source))
 
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """The directories of these logs that the agent empties after a while."""

@@ -20,6 +20,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
+from agenttrace.record.formats.context import Compacted, ContextFact, Piece, conversation, system_prompt
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
 from agenttrace.record.formats.lenient import (
     count,
@@ -117,6 +118,22 @@ class Copilot(LogFormat[CopilotEvent]):
         """The text in the line, whole."""
         line: CopilotEvent = event.body
         return [text for text in _texts(line.type or "", value_of(line.data)) if text.text]
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """The system prompt, what is added to prompts, and the conversation; a summary takes its place."""
+        line: CopilotEvent = event.body
+        data = value_of(line.data)
+        texts = self.content(event, source)
+        acts = [act for act in self.acts(event, source, memory) if not isinstance(act, a.Note)]
+        match line.type:
+            case "system.message":
+                yield system_prompt(text_at(data, "content") or "")
+            case "session.compaction_complete":
+                yield Compacted()
+            case "user.message":
+                added = len(text_at(data, "transformedContent") or "") - sum(len(each.text) for each in texts)
+                yield Piece("context", max(0, added))
+        yield from conversation(acts, texts, notes_sent=line.type == "session.compaction_complete")
 
 
 class _Said:

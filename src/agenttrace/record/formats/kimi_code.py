@@ -16,11 +16,12 @@ from pathlib import Path
 
 from agenttrace.model import Event
 from agenttrace.record.formats.base import agent_directory
+from agenttrace.record.formats.context import ContextFact, conversation, system_prompt, tool_set
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
 from agenttrace.record.formats.kimi_code_acts import meaning
 from agenttrace.record.formats.kimi_code_lines import LINES, KimiRecord, is_record, texts_of
 from agenttrace.record.formats.kimi_lines import LOG_NAME, WireFormat, opening_objects
-from agenttrace.record.formats.lenient import lookup, microseconds, read_object, text_at
+from agenttrace.record.formats.lenient import json_object, lookup, microseconds, read_object, text_at
 from agenttrace.record.ingest import acts as a
 
 #: What ``kimi migrate`` names the sessions that it copies from Kimi CLI.
@@ -93,6 +94,17 @@ class KimiCode(WireFormat[KimiRecord]):
     def content(self, event: Event, source: Source) -> list[Content]:
         """The texts of the record, unless it only repeats those of another."""
         return texts_of(event.body)
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """The system prompt and the tools, which are logged when they change; and the conversation."""
+        if event.type == "profile.bind":
+            prompt = text_at(json_object(raw), "systemPrompt")
+            if prompt is not None:
+                yield system_prompt(prompt)
+        elif event.type == "llm.tools_snapshot":
+            yield tool_set(json_object(raw).get("tools"))
+        sent = event.type == "context.append_message"
+        yield from conversation(self.acts(event, source, memory), self.content(event, source), notes_sent=sent)
 
 
 def _is_wire(head: bytes) -> bool:

@@ -200,7 +200,12 @@ def read_as(kind: type[S], raw: bytes | msgspec.Raw) -> S:
 
 def read_object(path: Path) -> dict[str, Any]:
     """The object in a companion file; empty where it cannot be read."""
-    value = value_of(msgspec.Raw(read_companion(path)))
+    return json_object(read_companion(path))
+
+
+def json_object(raw: bytes) -> dict[str, Any]:
+    """The object of a line; empty where it cannot be read."""
+    value = value_of(msgspec.Raw(raw))
     return value if isinstance(value, dict) else {}
 
 

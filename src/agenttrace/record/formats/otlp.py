@@ -19,6 +19,7 @@ from typing import Any
 
 from agenttrace.model import Event
 from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines
+from agenttrace.record.formats.context import ContextFact, NoConversation
 from agenttrace.record.formats.contract import Content, Find, Memory, Source, Traits, Unusable
 from agenttrace.record.formats.otlp_lines import LINES, OtlpLine, all_of
 from agenttrace.record.formats.otlp_logs import record_acts, record_contents, record_event
@@ -104,6 +105,10 @@ class Otlp(LogFormat[OtlpLine]):
         if line.is_record:
             return record_contents(event)
         return [] if event.type == _SHARED else contents_of(line, kind_of(line))
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """Spans are logged at their end, in any order: they are no conversation."""
+        return (NoConversation(),)
 
     def attributes(self, raw: bytes, find: Find) -> dict[str, Any]:
         """Everything that was received about a span, as it was received."""

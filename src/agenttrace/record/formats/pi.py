@@ -18,11 +18,14 @@ import msgspec
 
 from agenttrace.model import Event
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of
+from agenttrace.record.formats.context import ContextFact, ToolSet, system_prompt, tool_set
 from agenttrace.record.formats.contract import Content, Memory, Source, Traits
 from agenttrace.record.formats.lenient import (
     FieldByField,
     epoch,
+    json_object,
     json_text,
+    lookup,
     moment,
     text_at,
     time_of,
@@ -135,6 +138,25 @@ class Pi(LogFormat[PiEntry]):
         if entry.message is None:
             return [Content("note", text) for text in (entry.name, entry.summary) if text]
         return list(_texts(entry.message))
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """The system prompt and the tools, where the log has them, and the conversation."""
+        entry: PiEntry = event.body
+        if entry.message is not None and entry.message.role == "system":
+            yield from _settings(lookup(json_object(raw), "message"), memory)
+        yield from super().context(event, source, memory, raw)
+
+
+def _settings(message: object, memory: Memory) -> Iterable[ContextFact]:
+    """A system message has the sections of the system prompt, and the tools that came and went."""
+    sections, removed = lookup(message, "sections"), lookup(message, "toolsRemoved")
+    texts = list(sections.values()) if isinstance(sections, dict) else []
+    yield system_prompt([*texts, text_at(message, "content") or ""])
+    offered: dict[str, tuple[int, str]] = memory.setdefault("offered", {})
+    offered.update(tool_set(lookup(message, "toolsAdded")).tools)
+    for name in removed if isinstance(removed, list) else ():
+        offered.pop(str(name), None)
+    yield ToolSet(dict(offered))
 
 
 def _meaning(entry: PiEntry, message: PiMessage, memory: Memory) -> list[a.Act]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agenttrace import ids
 from agenttrace.model import Event, Session
@@ -19,6 +19,8 @@ from agenttrace.store.questions import EventLine, SpanView
 
 if TYPE_CHECKING:
     from agenttrace.store.store import Store
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +35,16 @@ class InterpretedLine(NamedTuple):
     contents: list[Content]
 
 
+class DecodedLine(NamedTuple):
+    """A recorded line as an event of its format."""
+
+    line: EventLine
+    event: Event
+    source: Source
+    path: str
+    agent: Agent
+
+
 class Interpreter:
     """Turns raw lines back into events and texts."""
 
@@ -43,19 +55,29 @@ class Interpreter:
 
     def said(self, line: EventLine) -> InterpretedLine | None:
         """What a line says; ``None`` where its file's kind is unknown by now."""
+        read = self.read(line, lambda decoded: decoded.agent.content(decoded.event, decoded.source))
+        if read is None:
+            return None
+        decoded, contents = read
+        return InterpretedLine(line, decoded.event, decoded.source, decoded.path, contents)
+
+    def read(self, line: EventLine, question: Callable[[DecodedLine], T]) -> tuple[DecodedLine, T] | None:
+        """Ask a line's format about it; ``None`` where the line cannot be read any more."""
         path, source = self._source(line.file_id)
         if source is None or source.agent not in self._agents:
             return None
         agent = self._agents[source.agent]
         try:
             event = agent.decode(line.raw, source)
-            contents = agent.content(event, source) if isinstance(event, Event) else []
+            if not isinstance(event, Event):
+                return None
+            decoded = DecodedLine(line, event, source, path, agent)
+            return decoded, question(decoded)
         except Exception as error:
             if not is_a_lines_fault(error):
                 raise
             logger.warning("cannot read line %d of %s: %s", line.event_no, path, error)
             return None
-        return InterpretedLine(line, event, source, path, contents) if isinstance(event, Event) else None
 
     def lines(self, lines: Iterable[EventLine]) -> Iterator[InterpretedLine]:
         """What these lines say, in their order."""

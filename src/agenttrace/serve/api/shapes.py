@@ -305,6 +305,86 @@ class SpanList(Shape):
     next: str | None
 
 
+KnownFrom = Literal["request", "conversation", "usage"]
+ChangeKind = Literal["system", "tools", "messages", "parameters", "model", "compaction", "shorter", "pause"]
+
+
+class RequestChange(Shape):
+    """What is not as it was in the model call before."""
+
+    kind: ChangeKind
+    known_from: KnownFrom
+    #: Of a model its name, of a system prompt and of a shorter prompt the size.
+    before: str | None
+    after: str | None
+    #: Names of tools; of parameters only ``changed``.
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+    #: Messages that are no longer sent; null where they are not known one by one.
+    dropped_messages: int | None
+    #: What is no longer sent, in characters by part.
+    dropped_characters: dict[str, int]
+    #: The first message that differs, counted from 0.
+    first_message: int | None
+    pause_seconds: float | None
+
+
+class RequestRow(Shape):
+    """A model call and the context that it was sent."""
+
+    #: Its number in the session, from 1 on.
+    call: int
+    at: str | None
+    #: ``main``, or the subagent.
+    stream: str
+    #: Null for a request that was not answered.
+    span_id: str | None
+    model: str | None
+    #: What the agent says that it is for.
+    purpose: str | None
+    #: ``request``: the log has the request itself. ``conversation``: computed. ``usage``: only tokens are known.
+    known_from: KnownFrom
+    #: Characters by part; parts that the log does not have are in ``unknown_parts``.
+    parts: dict[str, int]
+    unknown_parts: list[str]
+    #: The sum of ``parts``.
+    characters: int
+    messages: int | None
+    messages_not_in_log: int
+    #: Null where the log has no usage of it.
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    output_tokens: int | None
+    #: More than 0: the prompt cache broke here.
+    cache_lost_tokens: int
+    #: What changed since the call before that has tokens, where the cache broke; empty: the log does not say why.
+    causes: list[ChangeKind]
+    changes: list[RequestChange]
+
+
+class OfferedTool(Shape):
+    """From which model call on a tool was offered, and from which on it was not any more."""
+
+    name: str
+    stream: str
+    characters: int
+    came: int
+    went: int | None
+
+
+class RequestList(Shape):
+    """A page of the model calls of a session, with figures and tools of all of them."""
+
+    items: list[RequestRow]
+    next: str | None
+    calls: int
+    cache_breaks: int
+    compactions: int
+    tools: list[OfferedTool]
+
+
 class EventDetail(Shape):
     """A recorded line whole, up to a limit."""
 

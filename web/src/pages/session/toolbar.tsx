@@ -24,17 +24,23 @@ export function Toolbar({ view, spans, onZoom }: ToolbarProps) {
       <Segmented<ViewName>
         label={t.view}
         value={view.name}
-        onChange={(name) => view.change({ view: name === "waterfall" ? name : null })}
+        onChange={(name) => view.change({ view: name === "conversation" ? null : name })}
         choices={[
           { value: "conversation", label: t.conversation, icon: "chat", title: `${t.conversation} (c)` },
           { value: "waterfall", label: t.waterfall, icon: "session", title: `${t.waterfall} (w)` },
+          { value: "requests", label: t.requests, icon: "usage", title: `${t.requests} (r)` },
         ]}
       />
-      <Toggle on={view.filter.errors} label={t.onlyErrors} onChange={(on) => view.change({ errors: on })} />
-      <ToolSelect view={view} spans={spans} />
-      {view.name === "conversation" ? (
+      {view.name !== "requests" && (
+        <>
+          <Toggle on={view.filter.errors} label={t.onlyErrors} onChange={(on) => view.change({ errors: on })} />
+          <ToolSelect view={view} spans={spans} />
+        </>
+      )}
+      {view.name === "conversation" && (
         <Toggle on={view.hideThinking} label={t.hideThinking} onChange={(on) => view.change({ nothinking: on })} />
-      ) : (
+      )}
+      {view.name === "waterfall" && (
         <>
           <Toggle on={!view.realTime} label={t.cutPauses} onChange={(on) => view.change({ realtime: !on })} />
           <span className={styles.zoom}>

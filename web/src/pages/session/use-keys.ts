@@ -51,6 +51,7 @@ export function useKeys(moves: Moves, view: View, time: Window, current: readonl
     { keys: "[", does: t.previousTurn, run: () => moves.seek("turn", -1) },
     { keys: "c", does: t.conversation, run: () => view.change({ view: null }) },
     { keys: "w", does: t.waterfall, run: () => view.change({ view: "waterfall" }) },
+    { keys: "r", does: t.requests, run: () => view.change({ view: "requests" }) },
     { keys: "f", does: t.search, run: () => document.getElementById(SEARCH)?.focus() },
     ...(waterfall ? zooming : []),
   ]);

@@ -13,6 +13,7 @@ import { useView } from "./data/use-view";
 import { Pane } from "./detail/pane";
 import { Hits } from "./hits";
 import { extent } from "./model/rows";
+import { Requests } from "./requests/requests";
 import { SessionContext } from "./session-context";
 import styles from "./session.module.css";
 import { text } from "./text";
@@ -71,7 +72,9 @@ export function Views({ spans, live, received, changed }: ViewsProps) {
         />
       )}
       <div className={styles.body}>
-        {place.rows.length === 0 ? (
+        {view.name === "requests" ? (
+          <Requests session={spans.key} />
+        ) : place.rows.length === 0 ? (
           <NoMatch view={view} />
         ) : view.name === "waterfall" ? (
           <Waterfall {...shared} cache={labels} window={time} now={now} chosen={view.span} />

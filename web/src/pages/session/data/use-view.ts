@@ -5,7 +5,9 @@ import type { How, Params } from "../../../url";
 import { useParams } from "../../../url";
 import type { Filter } from "../model/rows";
 
-export type ViewName = "conversation" | "waterfall";
+const VIEWS = ["conversation", "waterfall", "requests"] as const;
+
+export type ViewName = (typeof VIEWS)[number];
 
 export interface View {
   name: ViewName;
@@ -26,7 +28,7 @@ export function useView(): View {
   return useMemo(() => {
     const [from, to] = [params.number("from"), params.number("to")];
     return {
-      name: params.text("view") === "waterfall" ? "waterfall" : "conversation",
+      name: VIEWS.find((name) => name === params.text("view")) ?? "conversation",
       span: params.text("span") || null,
       filter: { errors: params.flag("errors"), tool: params.text("tool") },
       hideThinking: params.flag("nothinking"),

@@ -1,0 +1,112 @@
+"""``agenttrace requests``: what each model call of a session was sent, and where the prompt cache broke."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agenttrace.cli import opening, output
+from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.options import AsJson
+from agenttrace.cli.sessions import find_one
+from agenttrace.views import figures
+from agenttrace.views.plain import one_line
+from agenttrace.views.sessions import title_of
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from agenttrace.record.formats.context import Part
+    from agenttrace.record.texts.call_changes import ModelCall
+    from agenttrace.views.requests import Requests
+
+EPILOG = """
+  agenttrace requests 5bc45ad6                     the beginning of an id is enough
+  agenttrace requests 5bc45ad6 --cache-breaks      only the calls where the prompt cache broke
+  agenttrace requests 5bc45ad6 --json | jq '.items[] | select(.cache_lost_tokens > 0)'
+
+Sizes are characters. A call with = is known from the log's own record of the request; one with ~ is computed from
+the conversation before it, and one with ? has tokens only. – means that the log does not have this part. The cache
+broke where a call did not find in it what the call before had there.
+"""
+
+_MARKS = {"request": "=", "conversation": "~", "usage": "?"}
+_SHOWN: tuple[tuple[str, tuple[Part, ...], int], ...] = (
+    ("system", ("system",), 0),
+    ("tools", ("tools",), 0),
+    ("context", ("context",), 3),
+    ("files", ("files",), 0),
+    ("results", ("results",), 0),
+    ("user", ("user",), 0),
+    ("assistant", ("assistant", "arguments"), 0),
+    ("thinking", ("thinking",), 2),
+)
+Row = tuple[int, "ModelCall"]
+
+
+def requests(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of one.")],
+    cache_breaks: Annotated[
+        bool, typer.Option("--cache-breaks", help="Only the calls where the prompt cache broke.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what each model call was sent: the context by part, cached tokens, and what changed."""
+    from agenttrace.views.requests import Requests, call_fields
+
+    with opening.opened_store(opening.settings()) as store:
+        found = find_one(store, session)
+        answer = Requests.of(store, found)
+    rows = [row for row in enumerate(answer.calls, 1) if row[1].cache_lost or not cache_breaks]
+    if as_json:
+        items = [call_fields(*row) for row in rows]
+        output.print_json({"session_id": found.session_id, "agent": found.agent, **answer.fields(), "items": items})
+        return
+    output.say(one_line(title_of(found)) or "(no title)", "bold")
+    _show(rows, answer)
+
+
+def _show(rows: list[Row], answer: Requests) -> None:
+    if not rows:
+        output.say("The prompt cache never broke." if answer.calls else "No model call is recorded.")
+        return
+    print_table(_columns(any(call.stream != rows[0][1].stream for _, call in rows)), rows)
+    counts = {"call": len(answer.calls), "cache break": answer.cache_breaks, "compaction": answer.compactions}
+    found = ", ".join(figures.counted(number, name) for name, number in counts.items())
+    output.note(f"{found}; sizes are characters; assistant includes the arguments of tools")
+    output.note("= from the record of the request   ~ computed from the conversation   ? only tokens are known")
+
+
+def _columns(streams: bool) -> list[Column[Row]]:
+    return [
+        Column("call", lambda row: f"{row[0]} {_MARKS[row[1].known_from]}", right=True),
+        Column("time", lambda row: None if row[1].at is None else figures.time_of_day(row[1].at), optional=4),
+        *([Column[Row]("agent", lambda row: row[1].stream, least=4, optional=5)] if streams else []),
+        Column("model", lambda row: row[1].model, least=8, optional=6),
+        *(_part(name, parts, optional) for name, parts, optional in _SHOWN),
+        Column("input", lambda row: _tokens(row[1], "input_tokens"), right=True, optional=1),
+        Column("cache read", lambda row: _tokens(row[1], "cache_read_tokens"), right=True),
+        Column("cache write", lambda row: _tokens(row[1], "cache_write_tokens"), right=True, optional=1),
+        Column("what changed", lambda row: _changed(row[1]), least=40),
+    ]
+
+
+def _part(name: str, parts: tuple[Part, ...], optional: int) -> Column[Row]:
+    def cell(row: Row) -> str | None:
+        sizes = [row[1].parts[part] for part in parts if part in row[1].parts]
+        return figures.tokens(sum(sizes)) if sizes else None
+
+    return Column(name, cell, right=True, optional=optional)
+
+
+def _tokens(call: ModelCall, name: str) -> str | None:
+    return None if call.usage is None else figures.tokens(getattr(call.usage, name))
+
+
+def _changed(call: ModelCall) -> Text:
+    from agenttrace.views.requests import changes_text
+
+    answered = "" if call.span_id is not None else "not answered"
+    text = "; ".join(filter(None, (answered, changes_text(call))))
+    return output.styled(text, "yellow" if call.cache_lost else "")

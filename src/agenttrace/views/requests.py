@@ -1,0 +1,164 @@
+"""The requests of a session: what each model call was sent, by part, and where the prompt cache broke.
+
+Shared by CLI, API and MCP; ``record/texts/model_calls.py`` computes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agenttrace.record.formats.context import PARTS
+from agenttrace.record.texts.model_calls import model_calls
+from agenttrace.views import figures
+from agenttrace.views.times import MICROS, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from agenttrace.model import Session
+    from agenttrace.record.texts.call_changes import Change, ModelCall, ModelCalls, ToolPresence
+    from agenttrace.store.store import Store
+
+#: Names of tools and parameters in one text.
+_MOST_NAMES = 8
+_TITLES = {
+    "system": "system prompt",
+    "tools": "tools",
+    "messages": "an earlier message",
+    "parameters": "parameters",
+    "model": "model",
+    "compaction": "compaction",
+    "shorter": "a shorter prompt",
+    "pause": "pause",
+}
+UNEXPLAINED = "nothing in the log explains it"
+
+
+class Requests:
+    """The model calls of a session, with numbers that begin with 1."""
+
+    def __init__(self, found: ModelCalls) -> None:
+        self.calls, self._tools = found.calls, found.tools
+        self.cache_breaks = sum(call.cache_lost > 0 for call in found.calls)
+        self.compactions = sum(change.kind == "compaction" for call in found.calls for change in call.changes)
+
+    @classmethod
+    def of(cls, store: Store, session: Session) -> Requests:
+        """The requests of a session, read from its lines."""
+        return cls(model_calls(store, session))
+
+    def fields(self, start: int = 0, limit: int | None = None) -> dict[str, Any]:
+        """The calls from the ``start``-th on, and what is known of all of them."""
+        end = len(self.calls) if limit is None else min(start + limit, len(self.calls))
+        return {
+            "calls": len(self.calls),
+            "cache_breaks": self.cache_breaks,
+            "compactions": self.compactions,
+            "items": [call_fields(number + 1, self.calls[number]) for number in range(start, end)],
+            "tools": [_tool_fields(tool) for tool in self._tools],
+        }
+
+
+def call_fields(number: int, call: ModelCall) -> dict[str, Any]:
+    """A model call for JSON; a part that the log does not have is in ``unknown_parts``."""
+    usage = call.usage
+    return {
+        "call": number,
+        "at": iso(call.at),
+        "stream": call.stream,
+        "span_id": None if call.span_id is None else call.span_id.hex(),
+        "model": call.model,
+        "purpose": call.purpose or None,
+        "known_from": call.known_from,
+        "parts": {part: call.parts[part] for part in PARTS if part in call.parts},
+        "unknown_parts": [part for part in PARTS if part not in call.parts],
+        "characters": sum(call.parts.values()),
+        "messages": call.messages,
+        "messages_not_in_log": call.unread,
+        "input_tokens": None if usage is None else usage.input_tokens,
+        "cache_read_tokens": None if usage is None else usage.cache_read_tokens,
+        "cache_write_tokens": None if usage is None else usage.cache_write_tokens,
+        "output_tokens": None if usage is None else usage.output_tokens,
+        "cache_lost_tokens": call.cache_lost,
+        "causes": list(call.causes),
+        "changes": [_change_fields(change) for change in call.changes],
+    }
+
+
+def _change_fields(change: Change) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "known_from": change.known_from,
+        "before": change.before,
+        "after": change.after,
+        "added": list(change.added),
+        "removed": list(change.removed),
+        "changed": list(change.changed),
+        "dropped_messages": change.messages,
+        "dropped_characters": dict(change.characters),
+        "first_message": change.first,
+        "pause_seconds": None if change.pause is None else change.pause / MICROS,
+    }
+
+
+def _tool_fields(tool: ToolPresence) -> dict[str, Any]:
+    """From which call on a tool was offered, and from which on it was not any more."""
+    return {
+        "name": tool.name,
+        "stream": tool.stream,
+        "characters": tool.size,
+        "came": tool.came + 1,
+        "went": None if tool.went is None else tool.went + 1,
+    }
+
+
+# -- as text -----------------------------------------------------------------------------------------------------
+
+
+def change_text(change: Change) -> str:
+    """What changed, in a few words."""
+    match change.kind:
+        case "tools":
+            return "tools " + " ".join(
+                [*_signed("+", change.added), *_signed("−", change.removed), *_signed("~", change.changed)]
+            )
+        case "parameters":
+            return "parameters " + ", ".join(_few(change.changed))
+        case "model":
+            return f"model {change.before} → {change.after}"
+        case "system":
+            return f"system prompt {change.before} → {change.after}"
+        case "shorter":
+            return f"prompt {change.before} → {change.after}"
+        case "pause":
+            return f"pause of {figures.duration(change.pause or 0)}"
+        case "messages":
+            return f"message {(change.first or 0) + 1} changed, {_dropped(change)}"
+        case _:
+            return f"compaction, {_dropped(change)}"
+
+
+def break_text(call: ModelCall) -> str:
+    """Where the cache broke: how much was lost, and what is known to have changed."""
+    causes = ", ".join(_TITLES[cause] for cause in call.causes) or UNEXPLAINED
+    return f"cache lost {figures.tokens(call.cache_lost)} tokens: {causes}"
+
+
+def changes_text(call: ModelCall) -> str:
+    """Everything that changed at a call, the cache first."""
+    lost = [break_text(call)] if call.cache_lost else []
+    return "; ".join([*lost, *map(change_text, call.changes)])
+
+
+def _dropped(change: Change) -> str:
+    messages = "" if change.messages is None else f"{figures.counted(change.messages, 'message')}, "
+    return f"{messages}{figures.tokens(sum(change.characters.values()))} characters dropped"
+
+
+def _signed(sign: str, names: Sequence[str]) -> Iterable[str]:
+    return (name if name.startswith("… ") else sign + name for name in _few(names))
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    more = len(names) - _MOST_NAMES
+    return [*names[:_MOST_NAMES], f"… {more} more"] if more > 0 else list(names)

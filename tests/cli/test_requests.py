@@ -1,0 +1,41 @@
+"""``agenttrace requests``."""
+
+from __future__ import annotations
+
+from .conftest import CLAUDE, KIMI_CLI, KIMI_CODE, Program
+
+
+def test_a_table(recorded: Program) -> None:
+    """A row for each call, marked by where it is known from; parts that the log does not have are no zeros."""
+    lines = recorded.run("requests", KIMI_CODE[:16]).stdout.splitlines()
+    assert "system" in lines[1]
+    assert "cache read" in lines[1]
+    rows = lines[3:]
+    assert len(rows) == len(recorded.json("requests", KIMI_CODE)["items"]) == 18
+    assert all(" ~ " in row for row in rows)
+    assert " – " in recorded.run("requests", CLAUDE).stdout
+
+
+def test_fields(recorded: Program) -> None:
+    """JSON has the parts, their sum, tokens and what changed."""
+    found = recorded.json("requests", KIMI_CLI)
+    assert found["calls"] == len(found["items"]) == 14
+    assert [item["call"] for item in found["items"]] == list(range(1, 15))
+    assert all(item["characters"] == sum(item["parts"].values()) for item in found["items"])
+    (change,) = found["items"][12]["changes"]
+    assert (change["kind"], change["known_from"]) == ("compaction", "conversation")
+    assert change["dropped_characters"]["results"] == 996
+    assert (found["cache_breaks"], found["compactions"]) == (1, 1)
+
+
+def test_cache_breaks(recorded: Program) -> None:
+    """Only the calls where the cache broke, with the cause; a session without any says so."""
+    (item,) = recorded.json("requests", KIMI_CLI, "--cache-breaks")["items"]
+    assert (item["call"], item["causes"]) == (14, ["compaction"])
+    assert "tokens: compaction" in recorded.run("requests", KIMI_CLI, "--cache-breaks").stdout
+    assert "never broke" in recorded.run("requests", CLAUDE, "--cache-breaks").stdout
+
+
+def test_an_unknown_session(recorded: Program) -> None:
+    """Exit code 1 and a reason."""
+    assert "no session" in recorded.run("requests", "zzz", code=1).stderr

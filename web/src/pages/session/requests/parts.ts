@@ -1,0 +1,19 @@
+/** The parts of a context as they are drawn. */
+import type { RequestRow } from "../../../api/shapes";
+
+export const PARTS = ["system", "tools", "context", "files", "results", "user", "assistant", "thinking"] as const;
+
+export type PartName = (typeof PARTS)[number];
+
+/** The size of a part; null where the log does not have it. Arguments of tools are drawn with the answers. */
+export function sizeOf(row: RequestRow, part: PartName): number | null {
+  const size = row.parts[part];
+  if (part !== "assistant" || size === undefined) return size ?? null;
+  return size + (row.parts["arguments"] ?? 0);
+}
+
+/** The streams of some calls, the main one first. */
+export function streamsOf(rows: readonly RequestRow[]): string[] {
+  const found = [...new Set(rows.map((row) => row.stream))];
+  return found.sort((one, other) => Number(other === "main") - Number(one === "main"));
+}
