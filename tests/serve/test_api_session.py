@@ -197,3 +197,18 @@ def test_pruned(tmp_path: Path) -> None:
                 assert answer.status_code == 404
         assert "pruned" in client.get("/sessions/s-1").json()["detail"]
         assert client.get("/events/1").status_code == 404
+
+
+def test_outcomes(tmp_path: Path) -> None:
+    """What came of a session is what the command prints; a session without any has empty lists."""
+    store = Store(tmp_path)
+    store.record(DATA / "claude-code-2.1.325" / "projects", DATA / "codex-0.166.0")
+    with store.served() as client:
+        found = client.get("/sessions/feedbd99/outcomes").json()
+        assert [(file["path"], file["added"], file["removed"]) for file in found["files"]] == [("app.py", 1, 1)]
+        assert found["files"][0]["known_from"] == ["tool call"]
+        assert (found["added"], found["removed"], found["repository"]) == (1, 1, False)
+        codex = next(row for row in sessions_of(client) if row["agent"] == "codex")
+        empty = client.get(f"/sessions/{codex['key']}/outcomes").json()
+        assert empty["files"] == empty["commits"] == empty["tests"] == empty["pull_requests"] == []
+        assert client.get("/sessions/nothing/outcomes").status_code == 404

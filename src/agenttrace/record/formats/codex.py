@@ -23,7 +23,8 @@ from agenttrace.model import Event
 from agenttrace.record.formats import codex_lines as lines
 from agenttrace.record.formats import codex_usage as usage
 from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines, remember
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.codex_changes import changes
+from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits, Unusable
 from agenttrace.record.formats.lenient import value_of
 from agenttrace.record.ingest import acts as a
 
@@ -149,6 +150,10 @@ class Codex(LogFormat[lines.CodexHead]):
             done = completed.item if completed else None
             return _texts("text", done.text if done and done.type == "Plan" else None)
         return []
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The patches that ``apply_patch`` was called with, once its result says that it applied them."""
+        return changes(raw)
 
 
 # -- lines ---------------------------------------------------------------------------------------------------

@@ -165,6 +165,72 @@ class SessionDetail(SessionRow):
     cursor: int
 
 
+# ── outcomes ──
+
+KnownFrom = Literal["tool call", "command output", "log", "repository"]
+
+
+class ChangedFile(Shape):
+    """A file that a session changed; lines are null where the log names the file only."""
+
+    path: str
+    changes: int
+    added: int | None
+    removed: int | None
+    known_from: list[KnownFrom]
+    #: Of the added lines that were compared, how many the file has today; null where it cannot be told.
+    lines_kept: int | None
+    lines_compared: int | None
+
+
+class SessionCommit(Shape):
+    """A commit of a session."""
+
+    hash: str
+    subject: str
+    at: str | None
+    known_from: list[KnownFrom]
+    #: Whether a branch has it today; null where the repository is not on this machine.
+    kept: bool | None
+    branches: list[str]
+
+
+class SessionPullRequest(Shape):
+    """A pull request of a session."""
+
+    url: str
+    at: str | None
+    known_from: list[KnownFrom]
+
+
+class SessionTests(Shape):
+    """A run of tests; without figures where its output has no summary that is known."""
+
+    command: str
+    runner: str
+    passed: int | None
+    failed: int | None
+    summary: str | None
+    at: str | None
+    known_from: list[KnownFrom]
+
+
+class SessionOutcomes(Shape):
+    """What came of a session: files, commits, pull requests and tests, each with where it is known from."""
+
+    session_id: str
+    agent: str
+    project: str | None
+    files: list[ChangedFile]
+    added: int
+    removed: int
+    commits: list[SessionCommit]
+    pull_requests: list[SessionPullRequest]
+    tests: list[SessionTests]
+    #: Whether the git repository of the working directory could be asked.
+    repository: bool
+
+
 # ── spans ──
 
 #: ``span`` is other work of a program that sends all its spans.
