@@ -440,8 +440,11 @@ def test_a_session_with_its_repository(project: Path, tmp_path: Path) -> None:
     settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
     ensure_home(settings)
     short = git(project, "rev-parse", "--short", "HEAD").strip()
+    git(project, "commit", "-q", "--allow-empty", "-m", "lost")
+    lost = git(project, "rev-parse", "--short", "HEAD").strip()
+    git(project, "reset", "-q", "--hard", "HEAD~1")
     log = tmp_path / "log.jsonl"
-    output = f"[main {short}] first\n[main 1234567] lost\n"
+    output = f"[main {short}] first\n[main {lost}] lost\n[main 1234567] elsewhere\n"
     lines = claude_lines("git commit -am x; git commit --amend", output, cwd=str(project))
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     recorder = Recorder(settings, paths=[str(log)], environ={})
@@ -455,7 +458,8 @@ def test_a_session_with_its_repository(project: Path, tmp_path: Path) -> None:
     assert [(commit.subject, commit.kept, commit.branches) for commit in found.commits] == [
         ("first", True, ["main"]),
         ("lost", False, []),
+        ("elsewhere", None, []),
     ]
     assert found.commits[0].known_from == ["command output", "repository"]
     assert found.kept_commits == (1, 2)
-    assert [commit.kept for commit in outcomes_of(session, facts, repository=False).commits] == [None, None]
+    assert [commit.kept for commit in outcomes_of(session, facts, repository=False).commits] == [None] * 3

@@ -1,44 +1,187 @@
-"""``agenttrace outcomes``: files, commits, pull requests and tests of a session."""
+"""``agenttrace outcomes``: files, commits, pull requests and tests of a session, of all, or by project or month."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.columns import Column, print_table
-from agenttrace.cli.options import AsJson
-from agenttrace.cli.sessions import find_one
-from agenttrace.views import figures
+from agenttrace.cli.columns import Column, print_list, print_table
+from agenttrace.cli.errors import UsageError
+from agenttrace.cli.options import Agent, AsJson, Project, Since
+from agenttrace.cli.sessions import find_one, short_ids
+from agenttrace.prices.costing import Cashier
+from agenttrace.store.questions import SessionFilter
+from agenttrace.views import figures, money
+from agenttrace.views.outcome_figures import (
+    GroupOutcomes,
+    KeptCommits,
+    OutcomeGroup,
+    figure_fields,
+    figures_by_session,
+    outcomes_by,
+)
 from agenttrace.views.plain import one_line
-from agenttrace.views.sessions import title_of
+from agenttrace.views.sessions import bills_of, title_of
+from agenttrace.views.times import iso, parse_since
 
 if TYPE_CHECKING:
     from agenttrace.model import Session
+    from agenttrace.prices.costing import Bill
+    from agenttrace.store.questions import OutcomeFigures
     from agenttrace.views.outcomes import ChangedFile, Outcomes, SessionCommit, SessionTests
 
 EPILOG = """
+  agenttrace outcomes --since 7d     the sessions of the last week, in figures
+  agenttrace outcomes --by project   what a commit costs in each project
   agenttrace outcomes 5bc45ad6       files, commits and tests of one session
   agenttrace outcomes 5bc45ad6 --json | jq '.commits[] | select(.kept)'
 """
 
 
+_LATEST = 20
+
+
 def outcomes(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of one.")],
+    session: Annotated[
+        str | None, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of one.")
+    ] = None,
+    agent: Agent = None,
+    project: Project = None,
+    since: Since = None,
+    by: Annotated[OutcomeGroup | None, typer.Option(help="Group by, with the cost of a commit.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=0, help="The maximum number of sessions; 0: all.", show_default="20, with --json or --by all"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what came of a session: files changed, commits, pull requests, tests, and whether it was kept.
+    """Show what came of sessions: files changed, commits, pull requests, tests, and whether it was kept.
 
-    Each line says where it is known from: the result of a tool call, the output of a command, the log, or the git
-    repository of the working directory, which is only read. Nothing is guessed.
+    Each fact of a session says where it is known from: the result of a tool call, the output of a command, the log, or
+    the git repository of the working directory, which is only read. Nothing is guessed.
     """
+    if session is not None:
+        if by or since or agent or project or limit is not None:
+            raise UsageError("a session and filters do not go together", "Give the session alone, or only filters.")
+        _one(session, as_json=as_json)
+        return
+    settings = opening.settings()
+    name = opening.checked_agent(agent)
+    wanted = SessionFilter(
+        agents=frozenset() if name is None else frozenset([name]),
+        project_contains=project,
+        since=parse_since(since, settings.usage.timezone),
+    )
+    shown = limit if limit is not None else 0 if as_json or by else _LATEST
+    with opening.opened_store(settings) as store:
+        found = store.sessions(wanted, limit=shown or None)
+        if by is not None:
+            _by(by, outcomes_by(store, Cashier.load(settings), found, by, settings.usage.timezone), as_json=as_json)
+            return
+        figures_of, bills = figures_by_session(store, found), bills_of(store, settings, found)
+    kept, short = KeptCommits(), short_ids([each.session_id for each in found])
+    rows = [
+        _Row(each, short[each.session_id], figures_of[each.id], bills[each.id], kept.of(each, figures_of[each.id]))
+        for each in found
+    ]
+    print_list(
+        rows,
+        _SESSIONS,
+        _Row.fields,
+        as_json=as_json,
+        empty="No session matches. Try fewer filters, or record first: agenttrace record --once",
+        hint="Next: agenttrace outcomes SESSION (files, commits and tests of one session)",
+    )
+
+
+# -- many sessions ------------------------------------------------------------------------------------------------
+
+
+class _Row(NamedTuple):
+    session: Session
+    short: str
+    figures: OutcomeFigures
+    bill: Bill
+    kept: tuple[int, int] | None
+
+    def fields(self) -> dict[str, Any]:
+        """For JSON."""
+        session = self.session
+        names = {"session_id": session.session_id, "agent": session.agent, "project": session.project}
+        return {
+            **names,
+            "title": title_of(session) or None,
+            "last_at": iso(session.last_at),
+            **figure_fields(self.figures),
+            "commits_kept": None if self.kept is None else self.kept[0],
+            **self.bill.cost_fields(),
+        }
+
+
+def _tests(figures: OutcomeFigures) -> str | None:
+    if figures.tests_passed is None:
+        return f"{figures.test_runs}×" if figures.test_runs else None
+    return f"{figures.tests_passed} ok" + (f", {figures.tests_failed} failed" if figures.tests_failed else "")
+
+
+_SESSIONS: tuple[Column[_Row], ...] = (
+    Column("session", lambda row: row.short, style="cyan"),
+    Column("agent", lambda row: row.session.agent, optional=3),
+    Column("title", lambda row: one_line(title_of(row.session), 200), least=16),
+    Column("files", lambda row: row.figures.files or None, right=True),
+    Column("added", lambda row: _signed("+", row.figures.added or None), right=True, style="green"),
+    Column("removed", lambda row: _signed("-", row.figures.removed or None), right=True, style="red"),
+    Column("commits", lambda row: row.figures.commits or None, right=True),
+    Column("kept", lambda row: None if row.kept is None else f"{row.kept[0]}/{row.kept[1]}", right=True),
+    Column("PRs", lambda row: row.figures.pull_requests or None, right=True, optional=2),
+    Column("tests", lambda row: _tests(row.figures), optional=1),
+    Column("cost", lambda row: money.cost_text(row.bill), right=True, optional=4),
+)
+
+
+def _by(by: OutcomeGroup, groups: list[GroupOutcomes], *, as_json: bool) -> None:
+    columns: tuple[Column[GroupOutcomes], ...] = (
+        Column(by, lambda group: one_line(group.name) or f"(no {by})", least=14, keep_end=by == "project"),
+        Column("sessions", lambda group: group.sessions, right=True, optional=2),
+        Column("files", lambda group: group.figures.files, right=True, optional=1),
+        Column("added", lambda group: f"+{group.figures.added}", right=True, style="green"),
+        Column("removed", lambda group: f"-{group.figures.removed}", right=True, style="red"),
+        Column("commits", lambda group: group.figures.commits, right=True),
+        Column("PRs", lambda group: group.figures.pull_requests, right=True, optional=3),
+        Column("cost", lambda group: money.cost_text(group.bill), right=True),
+        Column("per commit", _per_commit, right=True),
+    )
+    hint = "A commit counts when the output of a command, or the agent itself, names it; cost is that of all sessions."
+    empty = "No session matches. Try fewer filters, or record first: agenttrace record --once"
+    print_list(groups, columns, lambda group: _group_fields(by, group), as_json=as_json, empty=empty, hint=hint)
+
+
+def _group_fields(by: OutcomeGroup, group: GroupOutcomes) -> dict[str, Any]:
+    figures = figure_fields(group.figures)
+    sums = {name: value for name, value in figures.items() if name not in ("tests_passed", "tests_failed")}
+    costs = {**group.bill.cost_fields(), "cost_per_commit": group.per_commit()}
+    return {by: group.name or None, "sessions": group.sessions, **sums, **costs}
+
+
+def _per_commit(group: GroupOutcomes) -> str | None:
+    costs = group.per_commit()
+    if not costs:
+        return None
+    return " + ".join(figures.money(round(amount * 1e6), currency) for currency, amount in costs.items())
+
+
+# -- one session --------------------------------------------------------------------------------------------------
+
+
+def _one(name: str, *, as_json: bool) -> None:
     from agenttrace.record.outcomes import session_facts
     from agenttrace.views.outcomes import outcomes_of
 
     with opening.opened_store(opening.settings()) as store:
-        found = find_one(store, session)
+        found = find_one(store, name)
         facts = session_facts(store, found)
     result = outcomes_of(found, facts)
     if as_json:

@@ -17,6 +17,7 @@ from agenttrace.record.formats.contract import Applied, Commit, Content, FileCha
 from agenttrace.record.formats.lenient import DECODING_ERRORS
 from agenttrace.record.ingest.bad_lines import is_a_lines_fault
 from agenttrace.record.texts.contents import InterpretedLine, session_lines
+from agenttrace.store.questions import OutcomeFigures
 
 if TYPE_CHECKING:
     from agenttrace.model import Session
@@ -28,6 +29,7 @@ KnownFrom = Literal["tool call", "command output", "log"]
 _MOST_WAITING = 1_000
 #: Facts of one session; a session has hundreds, a broken log could have millions.
 MOST_FACTS = 20_000
+_MOST_HASHES = 500
 
 T = TypeVar("T")
 _anything = msgspec.json.Decoder()
@@ -181,9 +183,14 @@ def _decoded(text: str) -> object:
 
 
 def session_facts(store: Store, session: Session) -> list[Fact]:
-    """What came of a session, in order; what a fork copied from its original belongs to the original."""
+    """What came of a session, in order."""
+    return own_facts(store, session, OutcomeReader().facts(session_lines(store, session)))
+
+
+def own_facts(store: Store, session: Session, facts: Iterable[Fact]) -> list[Fact]:
+    """Without those that a fork copied from its original: they belong to the original."""
     copied = _copied_spans(store, session) if session.copied or session.parent else set()
-    return [fact for fact in OutcomeReader().facts(session_lines(store, session)) if fact.span_id not in copied]
+    return [fact for fact in facts if fact.span_id not in copied]
 
 
 def _copied_spans(store: Store, session: Session) -> set[bytes]:
@@ -191,6 +198,26 @@ def _copied_spans(store: Store, session: Session) -> set[bytes]:
     spans = store.spans(session)
     steps = {span.span_id for span in spans if not span.counted}
     return steps | {span.span_id for span in spans if span.kind == "tool" and span.parent_id in steps}
+
+
+def figures_of(facts: Iterable[Fact], project: str | None) -> OutcomeFigures:
+    """What came of a session, in figures."""
+    found = [fact.what for fact in facts]
+    changes = [what for what in found if isinstance(what, FileChange)]
+    commits = [what.hash for what in found if isinstance(what, Commit)]
+    runs = [what for what in found if isinstance(what, TestRun)]
+    last = next((run for run in reversed(runs) if run.passed is not None), None)
+    return OutcomeFigures(
+        files=len({relative_to(project, change.path) for change in changes}),
+        added=sum(change.added or 0 for change in changes),
+        removed=sum(change.removed or 0 for change in changes),
+        commits=len(commits),
+        pull_requests=sum(isinstance(what, PullRequest) for what in found),
+        test_runs=len(runs),
+        tests_passed=None if last is None else last.passed,
+        tests_failed=None if last is None else last.failed,
+        hashes=tuple(commits[:_MOST_HASHES]),
+    )
 
 
 def relative_to(project: str | None, path: str) -> str:

@@ -46,7 +46,7 @@ class SessionCommit(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     at: str | None
     known_from: list[KnownFrom]
-    #: Whether a branch has it today; ``None`` where the repository is not here.
+    #: Whether a branch has it today; ``None`` where the repository is not here, or does not know the commit.
     kept: bool | None = None
     #: Some of these branches.
     branches: list[str] = []
@@ -179,7 +179,7 @@ def _named(fact: Fact, commit: Commit, logged: list[LoggedCommit], repository: R
     whole = next((each.hash for each in logged if each.hash.startswith(commit.hash)), None)
     whole = whole or repository.full_hash(commit.hash)
     if whole is None:
-        return msgspec.structs.replace(plain, kept=False)
+        return plain  # removed by now, or made in another repository
     branches = repository.branches_with(whole)
     return msgspec.structs.replace(
         plain,

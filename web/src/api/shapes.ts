@@ -47,6 +47,18 @@ export interface SessionRef {
   project: string | null;
 }
 
+/** What came of a session, in figures; of tests, those of the last run with a summary. */
+export interface OutcomeFigures {
+  files: number;
+  added: number;
+  removed: number;
+  commits: number;
+  pull_requests: number;
+  test_runs: number;
+  tests_passed: number | null;
+  tests_failed: number | null;
+}
+
 /** A session in a list. */
 export interface SessionRow extends SessionRef {
   state: "working" | "waiting" | "ended" | "interrupted";
@@ -63,6 +75,7 @@ export interface SessionRow extends SessionRef {
   version: string | null;
   parent: string | null;
   bill: Bill;
+  outcomes: OutcomeFigures | null;
 }
 
 /** A page of sessions. */

@@ -67,6 +67,19 @@ class SessionRef(Shape):
     project: str | None
 
 
+class OutcomeFigures(Shape):
+    """What came of a session, in figures; of tests, those of the last run with a summary."""
+
+    files: int
+    added: int
+    removed: int
+    commits: int
+    pull_requests: int
+    test_runs: int
+    tests_passed: int | None
+    tests_failed: int | None
+
+
 class SessionRow(SessionRef):
     """A session in a list."""
 
@@ -86,6 +99,8 @@ class SessionRow(SessionRef):
     #: The session it was forked from.
     parent: str | None
     bill: Bill
+    #: Null until the session is examined, which happens in the background.
+    outcomes: OutcomeFigures | None
 
 
 class SessionList(Shape):
@@ -190,7 +205,7 @@ class SessionCommit(Shape):
     subject: str
     at: str | None
     known_from: list[KnownFrom]
-    #: Whether a branch has it today; null where the repository is not on this machine.
+    #: Whether a branch has it today; null where the repository is not on this machine, or does not know the commit.
     kept: bool | None
     branches: list[str]
 
