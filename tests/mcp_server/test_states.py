@@ -21,6 +21,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "search": {"query": "please"},
     "read_session": {"session": CLAUDE},
     "read_span": {"session": CLAUDE, "span": "0" * 16},
+    "outcomes": {"session": CLAUDE},
 }
 
 
