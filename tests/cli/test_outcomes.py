@@ -33,6 +33,8 @@ def test_the_list_has_the_figures_of_all(program: Program) -> None:
     assert len(rows) == len(program.json("sessions"))
     assert sum(row["commits"] for row in rows) == 1
     assert sum(row["files"] for row in rows) == 2
+    lines = {row["agent"]: row["added"] for row in rows if row["files"]}
+    assert lines == {"claude-code": 1, "aider": None}
     assert {row["commits_kept"] for row in rows} == {None}
     assert "Next: agenttrace outcomes SESSION" in program.run("outcomes", "--limit", "3").stderr
     assert program.json("outcomes", "--project", "claude-work", "--agent", "aider") == []

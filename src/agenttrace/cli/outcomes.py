@@ -147,8 +147,8 @@ def _by(by: OutcomeGroup, groups: list[GroupOutcomes], *, as_json: bool) -> None
         Column(by, lambda group: one_line(group.name) or f"(no {by})", least=14, keep_end=by == "project"),
         Column("sessions", lambda group: group.sessions, right=True, optional=2),
         Column("files", lambda group: group.figures.files, right=True, optional=1),
-        Column("added", lambda group: f"+{group.figures.added}", right=True, style="green"),
-        Column("removed", lambda group: f"-{group.figures.removed}", right=True, style="red"),
+        Column("added", lambda group: _signed("+", group.figures.added), right=True, style="green"),
+        Column("removed", lambda group: _signed("-", group.figures.removed), right=True, style="red"),
         Column("commits", lambda group: group.figures.commits, right=True),
         Column("PRs", lambda group: group.figures.pull_requests, right=True, optional=3),
         Column("cost", lambda group: money.cost_text(group.bill), right=True),
@@ -194,7 +194,7 @@ def _show(session: Session, found: Outcomes) -> None:
     output.say(one_line(title_of(session)) or "(no title)", "bold")
     output.fact("session", session.session_id)
     output.fact("project", one_line(session.project or "") or None)
-    output.fact("files", f"{figures.counted(len(found.files), 'file')} +{found.added} -{found.removed}")
+    output.fact("files", _files_text(found))
     output.fact("kept", _kept(found))
     if found.files:
         output.say()
@@ -210,8 +210,13 @@ def _show(session: Session, found: Outcomes) -> None:
         output.say(f"pull request {one_line(request.url)} (known from {', '.join(request.known_from)})")
     if not (found.files or found.commits or found.tests or found.pull_requests):
         output.note("Nothing came of this session that its log tells: no file changed, no commit, no tests.")
-    elif not found.repository:
+    elif found.commits and not found.repository:
         output.note("The repository is not on this machine: whether commits were kept is not known.")
+
+
+def _files_text(found: Outcomes) -> str:
+    lines = (_signed("+", found.added), _signed("-", found.removed))
+    return " ".join([figures.counted(len(found.files), "file"), *filter(None, lines)])
 
 
 def _kept(found: Outcomes) -> str | None:

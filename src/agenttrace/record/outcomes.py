@@ -200,6 +200,13 @@ def _copied_spans(store: Store, session: Session) -> set[bytes]:
     return steps | {span.span_id for span in spans if span.kind == "tool" and span.parent_id in steps}
 
 
+def known_sum(numbers: Iterable[int | None]) -> int | None:
+    """The sum of those that are known; ``None`` where there are some and none of them is."""
+    given = list(numbers)
+    known = [number for number in given if number is not None]
+    return sum(known) if known or not given else None
+
+
 def figures_of(facts: Iterable[Fact], project: str | None) -> OutcomeFigures:
     """What came of a session, in figures."""
     found = [fact.what for fact in facts]
@@ -209,8 +216,8 @@ def figures_of(facts: Iterable[Fact], project: str | None) -> OutcomeFigures:
     last = next((run for run in reversed(runs) if run.passed is not None), None)
     return OutcomeFigures(
         files=len({relative_to(project, change.path) for change in changes}),
-        added=sum(change.added or 0 for change in changes),
-        removed=sum(change.removed or 0 for change in changes),
+        added=known_sum(change.added for change in changes),
+        removed=known_sum(change.removed for change in changes),
         commits=len(commits),
         pull_requests=sum(isinstance(what, PullRequest) for what in found),
         test_runs=len(runs),

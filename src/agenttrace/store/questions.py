@@ -102,8 +102,9 @@ class OutcomeFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a session, in figures; copies from another session are not counted."""
 
     files: int = 0
-    added: int = 0
-    removed: int = 0
+    #: Lines; ``None`` where the log names files only.
+    added: int | None = 0
+    removed: int | None = 0
     commits: int = 0
     pull_requests: int = 0
     test_runs: int = 0

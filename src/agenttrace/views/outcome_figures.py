@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.outcomes import figures_of, session_facts
+from agenttrace.record.outcomes import figures_of, known_sum, session_facts
 from agenttrace.record.repository import MOST_COMMITS, Repository
 from agenttrace.store.questions import OutcomeFigures
 
@@ -134,8 +134,8 @@ def _sum(figures: Iterable[OutcomeFigures]) -> OutcomeFigures:
     unnamed = sum(each.commits - len(each.hashes) for each in found)
     return OutcomeFigures(
         files=sum(each.files for each in found),
-        added=sum(each.added for each in found),
-        removed=sum(each.removed for each in found),
+        added=known_sum(each.added for each in found),
+        removed=known_sum(each.removed for each in found),
         commits=len(named) + unnamed,
         pull_requests=sum(each.pull_requests for each in found),
         test_runs=sum(each.test_runs for each in found),

@@ -13,7 +13,7 @@ import msgspec
 
 from agenttrace.record.command_outcomes import TestRun
 from agenttrace.record.formats.contract import Commit, FileChange, PullRequest
-from agenttrace.record.outcomes import Fact, relative_to
+from agenttrace.record.outcomes import Fact, known_sum, relative_to
 from agenttrace.record.repository import MOST_COMMITS, LoggedCommit, Repository, lines_still_there
 from agenttrace.views.times import iso
 
@@ -80,8 +80,9 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     project: str | None
     files: list[ChangedFile]
-    added: int
-    removed: int
+    #: Lines of all files; ``None`` where the log names files only.
+    added: int | None
+    removed: int | None
     commits: list[SessionCommit]
     pull_requests: list[SessionPullRequest]
     tests: list[SessionTests]
@@ -111,8 +112,8 @@ def outcomes_of(session: Session, facts: Sequence[Fact], *, repository: bool = T
         agent=session.agent,
         project=session.project,
         files=files,
-        added=sum(file.added or 0 for file in files),
-        removed=sum(file.removed or 0 for file in files),
+        added=known_sum(file.added for file in files),
+        removed=known_sum(file.removed for file in files),
         commits=_commits(facts, session, found),
         pull_requests=[
             SessionPullRequest(url=fact.what.url, at=iso(fact.at), known_from=[fact.known_from])
@@ -133,15 +134,13 @@ def _files(facts: Sequence[Fact], project: str | None, *, today: bool) -> list[C
 
 
 def _file(path: str, changes: list[tuple[Fact, FileChange]], project: str | None) -> ChangedFile:
-    added = [change.added for _, change in changes if change.added is not None]
-    removed = [change.removed for _, change in changes if change.removed is not None]
     lines = [line for _, change in changes for line in change.lines]
     kept = None if project is None else lines_still_there(project, path, lines)
     return ChangedFile(
         path=path,
         changes=len(changes),
-        added=sum(added) if added else None,
-        removed=sum(removed) if removed else None,
+        added=known_sum(change.added for _, change in changes),
+        removed=known_sum(change.removed for _, change in changes),
         known_from=list(dict.fromkeys(fact.known_from for fact, _ in changes)),
         lines_kept=None if kept is None else kept[0],
         lines_compared=None if kept is None else kept[1],

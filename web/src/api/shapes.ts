@@ -50,8 +50,8 @@ export interface SessionRef {
 /** What came of a session, in figures; of tests, those of the last run with a summary. */
 export interface OutcomeFigures {
   files: number;
-  added: number;
-  removed: number;
+  added: number | null;
+  removed: number | null;
   commits: number;
   pull_requests: number;
   test_runs: number;
@@ -184,8 +184,8 @@ export interface SessionOutcomes {
   agent: string;
   project: string | null;
   files: ChangedFile[];
-  added: number;
-  removed: number;
+  added: number | null;
+  removed: number | null;
   commits: SessionCommit[];
   pull_requests: SessionPullRequest[];
   tests: SessionTests[];

@@ -71,8 +71,9 @@ class OutcomeFigures(Shape):
     """What came of a session, in figures; of tests, those of the last run with a summary."""
 
     files: int
-    added: int
-    removed: int
+    #: Lines; null where the log names files only.
+    added: int | None
+    removed: int | None
     commits: int
     pull_requests: int
     test_runs: int
@@ -237,8 +238,8 @@ class SessionOutcomes(Shape):
     agent: str
     project: str | None
     files: list[ChangedFile]
-    added: int
-    removed: int
+    added: int | None
+    removed: int | None
     commits: list[SessionCommit]
     pull_requests: list[SessionPullRequest]
     tests: list[SessionTests]

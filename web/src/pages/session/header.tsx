@@ -92,11 +92,12 @@ function OutcomeFigures({ session }: { session: SessionDetail }) {
   const f = useFormat();
   const { outcomes } = session;
   if (!outcomes) return null;
+  const number = (lines: number | null) => (lines === null ? "?" : f.count(lines));
   return (
     <>
       {outcomes.files > 0 && (
         <Figure name={t.lines} minor>
-          +{f.count(outcomes.added)} −{f.count(outcomes.removed)}
+          +{number(outcomes.added)} −{number(outcomes.removed)}
         </Figure>
       )}
       {outcomes.commits > 0 && <Figure name={t.commits(outcomes.commits)} minor>{f.count(outcomes.commits)}</Figure>}

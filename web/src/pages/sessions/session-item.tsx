@@ -102,7 +102,8 @@ function Changes({ outcomes }: { outcomes: OutcomeFigures | null }) {
   if (!outcomes || (outcomes.files === 0 && outcomes.commits === 0)) {
     return <span className={`${styles.changes} ${styles.none}`}>{name}–</span>;
   }
-  const [files, added, removed] = [f.count(outcomes.files), f.count(outcomes.added), f.count(outcomes.removed)];
+  const number = (lines: number | null) => (lines === null ? "?" : f.count(lines));
+  const [files, added, removed] = [f.count(outcomes.files), number(outcomes.added), number(outcomes.removed)];
   return (
     <span className={styles.changes} title={t.changed(files, added, removed)}>
       {name}

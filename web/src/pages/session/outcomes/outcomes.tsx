@@ -52,7 +52,7 @@ function Outcomes({ found }: { found: SessionOutcomes }) {
         </Section>
       )}
       {tests.length > 0 && <Tests tests={tests} />}
-      {!found.repository && <p className="faint">{t.elsewhere}</p>}
+      {commits.length > 0 && !found.repository && <p className="faint">{t.elsewhere}</p>}
     </>
   );
 }
