@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,14 @@ from agenttrace.record.command_outcomes import TestRun, command_outcomes, of_int
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Commit, FileChange, PullRequest
 from agenttrace.record.formats.diffs import envelope_changes, hunk_lines, text_change
+from agenttrace.record.outcome_updates import OutcomeUpdates, update_all
 from agenttrace.record.outcomes import Fact, relative_to, session_facts
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.repository import Repository, lines_still_there
 from agenttrace.store import open_store
+from agenttrace.store.questions import OutcomeFigures
 from agenttrace.store.store import Store
+from agenttrace.views.outcome_figures import figures_by_session
 from agenttrace.views.outcomes import outcomes_of
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -463,3 +467,53 @@ def test_a_session_with_its_repository(project: Path, tmp_path: Path) -> None:
     assert found.commits[0].known_from == ["command output", "repository"]
     assert found.kept_commits == (1, 2)
     assert [commit.kept for commit in outcomes_of(session, facts, repository=False).commits] == [None] * 3
+
+
+# -- copies, and figures in the background ----------------------------------------------------------------------------
+
+
+def test_a_fork_does_not_repeat_what_its_original_did(tmp_path: Path) -> None:
+    settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(settings)
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    first, second = "5bc45ad6-0000-4000-8000-000000000001", "6bc45ad6-0000-4000-8000-000000000002"
+    lines = claude_lines("git commit -m x; pytest", "[main 1a2b3c4] x\n3 passed in 1s\n")
+    copies = [line | {"sessionId": second, "forkedFrom": {"sessionId": first}} for line in lines]
+    own = claude_lines("git commit -m y", "[main 2b3c4d5] y\n")
+    for number, line in enumerate(own):
+        line |= {"sessionId": second, "uuid": f"v{number}", "timestamp": f"2026-11-16T00:01:0{number}Z"}
+    own[1]["message"]["id"] = "m2"
+    for name, written in ((first, lines), (second, copies + own)):
+        (logs / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in written))
+    recorder = Recorder(settings, paths=[str(logs)], environ={})
+    recorder.run_once()
+    updates = OutcomeUpdates(recorder.store)
+    while recorder.store.outcome_table.waiting(time.time()):
+        updates.step(0)
+    stored = recorder.store.outcomes([session.id for session in recorder.store.sessions()])
+    figures = {session.session_id: stored[session.id].figures for session in recorder.store.sessions()}
+    recorder.close()
+    assert figures[first] == OutcomeFigures(commits=1, test_runs=1, tests_passed=3, tests_failed=0, hashes=("1a2b3c4",))
+    assert figures[second] == OutcomeFigures(commits=1, hashes=("2b3c4d5",))
+
+
+def test_lines_that_cannot_be_read_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For instance those of a format whose package is not installed at the moment."""
+    settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(settings)
+    log = tmp_path / "log.jsonl"
+    lines = claude_lines("git commit -m x", "[main 1a2b3c4] x\n")
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    recorder = Recorder(settings, paths=[str(log)], environ={})
+    recorder.run_once()
+    store = recorder.store
+    (session,) = store.sessions()
+    with monkeypatch.context() as without:
+        without.setattr("agenttrace.record.texts.contents.AGENTS", ())
+        update_all(store)
+    assert store.outcomes([session.id])[session.id].figures.commits == 0
+    assert store.outcome_table.waiting(time.time()) == []
+    assert store.outcome_table.waiting(time.time() + 3_600) == [session.id]
+    assert figures_by_session(store, [session])[session.id].commits == 1
+    recorder.close()
