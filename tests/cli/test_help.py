@@ -23,6 +23,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 COMMANDS = (
     "up",
     "open",
+    "outcomes",
     "record",
     "demo",
     "service",

@@ -261,3 +261,23 @@ def test_requests_are_those_of_the_command(asker: Asker, shared_store: Program) 
         assert len(line.get("changes", [])) == len(each["changes"])
     (broken,) = asker.fields("read_requests", session=KIMI_CLI, only_cache_breaks=True)["requests"]
     assert broken["cache_break"].endswith("tokens: compaction")
+
+
+def test_outcomes_are_those_of_the_log(program: Program) -> None:
+    """Files with their lines, and commits; a secret in the subject of one is masked."""
+    chats = program.user / "project" / ".aider.chat.history.md"
+    chats.parent.mkdir()
+    chats.write_text(
+        "\n# aider chat started at 2026-11-16 00:47:42\n\n> Aider v0.86.2  \n\n#### fix it  \n\nDone.\n\n"
+        "> Tokens: 2.4k sent, 8 received.  \n> Applied edit to app.py  \n"
+        "> Commit b10ed62 use sk-ant-api03-" + "Ab1" * 31 + "AA  \n"
+    )
+    program.run("record", "--once", str(chats.parent))
+    with serving(program) as asker:
+        (line,) = asker.fields("list_sessions")["sessions"]
+        found = asker.fields("outcomes", session=line["session"])
+        assert found["files"] == [{"path": "app.py", "known_from": ["log"]}]
+        (commit,) = found["commits"]
+        assert commit["hash"] == "b10ed62"
+        assert commit["known_from"] == ["log"]
+        assert "Ab1Ab1" not in str(found)

@@ -14,7 +14,17 @@ from cli.conftest import CLAUDE, Program
 
 from .rig import Asker, serving
 
-NAMES = ["list_sessions", "search", "read_session", "read_span", "read_requests", "usage", "errors", "status"]
+NAMES = [
+    "list_sessions",
+    "search",
+    "read_session",
+    "read_span",
+    "read_requests",
+    "outcomes",
+    "usage",
+    "errors",
+    "status",
+]
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -22,6 +22,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "read_session": {"session": CLAUDE},
     "read_span": {"session": CLAUDE, "span": "0" * 16},
     "read_requests": {"session": CLAUDE},
+    "outcomes": {"session": CLAUDE},
 }
 
 

@@ -10,9 +10,11 @@ import pytest
 
 from agenttrace.ids import session_key
 from agenttrace.model import Session
+from agenttrace.record.outcome_updates import update_all
 from agenttrace.record.texts.contents import span_contents
 from agenttrace.run.results.trace_log import AGENT, TraceLog
 from agenttrace.serve.api.sessions.session_detail import job_of
+from agenttrace.store import open_store
 from agenttrace.store.sqlite.span_rows import session_spans
 from agenttrace.views.spans import span_fields
 from store_on import store_on
@@ -197,3 +199,37 @@ def test_pruned(tmp_path: Path) -> None:
                 assert answer.status_code == 404
         assert "pruned" in client.get("/sessions/s-1").json()["detail"]
         assert client.get("/events/1").status_code == 404
+
+
+def test_outcomes(tmp_path: Path) -> None:
+    """What came of a session is what the command prints; a session without any has empty lists."""
+    store = Store(tmp_path)
+    store.record(DATA / "claude-code-2.1.325" / "projects", DATA / "codex-0.166.0")
+    with store.served() as client:
+        found = client.get("/sessions/feedbd99/outcomes").json()
+        assert [(file["path"], file["added"], file["removed"]) for file in found["files"]] == [("app.py", 1, 1)]
+        assert found["files"][0]["known_from"] == ["tool call"]
+        assert (found["added"], found["removed"], found["repository"]) == (1, 1, False)
+        codex = next(row for row in sessions_of(client) if row["agent"] == "codex")
+        empty = client.get(f"/sessions/{codex['key']}/outcomes").json()
+        assert empty["files"] == empty["commits"] == empty["tests"] == empty["pull_requests"] == []
+        assert client.get("/sessions/nothing/outcomes").status_code == 404
+
+
+def test_figures_of_outcomes_in_lists(tmp_path: Path) -> None:
+    """A list has figures once a session was examined, and is filtered by them."""
+    store = Store(tmp_path)
+    store.record(DATA / "aider-0.86.2" / "project")
+    with store.served() as client:
+        rows = sessions_of(client)
+        assert {str(row["outcomes"]) for row in rows} == {"None"}
+    with open_store(store.settings, read_only=False) as recorded:
+        update_all(recorded)
+    with store.served() as client:
+        rows = sessions_of(client)
+        assert all(row["outcomes"] for row in rows)
+        found = client.get("/sessions", params={"commits": True}).json()["items"]
+        assert [row["outcomes"]["commits"] for row in found] == [1]
+        rest = client.get("/sessions", params={"commits": False, "limit": 500}).json()["items"]
+        assert len(rest) == len(rows) - 1
+        assert client.get(f"/sessions/{found[0]['key']}").json()["outcomes"] == found[0]["outcomes"]

@@ -172,6 +172,7 @@ def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
         version=None,
         parent=None,
         bill=draw(_bills()),
+        outcomes=None,
     )
     session = Session(
         id=number,

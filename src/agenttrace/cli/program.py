@@ -21,6 +21,7 @@ from agenttrace.cli import (
     jobs,
     mcp,
     open,  # noqa: A004 - the command is called so
+    outcomes,
     output,
     prices,
     prune,
@@ -116,6 +117,7 @@ _add_group(_START, "service", service.app, "Install recording as a service of th
 _add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
 _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "requests", requests.requests, requests.EPILOG)
+_add(_LOOK, "outcomes", outcomes.outcomes, outcomes.EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
 _add_group(_LOOK, "prices", prices.app, "Show and update model prices.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)

@@ -48,13 +48,15 @@ class ImportProgress:
             self._progress.advance(self._task, count)
 
     def index(self, store: SqliteStore, stop: threading.Event) -> None:
-        """Fill the search index."""
+        """Fill the search index, and examine what came of the sessions."""
+        from agenttrace.record.outcome_updates import update_all
         from agenttrace.record.texts.search_index import index_all
 
         waiting = store.search_index.backlog
         # Without a backlog no bar appears.
         task = self._progress.add_task("Indexing", total=waiting, unit="events", visible=bool(waiting))
         index_all(store, stop=stop.is_set, on_progress=lambda count: self._progress.advance(task, count))
+        update_all(store, stop=stop.is_set)
         if not stop.is_set():
             self._progress.update(task, completed=waiting)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
@@ -28,6 +28,7 @@ EPILOG = """
   agenttrace sessions                            the latest twenty
   agenttrace sessions --state waiting            sessions that wait for you
   agenttrace sessions --project shop --since 7d  one project, last week
+  agenttrace sessions --with-commits             sessions in which commits were made
   agenttrace sessions --json | jq '.[].cost'
 """
 
@@ -40,6 +41,9 @@ def sessions(
     project: Project = None,
     since: Since = None,
     state: Annotated[SessionState | None, typer.Option(help="Filter by state.")] = None,
+    with_commits: Annotated[
+        bool, typer.Option("--with-commits", help="Only sessions in which commits were made.")
+    ] = False,
     limit: Annotated[
         int | None,
         typer.Option(min=0, help="The maximum number of rows; 0: all.", show_default="20, with --json all"),
@@ -56,14 +60,18 @@ def sessions(
         states=frozenset() if state is None else frozenset([state]),
     )
     with opening.opened_store(settings) as store:
-        shown = limit if limit is not None else 0 if as_json else _LATEST
-        found = store.sessions(wanted, limit=shown or None)
+        shown = (limit if limit is not None else 0 if as_json else _LATEST) or None
+        found = store.sessions(wanted, limit=None if with_commits else shown)
+        commits: dict[int, int] = {}
+        if with_commits:
+            commits = _commits(store, found)
+            found = [session for session in found if commits[session.id]][:shown]
         bills = bills_of(store, settings, found)
     short = short_ids([session.session_id for session in found])
     print_list(
-        [_Row(session, bills[session.id], short[session.session_id]) for session in found],
-        _COLUMNS,
-        lambda row: session_fields(row.session, row.bill),
+        [_Row(session, bills[session.id], short[session.session_id], commits.get(session.id)) for session in found],
+        (*_COLUMNS, *_COMMITS) if with_commits else _COLUMNS,
+        _fields,
         as_json=as_json,
         empty="No session matches. Try fewer filters, or record first: agenttrace record --once",
         hint=f"{_waiting(found)}Next: agenttrace show SESSION (the beginning of an id is enough)",
@@ -94,6 +102,19 @@ class _Row(NamedTuple):
     session: Session
     bill: Bill
     short: str
+    #: Where they were asked for.
+    commits: int | None = None
+
+
+def _fields(row: _Row) -> dict[str, Any]:
+    fields = session_fields(row.session, row.bill)
+    return fields if row.commits is None else {**fields, "commits": row.commits}
+
+
+def _commits(store: Store, found: list[Session]) -> dict[int, int]:
+    from agenttrace.views.outcome_figures import figures_by_session
+
+    return {number: figures.commits for number, figures in figures_by_session(store, found).items()}
 
 
 _COLUMNS: tuple[Column[_Row], ...] = (
@@ -109,6 +130,7 @@ _COLUMNS: tuple[Column[_Row], ...] = (
     Column("out", lambda row: figures.tokens(row.bill.tokens["output_tokens"]), right=True, optional=5),
     Column("cost", lambda row: money.cost_text(row.bill), right=True),
 )
+_COMMITS: tuple[Column[_Row], ...] = (Column("commits", lambda row: row.commits, right=True),)
 
 
 def _tools(session: Session) -> str:

@@ -19,6 +19,7 @@ from watchfiles import watch
 from agenttrace.record import health
 from agenttrace.record.ingest import quarantine
 from agenttrace.record.maintenance import Maintenance
+from agenttrace.record.outcome_updates import OutcomeUpdates
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts import search_index
 from agenttrace.record.texts.contents import Interpreter
@@ -62,6 +63,7 @@ class Watcher:
         self._next_scan = self._next_index = 0.0
         self._rested = False
         self._maintenance = Maintenance(store=recorder.store, settings=recorder.settings)
+        self._outcomes = OutcomeUpdates(recorder.store)
         #: The version of the store after the last write of another process; -1: not read yet.
         self._others_wrote = -1
         #: Files with lines that are being tried again.
@@ -173,6 +175,7 @@ class Watcher:
         deadline = time.monotonic() + 0.1
         while time.monotonic() < deadline:
             if search_index.index_portion(store, interpreter) == 0:
+                self._outcomes.step(deadline - time.monotonic())
                 self._rest()
                 return
             self._rested = False
@@ -180,6 +183,7 @@ class Watcher:
     def _maintain(self) -> None:
         """Retention and clean-up, a piece at a time; what the recorder remembers of removed data is dropped."""
         if self._maintenance.step(_MAINTENANCE_SECONDS):
+            self._outcomes.interrupted()
             self.recorder.pipeline.roll_back()
             self._on_commit()
 
@@ -200,6 +204,7 @@ class Watcher:
         self._on_problem(reason)
         self.recorder.pipeline.roll_back()
         self._maintenance.interrupted()
+        self._outcomes.interrupted()
         self.stop.wait(delay)
         self._next_scan = 0.0
 

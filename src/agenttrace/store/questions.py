@@ -33,11 +33,14 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
     #: With errors, without any, or either.
     errors: bool | None = None
+    #: With commits, without any, or either; a session that was not examined yet has none.
+    commits: bool | None = None
 
-    def matches(self, session: Session, models: Collection[str]) -> bool:
+    def matches(self, session: Session, models: Collection[str], commits: int = 0) -> bool:
         """Whether a session with these models matches: the meaning of the filter, which every engine has to agree with.
 
-        A session's models are the one that its log names and those that its tokens are counted for.
+        A session's models are the one that its log names and those that its tokens are counted for. ``commits`` is the
+        number that ``Store.outcomes`` has of it.
         """
         return (
             (not self.agents or session.agent in self.agents)
@@ -46,6 +49,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (not self.states or session.state in self.states)
             and (not self.models or not self.models.isdisjoint(models))
             and (self.errors is None or self.errors == (session.errors > 0))
+            and (self.commits is None or self.commits == (commits > 0))
             and (self.since is None or (session.last_at is not None and session.last_at >= self.since))
             and (self.until is None or (session.started_at is not None and session.started_at < self.until))
             and (not self.text or folded(self.text) in folded(title_of(session), session.session_id, session.project))
@@ -92,6 +96,30 @@ class SessionName(NamedTuple):
 
     session_id: str
     title: str
+
+
+class OutcomeFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a session, in figures; copies from another session are not counted."""
+
+    files: int = 0
+    #: Lines; ``None`` where the log names files only.
+    added: int | None = 0
+    removed: int | None = 0
+    commits: int = 0
+    pull_requests: int = 0
+    test_runs: int = 0
+    #: Of the last run whose output has a summary.
+    tests_passed: int | None = None
+    tests_failed: int | None = None
+    #: Of the commits, as the log has them; some of very many.
+    hashes: tuple[str, ...] = ()
+
+
+class StoredOutcomes(NamedTuple):
+    """Figures of a session, and how many of its events they cover."""
+
+    events: int
+    figures: OutcomeFigures
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from agenttrace.store.questions import (
     SpanPlace,
     SpanRow,
     SpanView,
+    StoredOutcomes,
     UsageQuery,
     UsageRow,
 )
@@ -109,6 +110,9 @@ class Store(Protocol):
 
     def forks_of(self, session: Session, limit: int) -> list[Session]:
         """The sessions that are copies of this one, the oldest first."""
+
+    def outcomes(self, numbers: Sequence[int]) -> dict[int, StoredOutcomes]:
+        """What came of these sessions, as far as they were examined; pruned ones have nothing."""
 
     # -- usage ---------------------------------------------------------------------------------------------------
 

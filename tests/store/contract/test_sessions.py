@@ -10,7 +10,7 @@ from agenttrace.config import RecordSettings
 from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.store.errors import SessionNameError
-from agenttrace.store.questions import SessionFilter, SessionPlace, title_of
+from agenttrace.store.questions import OutcomeFigures, SessionFilter, SessionPlace, title_of
 from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
 from agenttrace.store.sqlite.store import SqliteStore
 
@@ -42,6 +42,7 @@ filters = st.builds(
     since=_moments,
     until=_moments,
     errors=st.none() | st.booleans(),
+    commits=st.none() | st.booleans(),
 )
 #: Most filters set one thing: what sets many matches little.
 _fields = SessionFilter.__struct_fields__
@@ -63,15 +64,19 @@ def _models(store: SqliteStore, session: Session) -> set[str]:
 @given(made=recordings, wanted=st.lists(one_thing | filters, min_size=20, max_size=20))
 def test_a_filter_means_what_its_definition_says(made: list[Made], wanted: list[SessionFilter]) -> None:
     """The store lists just the sessions that ``SessionFilter.matches`` accepts, newest first."""
-    with store_of(logs_of(made)) as store:
+    with store_of(logs_of(made), read_only=False) as store:
         everything = store.sessions()
         assert {(each.agent, each.session_id) for each in everything} == {
             (each.agent, each.session_id) for each in made
         }
         assert everything == sorted(everything, key=SessionPlace.of, reverse=True)
         models = {session.id: _models(store, session) for session in everything}
+        commits = {session.id: place % 3 for place, session in enumerate(everything)}
+        for session in everything[1:]:
+            store.outcome_table.put(session.id, OutcomeFigures(commits=commits[session.id]), events=1, now=0.0)
         for each in wanted:
-            assert store.sessions(each) == [found for found in everything if each.matches(found, models[found.id])]
+            matching = [found for found in everything if each.matches(found, models[found.id], commits[found.id])]
+            assert store.sessions(each) == matching
 
 
 @few

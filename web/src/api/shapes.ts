@@ -47,6 +47,18 @@ export interface SessionRef {
   project: string | null;
 }
 
+/** What came of a session, in figures; of tests, those of the last run with a summary. */
+export interface OutcomeFigures {
+  files: number;
+  added: number | null;
+  removed: number | null;
+  commits: number;
+  pull_requests: number;
+  test_runs: number;
+  tests_passed: number | null;
+  tests_failed: number | null;
+}
+
 /** A session in a list. */
 export interface SessionRow extends SessionRef {
   state: "working" | "waiting" | "ended" | "interrupted";
@@ -63,6 +75,7 @@ export interface SessionRow extends SessionRef {
   version: string | null;
   parent: string | null;
   bill: Bill;
+  outcomes: OutcomeFigures | null;
 }
 
 /** A page of sessions. */
@@ -124,6 +137,59 @@ export interface SessionDetail extends SessionRow {
   files: SourceFile[];
   job_id: number | null;
   cursor: number;
+}
+
+/** A file that a session changed; lines are null where the log names the file only. */
+export interface ChangedFile {
+  path: string;
+  changes: number;
+  added: number | null;
+  removed: number | null;
+  known_from: ("tool call" | "command output" | "log" | "repository")[];
+  lines_kept: number | null;
+  lines_compared: number | null;
+}
+
+/** A commit of a session. */
+export interface SessionCommit {
+  hash: string;
+  subject: string;
+  at: string | null;
+  known_from: ("tool call" | "command output" | "log" | "repository")[];
+  kept: boolean | null;
+  branches: string[];
+}
+
+/** A pull request of a session. */
+export interface SessionPullRequest {
+  url: string;
+  at: string | null;
+  known_from: ("tool call" | "command output" | "log" | "repository")[];
+}
+
+/** A run of tests; without figures where its output has no summary that is known. */
+export interface SessionTests {
+  command: string;
+  runner: string;
+  passed: number | null;
+  failed: number | null;
+  summary: string | null;
+  at: string | null;
+  known_from: ("tool call" | "command output" | "log" | "repository")[];
+}
+
+/** What came of a session: files, commits, pull requests and tests, each with where it is known from. */
+export interface SessionOutcomes {
+  session_id: string;
+  agent: string;
+  project: string | null;
+  files: ChangedFile[];
+  added: number | null;
+  removed: number | null;
+  commits: SessionCommit[];
+  pull_requests: SessionPullRequest[];
+  tests: SessionTests[];
+  repository: boolean;
 }
 
 /** All spans of a session, or those that changed since a cursor, by column, which keeps 30,000 rows small. */

@@ -19,7 +19,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, first_lines
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Commit, Content, FileChange, Memory, Outcome, Source, Traits
 from agenttrace.record.formats.lenient import MOST_TOKENS, microseconds, time_at
 from agenttrace.record.ingest import acts as a
 
@@ -36,6 +36,8 @@ _FIELDS = {
     "cache write": "cache_write_tokens",
     "cache hit": "cache_read_tokens",
 }
+
+_COMMIT = re.compile(r"Commit ([0-9a-f]{7,40}) (.*)")
 
 
 class AiderBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -111,6 +113,16 @@ class Aider(LogFormat[AiderBlock]):
             case "notice":
                 return list(_noticed(block, memory))
         return []
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The notices of edits and commits; how many lines were changed is not in the log."""
+        block = self._block(raw) if b'"notice"' in raw else None
+        if block is None or block.kind != "notice":
+            return []
+        if block.text.startswith("Applied edit to "):
+            return [FileChange(path=block.text.removeprefix("Applied edit to "))]
+        found = _COMMIT.match(block.text)
+        return [Commit(hash=found.group(1), subject=found.group(2))] if found else []
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text of the block; the command line, which may hold keys, is left out."""

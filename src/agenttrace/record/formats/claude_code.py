@@ -8,7 +8,7 @@ id names the response in every file, and the fold and the ledger merge what is r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -29,8 +29,18 @@ from agenttrace.record.formats.claude_acts import meaning, repeated_usage
 from agenttrace.record.formats.claude_lines import ABSENT, LINES, NOT_SAID, ClaudeLine, texts_of
 from agenttrace.record.formats.claude_requests import context_of
 from agenttrace.record.formats.context import ContextFact
-from agenttrace.record.formats.contract import Content, LogCleanup, Memory, Source, Traits
-from agenttrace.record.formats.lenient import moment, read_object, text_at, time_of, value_of
+from agenttrace.record.formats.contract import (
+    Content,
+    FileChange,
+    LogCleanup,
+    Memory,
+    Outcome,
+    PullRequest,
+    Source,
+    Traits,
+)
+from agenttrace.record.formats.diffs import change_of, decoded, text_change
+from agenttrace.record.formats.lenient import lookup, moment, read_object, text_at, time_of, value_of
 from agenttrace.record.ingest import acts as a
 
 _NOT_LOGS = frozenset({"history.jsonl", "journal.jsonl", "audit.jsonl"})
@@ -174,6 +184,14 @@ class ClaudeCode(LogFormat[ClaudeLine]):
         acts = self.acts(event, source, memory)
         return context_of(event.body, raw, acts, self.content(event, source), memory.setdefault("requests", {}))
 
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The patch in the result of an edit; the link of a pull request."""
+        line = decoded(raw, b'"structuredPatch"', b'"notebook_path"', b'"pr-link"')
+        if text_at(line, "type") == "pr-link":
+            url = text_at(line, "prUrl")
+            return [PullRequest(url=url)] if url else []
+        return _changes(line)
+
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """The configuration directories of these logs, and after how many days each deletes its transcripts."""
         places = (next((each for each in path.parents if each.name == "projects"), None) for path in logs)
@@ -206,3 +224,18 @@ def _goes_back(lines: list[_Opening]) -> bool:
     """Whether older lines follow the first line: then the file is a fork, and they are the original's."""
     times = [at for line in lines if (at := time_of(line.timestamp)) is not None]
     return bool(times) and times[0] - min(times) > _FORK_GAP
+
+
+def _changes(line: object) -> Iterator[FileChange]:
+    """What an edit changed; a new file has its content and no patch, a cell of a notebook neither."""
+    result = lookup(line, "toolUseResult")
+    parts, hunks = lookup(line, "message", "content"), lookup(result, "structuredPatch")
+    calls = [text_at(part, "tool_use_id") for part in parts] if isinstance(parts, list) else []
+    call, path = next(filter(None, calls), None), text_at(result, "filePath")
+    if isinstance(hunks, list) and hunks:
+        groups = [lines for hunk in hunks if isinstance(lines := lookup(hunk, "lines"), list)]
+        yield from change_of(path, (each for lines in groups for each in lines if isinstance(each, str)), call)
+    elif isinstance(hunks, list) and text_at(result, "type") == "create":
+        yield from text_change(path, "", text_at(result, "content") or "", call)
+    elif (notebook := text_at(result, "notebook_path")) and not text_at(result, "error"):
+        yield FileChange(path=notebook, call=call)

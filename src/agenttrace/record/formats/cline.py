@@ -22,7 +22,8 @@ from agenttrace.record.formats.base import (
     first_lines,
     usage_of_prompt,
 )
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.diffs import asked, decoded, envelope_changes, text_change
 from agenttrace.record.formats.lenient import (
     as_text,
     count,
@@ -124,6 +125,19 @@ class Cline(LogFormat[ClineLine]):
         if line.role == "assistant":
             return _answered(line)
         return _asked(line, source, memory)
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """What ``apply_patch`` and ``editor`` were called with, once their result says that it was done."""
+        parts = lookup(decoded(raw, b'"apply_patch"', b'"editor"'), "content")
+        for part in parts if isinstance(parts, list) else ():
+            call = text_at(part, "id") or text_at(part, "tool_use_id")
+            if text_at(part, "type") == "tool_result" and call and '"success":true' in (text_at(part, "content") or ""):
+                yield Applied(call=call)
+            elif text_at(part, "name") == "apply_patch":
+                yield from asked(envelope_changes(text_at(part, "input", "input") or "", call))
+            elif text_at(part, "name") == "editor":
+                old, new = text_at(part, "input", "old_text") or "", text_at(part, "input", "new_text") or ""
+                yield from asked(text_change(text_at(part, "input", "path"), old, new, call))
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""

@@ -24,8 +24,9 @@ from agenttrace.model import Event
 from agenttrace.record.formats import codex_lines as lines
 from agenttrace.record.formats import codex_usage as usage
 from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines, remember
+from agenttrace.record.formats.codex_changes import changes
 from agenttrace.record.formats.context import ContextFact, SystemPrompt, conversation, system_prompt
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits, Unusable
 from agenttrace.record.formats.lenient import json_object, lookup, text_at, value_of
 from agenttrace.record.ingest import acts as a
 
@@ -162,6 +163,10 @@ class Codex(LogFormat[lines.CodexHead]):
         yield from conversation(
             self.acts(event, source, memory), contents, notes_sent=event.type.startswith("response_item/")
         )
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The patches that ``apply_patch`` was called with, once its result says that it applied them."""
+        return changes(raw)
 
 
 # -- lines ---------------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
     as_text,
     count,
@@ -123,6 +124,16 @@ class ContinueCli(LogFormat[ContinueLine]):
             case "assistant":
                 return _answered(item, line.name, memory)
         return []
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The diff in the output of an edit."""
+        states = lookup(decoded(raw, b"\\nDiff:\\n"), "item", "toolCallStates")
+        for state in states if isinstance(states, list) else ():
+            outputs = lookup(state, "output")
+            for output in outputs if isinstance(outputs, list) and text_at(state, "status") == "done" else ():
+                _, _, diff = (text_at(output, "content") or "").partition("\nDiff:\n")
+                path = text_at(state, "parsedArgs", "file_path") or text_at(state, "parsedArgs", "filepath")
+                yield from diff_change(path, diff or None, text_at(state, "toolCallId"))
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""

@@ -69,6 +69,43 @@ class Content(msgspec.Struct, frozen=True):
     call: str | None = None
 
 
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a tool call changed, as the line of its result says."""
+
+    path: str
+    #: How many lines; ``None`` where the line names the file only.
+    added: int | None = None
+    removed: int | None = None
+    #: The added lines themselves, some of a long change.
+    lines: tuple[str, ...] = ()
+    call: str | None = None
+    #: True where the line is that of the call: it counts once the call is ``Applied``.
+    asked: bool = False
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a call, which says that the changes it was called with were made."""
+
+    call: str
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit that the agent itself reports."""
+
+    hash: str
+    subject: str = ""
+    branch: str | None = None
+
+
+class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A pull request that belongs to the session."""
+
+    url: str
+
+
+#: What came of a session.
+Outcome = FileChange | Applied | Commit | PullRequest
+
 #: What a stream remembers from one line to the next.
 Memory = dict[str, Any]
 #: The raw line of another event of the same session, by trace, type and key; ``None`` where there is none.
@@ -182,6 +219,10 @@ class Agent:
     def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
         """What the line adds to the context of model calls; called like ``acts``, with a memory of its own."""
         return conversation(self.acts(event, source, memory), self.content(event, source))
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """What a recorded line says that came of the session; texts of commands are in ``content``."""
+        return ()
 
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """The directories of these logs that the agent empties after a while."""

@@ -11,6 +11,7 @@ whether it asked for nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +22,8 @@ import msgspec
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
 from agenttrace.record.formats.context import Compacted, ContextFact, Piece, conversation, system_prompt
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
     count,
     json_text,
@@ -47,6 +49,8 @@ _NOTES = {
 }
 #: Lines of a subagent that are about it: its parent's.
 _OF_PARENT = "subagent."
+
+_DIFF = re.compile(r"^diff --git ", re.MULTILINE)
 
 
 class CopilotEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
@@ -134,6 +138,19 @@ class Copilot(LogFormat[CopilotEvent]):
                 added = len(text_at(data, "transformedContent") or "") - sum(len(each.text) for each in texts)
                 yield Piece("context", max(0, added))
         yield from conversation(acts, texts, notes_sent=line.type == "session.compaction_complete")
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The diffs in the result of an edit."""
+        data = lookup(decoded(raw, b'"detailedContent":"\\ndiff --git'), "data")
+        if lookup(data, "success") is not True:
+            return
+        edits = lookup(data, "fileEdits")
+        paths = [text_at(edit, "path") for edit in edits] if isinstance(edits, list) else []
+        diffs = _DIFF.split(text_at(data, "result", "detailedContent") or "")[1:]
+        for number, diff in enumerate(diffs):
+            path = paths[number] if len(paths) == len(diffs) else _path_in(diff)
+            changes = diff_change(path, diff, text_at(data, "toolCallId"))
+            yield from (change for change in changes if change.added or change.removed)  # reading shows a diff, too
 
 
 class _Said:
@@ -297,3 +314,13 @@ def _texts(kind: str, data: object) -> Iterator[Content]:
             yield Content("note", text_at(data, "summaryContent") or "")
         case "session.info" | "session.warning":
             yield Content("note", text_at(data, "message") or "")
+
+
+def _json(value: object) -> str:
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def _path_in(diff: str) -> str | None:
+    """The file that a diff names: the new one, or the one that was deleted."""
+    names = [line[5:].strip() for line in diff.split("\n", 8)[:8] if line.startswith(("--- a/", "+++ b/"))]
+    return names[-1] if names else None

@@ -21,7 +21,8 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
-from agenttrace.record.formats.contract import Content, LogCleanup, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.contract import Content, LogCleanup, Memory, Outcome, Source, Traits, Unusable
+from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
     FieldByField,
     as_moment,
@@ -146,6 +147,15 @@ class GeminiCli(LogFormat[GeminiMessage]):
         if line.tool_calls:
             return list(_tool_texts(line))
         return [] if line.id is None else list(_texts(line))
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The diffs in the results of edits."""
+        line = decoded(raw, b'"fileDiff"')
+        calls = lookup(line, "toolCalls")
+        for call in calls if isinstance(calls, list) else ():
+            if text_at(call, "status") == "success":
+                shown = lookup(call, "resultDisplay")
+                yield from diff_change(text_at(shown, "filePath"), text_at(shown, "fileDiff"), text_at(call, "id"))
 
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """Sessions are deleted after 30 days unless the settings say otherwise."""

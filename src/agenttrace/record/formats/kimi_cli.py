@@ -18,7 +18,8 @@ from typing import Any
 
 from agenttrace.model import Event
 from agenttrace.record.formats.base import agent_directory
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits, Unusable
+from agenttrace.record.formats.diffs import decoded, text_change
 from agenttrace.record.formats.kimi_acts import meaning
 from agenttrace.record.formats.kimi_lines import (
     LINES,
@@ -109,6 +110,19 @@ class KimiCli(WireFormat[WireLine]):
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the message means; a wrapped one is given for the subagent's stream."""
         return meaning(event, source, memory)
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The texts before and after that the result of an edit shows."""
+        line = decoded(raw, b'"diff"')
+        if text_at(line, "message", "type") != "ToolResult":
+            return
+        payload = lookup(line, "message", "payload")
+        result = lookup(payload, "return_value")
+        shown = lookup(result, "display")
+        for each in shown if isinstance(shown, list) and lookup(result, "is_error") is False else ():
+            if text_at(each, "type") == "diff":
+                old, new = text_at(each, "old_text") or "", text_at(each, "new_text") or ""
+                yield from text_change(text_at(each, "path"), old, new, text_at(payload, "tool_call_id"))
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The texts of the message; none for a wrapped one that the subagent's own file has."""

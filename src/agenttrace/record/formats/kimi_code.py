@@ -17,7 +17,8 @@ from pathlib import Path
 from agenttrace.model import Event
 from agenttrace.record.formats.base import agent_directory
 from agenttrace.record.formats.context import ContextFact, conversation, system_prompt, tool_set
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, Source, Traits, Unusable
+from agenttrace.record.formats.diffs import asked, decoded, text_change, written
 from agenttrace.record.formats.kimi_code_acts import meaning
 from agenttrace.record.formats.kimi_code_lines import LINES, KimiRecord, is_record, texts_of
 from agenttrace.record.formats.kimi_lines import LOG_NAME, WireFormat, opening_objects
@@ -90,6 +91,21 @@ class KimiCode(WireFormat[KimiRecord]):
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the record means."""
         return meaning(event, source, memory)
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """What ``Edit`` and ``Write`` were called with, once their result is not an error."""
+        event = lookup(decoded(raw, b'"name":"Edit"', b'"name":"Write"', b'"tool.result"'), "event")
+        call = text_at(event, "toolCallId")
+        if text_at(event, "type") == "tool.result":
+            return [Applied(call=call)] if call and lookup(event, "result", "isError") is not True else []
+        arguments, name = lookup(event, "args"), text_at(event, "name")
+        path = text_at(arguments, "path") or text_at(arguments, "file_path")
+        if text_at(event, "type") != "tool.call" or path is None:
+            return []
+        if name == "Edit":
+            old, new = text_at(arguments, "old_string") or "", text_at(arguments, "new_string") or ""
+            return asked(text_change(path, old, new, call))
+        return written(path, text_at(arguments, "content"), call) if name == "Write" else []
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The texts of the record, unless it only repeats those of another."""

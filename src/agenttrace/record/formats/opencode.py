@@ -19,8 +19,17 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, expanded, first_lines, remember
-from agenttrace.record.formats.contract import Content, Memory, Source, Table, Traits
-from agenttrace.record.formats.lenient import count, epoch, json_text, lookup, number, text_at, value_of
+from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Table, Traits
+from agenttrace.record.formats.diffs import decoded, diff_change
+from agenttrace.record.formats.lenient import (
+    count,
+    epoch,
+    json_text,
+    lookup,
+    number,
+    text_at,
+    value_of,
+)
 from agenttrace.record.ingest import acts as a
 
 #: The topmost session of an event's own: a subagent's has a parent.
@@ -98,6 +107,18 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         """The texts of a part that is complete."""
         part = lookup(event.body, "part")
         return [text for text in _texts(part) if text.text] if isinstance(part, dict) else []
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The diffs of a completed tool call."""
+        part = lookup(decoded(raw, b'"filediff"', b'"metadata":{"diff"', b'"files":[{'), "data", "part")
+        if text_at(part, "type") != "tool" or text_at(part, "state", "status") != "completed":
+            return
+        call, facts = text_at(part, "callID"), lookup(part, "state", "metadata")
+        several = lookup(facts, "files")
+        for each in several if isinstance(several, list) else [lookup(facts, "filediff")]:
+            path = text_at(each, "file") or text_at(each, "filePath") or text_at(part, "state", "input", "filePath")
+            patch = text_at(each, "patch") or text_at(each, "diff") or text_at(facts, "diff")
+            yield from diff_change(path, patch, call)
 
 
 class Kilo(OpenCode):

@@ -19,7 +19,8 @@ import msgspec
 from agenttrace.model import Event
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of
 from agenttrace.record.formats.context import ContextFact, ToolSet, system_prompt, tool_set
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.diffs import decoded, diff_change, written
 from agenttrace.record.formats.lenient import (
     FieldByField,
     epoch,
@@ -132,6 +133,23 @@ class Pi(LogFormat[PiEntry]):
                 return [a.SessionInfo(title=entry.name)]
         return [a.Note(_NOTES[entry.type])] if entry.type in _NOTES else []
 
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The patch in the result of an edit; what a file was written with, once the result is not an error."""
+        message = lookup(decoded(raw, b'"patch"', b'"toolName":"write"', b'"name":"write"'), "message")
+        if text_at(message, "role") == "toolResult":
+            call = text_at(message, "toolCallId")
+            if call is None or lookup(message, "isError") is True:
+                return
+            patch = text_at(message, "details", "patch")
+            yield from diff_change(_patched(patch or ""), patch, call)
+            yield Applied(call=call)
+            return
+        parts = lookup(message, "content")
+        for part in parts if isinstance(parts, list) else ():
+            if text_at(part, "type") == "toolCall" and text_at(part, "name") == "write":
+                arguments = lookup(part, "arguments")
+                yield from written(text_at(arguments, "path"), text_at(arguments, "content"), text_at(part, "id"))
+
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""
         entry: PiEntry = event.body
@@ -233,3 +251,8 @@ def _texts(message: PiMessage) -> Iterable[Content]:
                 yield Content("prompt" if message.role == "user" else "text", text)
     if message.error_message:
         yield Content("error", message.error_message)
+
+
+def _patched(patch: str) -> str | None:
+    """The file that a patch names."""
+    return next((line[4:].strip() for line in patch.split("\n", 4) if line.startswith("+++ ")), None)

@@ -20,10 +20,12 @@ from typing import Any
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LogFormat, agent_directory, first, usage_of_prompt
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
     count,
     duration,
+    lookup,
     microseconds,
     read_object,
     text_at,
@@ -132,6 +134,14 @@ class QwenCode(LogFormat[QwenRecord]):
         if handle is not None:
             handle(record, memory, found, main)
         return found
+
+    def outcomes(self, raw: bytes) -> Iterable[Outcome]:
+        """The diff in the result of an edit."""
+        result = lookup(decoded(raw, b'"fileDiff"'), "toolCallResult")
+        if text_at(result, "status") in (None, "success"):
+            shown = lookup(result, "resultDisplay")
+            path = text_at(shown, "filePath") or text_at(shown, "fileName")
+            yield from diff_change(path, text_at(shown, "fileDiff"), text_at(result, "callId"))
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""

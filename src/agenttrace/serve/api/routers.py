@@ -12,6 +12,7 @@ from agenttrace.serve.api.live.overview import overview_router
 from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.sessions.downloads import downloads_router
 from agenttrace.serve.api.sessions.events import events_router
+from agenttrace.serve.api.sessions.outcomes import outcomes_router
 from agenttrace.serve.api.sessions.requests import requests_router
 from agenttrace.serve.api.sessions.search import search_router
 from agenttrace.serve.api.sessions.session_detail import session_router
@@ -31,6 +32,7 @@ _RECORDED: tuple[Router, ...] = (
     overview_router,
     sessions_router,
     session_router,
+    outcomes_router,
     timeline_router,
     requests_router,
     texts_router,

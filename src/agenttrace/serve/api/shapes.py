@@ -67,6 +67,20 @@ class SessionRef(Shape):
     project: str | None
 
 
+class OutcomeFigures(Shape):
+    """What came of a session, in figures; of tests, those of the last run with a summary."""
+
+    files: int
+    #: Lines; null where the log names files only.
+    added: int | None
+    removed: int | None
+    commits: int
+    pull_requests: int
+    test_runs: int
+    tests_passed: int | None
+    tests_failed: int | None
+
+
 class SessionRow(SessionRef):
     """A session in a list."""
 
@@ -86,6 +100,8 @@ class SessionRow(SessionRef):
     #: The session it was forked from.
     parent: str | None
     bill: Bill
+    #: Null until the session is examined, which happens in the background.
+    outcomes: OutcomeFigures | None
 
 
 class SessionList(Shape):
@@ -163,6 +179,72 @@ class SessionDetail(SessionRow):
     #: The job of the run half whose trace this is.
     job_id: int | None
     cursor: int
+
+
+# ── outcomes ──
+
+OutcomeSource = Literal["tool call", "command output", "log", "repository"]
+
+
+class ChangedFile(Shape):
+    """A file that a session changed; lines are null where the log names the file only."""
+
+    path: str
+    changes: int
+    added: int | None
+    removed: int | None
+    known_from: list[OutcomeSource]
+    #: Of the added lines that were compared, how many the file has today; null where it cannot be told.
+    lines_kept: int | None
+    lines_compared: int | None
+
+
+class SessionCommit(Shape):
+    """A commit of a session."""
+
+    hash: str
+    subject: str
+    at: str | None
+    known_from: list[OutcomeSource]
+    #: Whether a branch has it today; null where the repository is not on this machine, or does not know the commit.
+    kept: bool | None
+    branches: list[str]
+
+
+class SessionPullRequest(Shape):
+    """A pull request of a session."""
+
+    url: str
+    at: str | None
+    known_from: list[OutcomeSource]
+
+
+class SessionTests(Shape):
+    """A run of tests; without figures where its output has no summary that is known."""
+
+    command: str
+    runner: str
+    passed: int | None
+    failed: int | None
+    summary: str | None
+    at: str | None
+    known_from: list[OutcomeSource]
+
+
+class SessionOutcomes(Shape):
+    """What came of a session: files, commits, pull requests and tests, each with where it is known from."""
+
+    session_id: str
+    agent: str
+    project: str | None
+    files: list[ChangedFile]
+    added: int | None
+    removed: int | None
+    commits: list[SessionCommit]
+    pull_requests: list[SessionPullRequest]
+    tests: list[SessionTests]
+    #: Whether the git repository of the working directory could be asked.
+    repository: bool
 
 
 # ── spans ──

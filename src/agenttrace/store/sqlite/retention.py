@@ -148,6 +148,7 @@ class Retention:
             ).rowcount
             self._connection.execute("DELETE FROM streams WHERE session_id = ?", (number,))
             self._connection.execute("DELETE FROM links WHERE session_id = ?", (number,))
+            self._connection.execute("DELETE FROM outcomes WHERE session_id = ?", (number,))
             self._connection.execute(FORGET_TOTALS, (number,))
             self._connection.execute(MARK_PRUNED, (number,))
             self._connection.execute(_EMPTY_SESSION, (number,))

@@ -408,4 +408,23 @@ MIGRATIONS: tuple[str, ...] = (
         event_no INTEGER PRIMARY KEY
     );
     """,
+    """
+    -- What came of sessions, derived from their lines in the background: see store/sqlite/outcomes.py.
+    CREATE TABLE outcomes (
+        session_id    INTEGER PRIMARY KEY,
+        -- How many events of the session were examined; 0 where some of them could not be read.
+        events        INTEGER NOT NULL,
+        examined_at   REAL NOT NULL,
+        files         INTEGER NOT NULL,
+        added         INTEGER,
+        removed       INTEGER,
+        commits       INTEGER NOT NULL,
+        pull_requests INTEGER NOT NULL,
+        test_runs     INTEGER NOT NULL,
+        tests_passed  INTEGER,
+        tests_failed  INTEGER,
+        -- Of the commits, separated by blanks.
+        hashes        TEXT NOT NULL
+    );
+    """,
 )

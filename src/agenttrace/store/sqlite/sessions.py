@@ -13,6 +13,7 @@ from agenttrace.model import Session
 from agenttrace.store.questions import SessionFilter, SessionName, SessionPlace, folded
 from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
 from agenttrace.store.sqlite.database import marks, portions
+from agenttrace.store.sqlite.outcomes import OUTCOME_COLUMNS
 
 #: Sessions that have events; those without any were pruned, or became part of another one.
 RECORDED = "s.events > 0"
@@ -23,6 +24,7 @@ _SELECT = f"SELECT {', '.join(f's.{name}' for name in _COLUMNS)} FROM sessions s
 _HEARD = "coalesce(s.last_at, (SELECT max(processed_at) * 1000000 FROM processed_events WHERE session_id = s.id), 0)"
 _STATE = f"state_now(s.state, {_HEARD}, ?)"
 _TITLE = "coalesce(nullif(s.title, ''), s.first_prompt, '')"
+_COMMITTED = "EXISTS (SELECT 1 FROM outcomes o WHERE o.session_id = s.id AND o.commits > 0)"
 _USED = "u.input_tokens + u.output_tokens + u.cache_read_tokens + u.cache_write_tokens + u.web_searches > 0"
 
 
@@ -60,6 +62,8 @@ def _conditions(wanted: SessionFilter, stale: int) -> _Conditions:
         found.add("s.started_at < ?", wanted.until)
     if wanted.errors is not None:
         found.add("s.errors > 0" if wanted.errors else "s.errors = 0")
+    if wanted.commits is not None:
+        found.add(f"{'' if wanted.commits else 'NOT '}{_COMMITTED}")
     if wanted.text:
         found.add_contained(f"{_TITLE}, s.session_id, s.project", wanted.text)
     for word in wanted.words:
@@ -226,11 +230,14 @@ def sessions_changed_since(connection: sqlite3.Connection, event: int) -> list[i
 
 
 def session_fingerprints(connection: sqlite3.Connection, numbers: Sequence[int] | None = None) -> dict[int, int]:
-    """A number for each of these sessions, or of all, that is another one when its row or its usage changed."""
+    """A number for each of these sessions, or of all, that differs when its row, usage or outcomes changed."""
     found: dict[int, int] = {}
     for row in _stored(connection, f"{_SELECT} WHERE {RECORDED}", "s.id", numbers):
         found[row[0]] = hash(row)
     for row in _stored(connection, "SELECT session_id, * FROM usage_rollup WHERE TRUE", "session_id", numbers):
+        if row[0] in found:
+            found[row[0]] ^= hash(row)
+    for row in _stored(connection, f"SELECT {OUTCOME_COLUMNS} FROM outcomes WHERE TRUE", "session_id", numbers):
         if row[0] in found:
             found[row[0]] ^= hash(row)
     return found

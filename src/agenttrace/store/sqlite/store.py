@@ -31,6 +31,7 @@ from agenttrace.store.questions import (
     SpanPlace,
     SpanRow,
     SpanView,
+    StoredOutcomes,
     UsageQuery,
     UsageRow,
 )
@@ -45,6 +46,7 @@ from agenttrace.store.sqlite import (
     failed_spans,
     forks,
     merging,
+    outcomes,
     search,
     sessions,
     span_rows,
@@ -56,6 +58,7 @@ from agenttrace.store.sqlite import (
 from agenttrace.store.sqlite.database import BUSY_SECONDS, connect
 from agenttrace.store.sqlite.exports import Exports
 from agenttrace.store.sqlite.files import Files
+from agenttrace.store.sqlite.outcomes import OutcomeTable
 from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.search import SearchIndex
@@ -266,6 +269,14 @@ class SqliteStore(Store):
 
     def source_files(self, file_ids: Sequence[int]) -> list[SourceFile]:
         return events.source_files(self.connection, file_ids)
+
+    def outcomes(self, numbers: Sequence[int]) -> dict[int, StoredOutcomes]:
+        return outcomes.stored_outcomes(self.connection, numbers)
+
+    @cached_property
+    def outcome_table(self) -> OutcomeTable:
+        """Which sessions were examined for outcomes, and which wait for it."""
+        return OutcomeTable(self.connection)
 
     # -- search -----------------------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ import { address } from "../../url";
 import { UsageCheckFigure } from "./check/usage-check";
 import { CopyLink } from "./copy-link";
 import styles from "./header.module.css";
+import { OutcomesButton } from "./outcomes/outcomes";
+import { text as outcomeText } from "./outcomes/text";
 import { text } from "./text";
 
 export function Facts({ session }: { session: SessionDetail }) {
@@ -78,8 +80,28 @@ function Figures({ session }: { session: SessionDetail }) {
       <Figure name={t.facts.cost}>
         <Cost bill={bill} />
       </Figure>
+      <OutcomeFigures session={session} />
       <UsageCheckFigure check={session.check} />
     </dl>
+  );
+}
+
+/** Lines and commits, once the session is examined. */
+function OutcomeFigures({ session }: { session: SessionDetail }) {
+  const t = useText(outcomeText);
+  const f = useFormat();
+  const { outcomes } = session;
+  if (!outcomes) return null;
+  const number = (lines: number | null) => (lines === null ? "?" : f.count(lines));
+  return (
+    <>
+      {outcomes.files > 0 && (
+        <Figure name={t.lines} minor>
+          +{number(outcomes.added)} −{number(outcomes.removed)}
+        </Figure>
+      )}
+      {outcomes.commits > 0 && <Figure name={t.commits(outcomes.commits)} minor>{f.count(outcomes.commits)}</Figure>}
+    </>
   );
 }
 
@@ -145,6 +167,7 @@ export function Actions({ session }: { session: SessionDetail }) {
         <Copy text={session.session_id} hint={t.copyId} />
       </span>
       <CopyLink hint={t.copyLink} session={session.key} />
+      <OutcomesButton session={session} />
       <Popup
         side="end"
         button={

@@ -71,6 +71,15 @@ export function FilterControls({ filters, onChange, open }: FilterControlsProps)
         {filters.errors && <Icon name="check" size={12} />}
         {t.errorsOnly}
       </button>
+      <button
+        type="button"
+        className={styles.toggle}
+        aria-pressed={filters.commits}
+        onClick={() => onChange({ commits: !filters.commits })}
+      >
+        {filters.commits && <Icon name="check" size={12} />}
+        {t.commitsOnly}
+      </button>
     </>
   );
 }

@@ -22,6 +22,7 @@ export interface Filters {
   until: string;
   minCost: number | null;
   errors: boolean;
+  commits: boolean;
 }
 
 export interface View {
@@ -52,6 +53,7 @@ export function viewOf(search: string): View {
       until: timeOf(params.get("until")),
       minCost: cost !== null && cost > 0 ? cost : null,
       errors: flagOf(params.get("errors")),
+      commits: flagOf(params.get("commits")),
     },
     sort: SORTS.find((sort) => sort === params.get("sort")) ?? "last",
     order: params.get("order") === "asc" ? "asc" : "desc",
@@ -70,6 +72,7 @@ export function filterParams(filters: Filters): Params {
     until: filters.until || null,
     min_cost: filters.minCost,
     errors: filters.errors || null,
+    commits: filters.commits || null,
   };
 }
 
@@ -91,10 +94,9 @@ export const NO_FILTERS: Filters = viewOf("").filters;
 
 /** How many filters are set, without the search. */
 export function countSet(filters: Filters): number {
-  const { agents, projects, states, models, since, until, minCost, errors } = filters;
-  return [agents.length, projects.length, states.length, models.length, since || until, minCost !== null, errors].filter(
-    Boolean,
-  ).length;
+  const { agents, projects, states, models, since, until, minCost, errors, commits } = filters;
+  const set = [agents.length, projects.length, states.length, models.length, since || until, minCost !== null, errors, commits];
+  return set.filter(Boolean).length;
 }
 
 /** Whether both select the same sessions, ignoring the order of their values. */

@@ -27,6 +27,7 @@ function row(key: string, minute: number, changes: Partial<SessionRow> = {}): Se
     models: ["gpt"],
     version: null,
     parent: null,
+    outcomes: null,
     bill: {
       input_tokens: 1,
       output_tokens: 1,

@@ -126,6 +126,7 @@ export function fits(row: SessionRow, filters: Filters, period: Period): boolean
     (states.length === 0 || states.includes(row.state)) &&
     (models.length === 0 || row.models.some((model) => models.includes(model))) &&
     (!filters.errors || row.errors > 0) &&
+    (!filters.commits || (row.outcomes?.commits ?? 0) > 0) &&
     (minCost === null || (amount(row) ?? -1) >= minCost) &&
     (q === "" || isNamed(row, q)) &&
     isWithin(row, moment(period.since), moment(period.until))

@@ -2,7 +2,7 @@
 import { memo, useRef } from "react";
 import { Link } from "wouter";
 
-import type { SessionRow } from "../../api/shapes";
+import type { OutcomeFigures, SessionRow } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { Cost, Elapsed, PathText, StateMark, Text, Time, Tokens, visible } from "../../parts";
 import { useText } from "../../text";
@@ -81,6 +81,7 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
         value={f.count(row.errors)}
         className={`${styles.errors} ${row.errors > 0 ? styles.bad : styles.none}`}
       />
+      <Changes outcomes={row.outcomes} />
       <span className={styles.tokens}>
         <span className="unseen">{t.sorts.tokens} </span>
         <Tokens bill={row.bill} />
@@ -92,6 +93,27 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
     </article>
   );
 });
+
+/** Lines that were added and removed, and commits; a dash where nothing came of it, or it is not known yet. */
+function Changes({ outcomes }: { outcomes: OutcomeFigures | null }) {
+  const t = useText(text);
+  const f = useFormat();
+  const name = <span className={styles.name}>{t.heads.changes} </span>;
+  if (!outcomes || (outcomes.files === 0 && outcomes.commits === 0)) {
+    return <span className={`${styles.changes} ${styles.none}`}>{name}–</span>;
+  }
+  const number = (lines: number | null) => (lines === null ? "?" : f.count(lines));
+  const [files, added, removed] = [f.count(outcomes.files), number(outcomes.added), number(outcomes.removed)];
+  return (
+    <span className={styles.changes} title={t.changed(files, added, removed)}>
+      {name}
+      <span>
+        +{added} −{removed}
+      </span>
+      {outcomes.commits > 0 && <span className={styles.took}>{t.commits(outcomes.commits, f.count(outcomes.commits))}</span>}
+    </span>
+  );
+}
 
 function Models({ row }: { row: SessionRow }) {
   const t = useText(text);

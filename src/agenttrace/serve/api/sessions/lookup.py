@@ -11,15 +11,18 @@ from fastapi import Path
 
 from agenttrace.ids import key_number, session_key
 from agenttrace.model import Session
-from agenttrace.serve.api.shapes import Bill, SessionRef, SessionRow, State
+from agenttrace.serve.api.answers import shape_of
+from agenttrace.serve.api.shapes import Bill, OutcomeFigures, SessionRef, SessionRow, State
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.errors import SessionNameError
+from agenttrace.views.outcome_figures import figure_fields
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.prices import costing
     from agenttrace.serve.api.trace_reader import TraceReader
+    from agenttrace.store.questions import StoredOutcomes
     from agenttrace.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -81,7 +84,7 @@ def ref_of(session: Session) -> SessionRef:
     return SessionRef(session_key(session.id), session.session_id, session.agent, title, session.project)
 
 
-def row_of(session: Session, bill: costing.Bill) -> SessionRow:
+def row_of(session: Session, bill: costing.Bill, outcomes: StoredOutcomes | None) -> SessionRow:
     """A session as lists show it; names that many sessions share are stored once."""
     models = sorted(bill.models | ({session.model} if session.model else set()))
     return SessionRow(
@@ -104,6 +107,7 @@ def row_of(session: Session, bill: costing.Bill) -> SessionRow:
         version=_shared(session.version),
         parent=session.parent,
         bill=bill_of(bill),
+        outcomes=None if outcomes is None else shape_of(OutcomeFigures, figure_fields(outcomes.figures)),
     )
 
 

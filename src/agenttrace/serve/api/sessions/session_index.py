@@ -143,11 +143,11 @@ class SessionIndex:
         return None if entry is None else entry.fingerprint
 
     def _made(self, store: Store, numbers: Sequence[int], prints: dict[int, int]) -> list[SessionEntry]:
-        usage = store.usage_by_session(numbers)
+        usage, outcomes = store.usage_by_session(numbers), store.outcomes(numbers)
         return [
             SessionEntry(
                 session,
-                row_of(session, self.prices.bill(usage.get(session.id, ()))),
+                row_of(session, self.prices.bill(usage.get(session.id, ())), outcomes.get(session.id)),
                 prints[session.id],
                 heard=store.heard_of(session),
             )

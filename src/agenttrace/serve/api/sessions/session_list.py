@@ -57,6 +57,9 @@ def sessions_router(context: ServerContext) -> APIRouter:
             Query(ge=0, description="Cost at least this, in the currency it is in, the largest of several."),
         ] = None,
         errors: Annotated[bool | None, Query(description="With errors, or without any.")] = None,
+        commits: Annotated[
+            bool | None, Query(description="With commits, or without any; in the background, sessions are examined.")
+        ] = None,
         sort: Annotated[Sort, Query(description="Sessions without a value come last.")] = "last",
         order: Annotated[Order, Query()] = "desc",
         limit: Limit = 100,
@@ -71,6 +74,7 @@ def sessions_router(context: ServerContext) -> APIRouter:
             since=micros_of(since, context.settings),
             until=micros_of(until, context.settings),
             errors=errors,
+            commits=commits,
         )
         await index.refresh()
         tag = _tag(index, request.url.query, wanted)
@@ -139,6 +143,10 @@ _VALUES: dict[Sort, Callable[[SessionEntry], int | float | None]] = {
 }
 
 
+def _commits(entry: SessionEntry) -> int:
+    return entry.row.outcomes.commits if entry.row.outcomes else 0
+
+
 class Sorted:
     """Sessions in an order, cut into pages."""
 
@@ -163,7 +171,7 @@ class Sorted:
         found = [
             (place(entry), entry.row)
             for entry in entries
-            if wanted.matches(entry.session, entry.row.models) and costs_enough(entry.row)
+            if wanted.matches(entry.session, entry.row.models, _commits(entry)) and costs_enough(entry.row)
         ]
         found.sort(key=lambda pair: pair[0])
         self._places = [pair[0] for pair in found]

@@ -1,0 +1,234 @@
+"""What came of a session: files changed, commits, pull requests, test runs, each with where it is known from.
+
+Everything is read from the recorded lines. Changed files come from the formats, which know their results; commits,
+pull requests and tests from shell commands and their output, which look alike for all agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import msgspec
+
+from agenttrace.record.command_outcomes import TestRun, command_outcomes, of_interest
+from agenttrace.record.formats import AGENTS
+from agenttrace.record.formats.contract import Applied, Commit, Content, FileChange, Outcome, PullRequest
+from agenttrace.record.formats.lenient import DECODING_ERRORS
+from agenttrace.record.ingest.bad_lines import is_a_lines_fault
+from agenttrace.record.texts.contents import InterpretedLine, session_lines
+from agenttrace.store.questions import OutcomeFigures
+
+if TYPE_CHECKING:
+    from agenttrace.model import Session
+    from agenttrace.store.store import Store
+
+#: Where a fact is known from: the result of a tool call, the output of a command, or a line of the log itself.
+KnownFrom = Literal["tool call", "command output", "log"]
+#: Commands that wait for their output, and calls that wait for their result; beyond this the oldest are dropped.
+_MOST_WAITING = 1_000
+#: Facts of one session; a session has hundreds, a broken log could have millions.
+MOST_FACTS = 20_000
+_MOST_HASHES = 500
+
+T = TypeVar("T")
+_anything = msgspec.json.Decoder()
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that came of a session."""
+
+    what: FileChange | Commit | PullRequest | TestRun
+    known_from: KnownFrom
+    #: When it was logged, in microseconds; ``None`` where the log does not say.
+    at: int | None
+    #: The span of the line that says so.
+    span_id: bytes | None
+
+
+class OutcomeReader:
+    """Reads facts from lines, which have to come in the order of the session."""
+
+    def __init__(self) -> None:
+        self._agents = {agent.name: agent for agent in AGENTS}
+        self._commands: dict[tuple[str, str], str] = {}
+        self._asked: dict[tuple[str, str], list[FileChange]] = {}
+        #: The last call of each stream whose arguments are still being streamed.
+        self._streamed: dict[str, str] = {}
+        self._told: set[tuple[object, ...]] = set()
+        self._facts = 0
+
+    def facts(self, lines: Iterable[InterpretedLine]) -> Iterator[Fact]:
+        """What came of these lines."""
+        for said in lines:
+            for fact in self._of_line(said):
+                self._facts += 1
+                if self._facts > MOST_FACTS:
+                    return
+                yield fact
+
+    def _of_line(self, said: InterpretedLine) -> Iterator[Fact]:
+        stream = said.event.stream or said.source.stream
+        for outcome in self._own(said):
+            for what in self._settled(stream, outcome):
+                origin: KnownFrom = "tool call" if isinstance(what, FileChange) and what.call else "log"
+                if self._is_new(said, stream, what):
+                    yield Fact(what=what, known_from=origin, at=said.event.at, span_id=said.line.span_id)
+        for content in said.contents:
+            for found in self._of_content(stream, content):
+                if self._is_new(said, stream, found):
+                    yield Fact(what=found, known_from="command output", at=said.event.at, span_id=said.line.span_id)
+
+    def _own(self, said: InterpretedLine) -> list[Outcome]:
+        """What the line itself says, as its format reads it."""
+        agent = self._agents[said.source.agent]
+        try:
+            return list(agent.outcomes(said.line.raw))
+        except Exception as error:
+            if not is_a_lines_fault(error):
+                raise
+            return []
+
+    def _settled(self, stream: str, outcome: Outcome) -> Iterator[FileChange | Commit | PullRequest]:
+        """Changes that were made; those that a call asks for wait until it is applied."""
+        if isinstance(outcome, Applied):
+            yield from self._asked.pop((stream, outcome.call), ())
+        elif isinstance(outcome, FileChange) and outcome.asked:
+            key = (stream, outcome.call or "")
+            _put(self._asked, key, [*self._asked.get(key, ()), outcome])
+        else:
+            if isinstance(outcome, FileChange) and outcome.call:
+                self._asked.pop((stream, outcome.call), None)
+            yield outcome
+
+    def _is_new(self, said: InterpretedLine, stream: str, what: object) -> bool:
+        """Whether it was not said before: agents write a call again with each of its states."""
+        match what:
+            case FileChange(call=str() as call):
+                key: tuple[object, ...] = (stream, said.line.turn_index, said.line.step_n, call, what.path)
+            case Commit():
+                key = ("commit", what.hash)
+            case PullRequest():
+                key = ("pull request", what.url)
+            case _:
+                return True
+        new = key not in self._told
+        self._told.add(key)
+        return new
+
+    # -- commands ------------------------------------------------------------------------------------------------
+
+    def _of_content(self, stream: str, content: Content) -> Iterator[Commit | PullRequest | TestRun]:
+        match content.kind:
+            case "arguments":
+                if content.call is not None:
+                    self._streamed[stream] = content.call
+                    _put(self._commands, (stream, content.call), content.text)
+            case "arguments_part":
+                key = (stream, content.call or self._streamed.get(stream, ""))
+                if key in self._commands:
+                    self._commands[key] += content.text
+            case "result" | "error":
+                arguments = self._commands.pop((stream, content.call or ""), None)
+                command = None if arguments is None else _command(arguments)
+                if command is not None and of_interest(command):
+                    yield from command_outcomes(command, _output(content.text))
+
+
+def _put(waiting: dict[tuple[str, str], T], key: tuple[str, str], value: T) -> None:
+    waiting[key] = value
+    if len(waiting) > _MOST_WAITING:
+        del waiting[next(iter(waiting))]
+
+
+def _command(arguments: str) -> str | None:
+    """The shell command among the arguments of a tool call; ``None`` of any other tool."""
+    value = _decoded(arguments)
+    if not isinstance(value, dict):
+        return None
+    for name in ("command", "cmd", "commands", "script"):
+        command = value.get(name)
+        if isinstance(command, str):
+            return command
+        if isinstance(command, list) and command and all(isinstance(part, str) for part in command):
+            shell = name != "commands" and len(command) > 2 and command[1] in ("-c", "-lc", "-Command")
+            return str(command[2]) if shell else ("\n" if name == "commands" else " ").join(command)
+    return None
+
+
+def _output(result: str) -> str:
+    """The text of a result, which some agents wrap in JSON."""
+    if not result.lstrip().startswith(("{", "[{")):
+        return result
+    value = _decoded(result)
+    return result if value is None else "\n".join(_texts(value))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+def _decoded(text: str) -> object:
+    try:
+        return _anything.decode(text)
+    except DECODING_ERRORS:
+        return None
+
+
+# -- a session ----------------------------------------------------------------------------------------------------
+
+
+def session_facts(store: Store, session: Session) -> list[Fact]:
+    """What came of a session, in order."""
+    return own_facts(store, session, OutcomeReader().facts(session_lines(store, session)))
+
+
+def own_facts(store: Store, session: Session, facts: Iterable[Fact]) -> list[Fact]:
+    """Without those that a fork copied from its original: they belong to the original."""
+    copied = _copied_spans(store, session) if session.copied or session.parent else set()
+    return [fact for fact in facts if fact.span_id not in copied]
+
+
+def _copied_spans(store: Store, session: Session) -> set[bytes]:
+    """The model calls that another session owns, and their tools."""
+    spans = store.spans(session)
+    steps = {span.span_id for span in spans if not span.counted}
+    return steps | {span.span_id for span in spans if span.kind == "tool" and span.parent_id in steps}
+
+
+def known_sum(numbers: Iterable[int | None]) -> int | None:
+    """The sum of those that are known; ``None`` where there are some and none of them is."""
+    given = list(numbers)
+    known = [number for number in given if number is not None]
+    return sum(known) if known or not given else None
+
+
+def figures_of(facts: Iterable[Fact], project: str | None) -> OutcomeFigures:
+    """What came of a session, in figures."""
+    found = [fact.what for fact in facts]
+    changes = [what for what in found if isinstance(what, FileChange)]
+    commits = [what.hash for what in found if isinstance(what, Commit)]
+    runs = [what for what in found if isinstance(what, TestRun)]
+    last = next((run for run in reversed(runs) if run.passed is not None), None)
+    return OutcomeFigures(
+        files=len({relative_to(project, change.path) for change in changes}),
+        added=known_sum(change.added for change in changes),
+        removed=known_sum(change.removed for change in changes),
+        commits=len(commits),
+        pull_requests=sum(isinstance(what, PullRequest) for what in found),
+        test_runs=len(runs),
+        tests_passed=None if last is None else last.passed,
+        tests_failed=None if last is None else last.failed,
+        hashes=tuple(commits[:_MOST_HASHES]),
+    )
+
+
+def relative_to(project: str | None, path: str) -> str:
+    """A path as it is shown: relative to the working directory, where it is below it."""
+    root = (project or "").rstrip("/\\")
+    below = path[len(root) + 1 :]
+    return below if root and below and path.startswith((f"{root}/", f"{root}\\")) else path

@@ -1,0 +1,66 @@
+"""What came of sessions: figures that are derived from their lines, and which sessions wait for it.
+
+The rows are not copied to other stores: each derives its own from the lines it has.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from agenttrace.store.questions import OutcomeFigures, StoredOutcomes
+from agenttrace.store.sqlite.database import marks, portions, transaction
+
+#: An active session is examined again once it was quiet for a while, or after a longer while.
+_QUIET_SECONDS = 60.0
+_AGAIN_SECONDS = 1_800.0
+
+_FIGURES = tuple(name for name in OutcomeFigures.__struct_fields__ if name != "hashes")
+OUTCOME_COLUMNS = f"session_id, events, {', '.join(_FIGURES)}, hashes"
+
+_WAITING = """
+SELECT s.id FROM sessions s LEFT JOIN outcomes o ON o.session_id = s.id
+WHERE s.events > 0 AND (
+    o.session_id IS NULL
+    OR (o.events <> s.events AND (
+        o.examined_at < :again OR (o.events > 0 AND coalesce(s.last_at, 0) < :quiet)
+    ))
+)
+ORDER BY s.last_at DESC
+"""
+#: A session may have been pruned meanwhile.
+_PUT = f"""
+INSERT OR REPLACE INTO outcomes (examined_at, {OUTCOME_COLUMNS})
+SELECT :now, :session, :events, {", ".join(f":{name}" for name in _FIGURES)}, :hashes
+WHERE EXISTS (SELECT 1 FROM sessions WHERE id = :session AND events > 0)
+"""
+
+
+def stored_outcomes(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, StoredOutcomes]:
+    """What came of these sessions, as far as they were examined."""
+    found: dict[int, StoredOutcomes] = {}
+    for part in portions(numbers):
+        query = f"SELECT {OUTCOME_COLUMNS} FROM outcomes WHERE session_id IN {marks(part)}"
+        for number, events, *values, hashes in connection.execute(query, part):
+            figures = OutcomeFigures(**dict(zip(_FIGURES, values, strict=True)), hashes=tuple(hashes.split()))
+            found[number] = StoredOutcomes(events, figures)
+    return found
+
+
+class OutcomeTable:
+    """The figures of all sessions, and which of them are out of date."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def waiting(self, now: float) -> list[int]:
+        """The numbers of the sessions to be examined, the latest first."""
+        values = {"again": now - _AGAIN_SECONDS, "quiet": (now - _QUIET_SECONDS) * 1_000_000}
+        return [row[0] for row in self._connection.execute(_WAITING, values)]
+
+    def put(self, session: int, figures: OutcomeFigures, *, events: int, now: float) -> None:
+        """Store the figures of a session as of so many events; 0: it is to be examined again later."""
+        values = {name: getattr(figures, name) for name in _FIGURES}
+        values |= {"session": session, "events": events, "now": now, "hashes": " ".join(figures.hashes)}
+        with transaction(self._connection):
+            self._connection.execute(_PUT, values)

@@ -1,0 +1,68 @@
+"""``agenttrace outcomes``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .conftest import DATA, Program
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    user = tmp_path_factory.mktemp("user")
+    made = Program(user)
+    # Not inside a repository, and not in one of this project.
+    shutil.copytree(DATA / "aider-0.86.2" / "project", user / "project")
+    made.run("record", "--once", str(user / "project"), str(DATA / "claude-code-2.1.325" / "projects"))
+    return made
+
+
+def test_one_session(program: Program) -> None:
+    found = program.json("outcomes", "feedbd99")
+    assert [(file["path"], file["added"], file["removed"]) for file in found["files"]] == [("app.py", 1, 1)]
+    assert found["files"][0]["known_from"] == ["tool call"]
+    assert "app.py" in program.run("outcomes", "feedbd99").stdout
+    assert "Nothing came of" in program.run("outcomes", "b341ac93").stderr
+
+
+def test_the_list_has_the_figures_of_all(program: Program) -> None:
+    rows = program.json("outcomes")
+    assert len(rows) == len(program.json("sessions"))
+    assert sum(row["commits"] for row in rows) == 1
+    assert sum(row["files"] for row in rows) == 2
+    lines = {row["agent"]: row["added"] for row in rows if row["files"]}
+    assert lines == {"claude-code": 1, "aider": None}
+    assert {row["commits_kept"] for row in rows} == {None}
+    assert "Next: agenttrace outcomes SESSION" in program.run("outcomes", "--limit", "3").stderr
+    assert program.json("outcomes", "--project", "claude-work", "--agent", "aider") == []
+
+
+def test_the_cost_of_a_commit(program: Program) -> None:
+    groups = {group["agent"]: group for group in program.json("outcomes", "--by", "agent")}
+    assert groups["claude-code"]["cost_per_commit"] is None
+    aider = groups["aider"]
+    assert aider["cost_per_commit"] == {"USD": pytest.approx(aider["cost"])}
+    by_month = program.json("outcomes", "--by", "month")
+    assert sum(group["sessions"] for group in by_month) == len(program.json("sessions"))
+    assert "per commit" in program.run("outcomes", "--by", "project").stdout
+
+
+def test_sessions_with_commits(program: Program) -> None:
+    """Whether or not the background has examined them."""
+    before = program.json("sessions", "--with-commits")
+    assert [(session["agent"], session["commits"]) for session in before] == [("aider", 1)]
+    program.run("record", "--once", "--index", str(DATA / "claude-code-2.1.325" / "projects"))
+    assert program.json("sessions", "--with-commits") == before
+    assert "commits" in program.run("sessions", "--with-commits").stdout
+
+
+def test_a_session_and_filters_do_not_go_together(program: Program) -> None:
+    assert "do not go together" in program.run("outcomes", "feedbd99", "--by", "month", code=2).stderr
+    program.run("outcomes", "nothing", code=1)
+
+
+def test_nothing_recorded(tmp_path: Path) -> None:
+    assert "nothing recorded" in Program(tmp_path).run("outcomes", code=1).stderr
