@@ -37,6 +37,7 @@ COMMANDS = (
     "apps",
     "trigger",
     "jobs",
+    "resume",
     "runs",
     "budget",
     "breakers",

@@ -26,6 +26,7 @@ from agenttrace.cli import (
     prune,
     quarantine,
     record,
+    resume,
     runs,
     search,
     serve,
@@ -114,6 +115,7 @@ _add(_START, "demo", demo.demo, demo.EPILOG)
 _add_group(_START, "service", service.app, "Install recording as a service of this machine.", service.EPILOG)
 _add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
 _add(_LOOK, "show", show.show, show.EPILOG)
+_add(_LOOK, "resume", resume.resume, resume.EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
 _add_group(_LOOK, "prices", prices.app, "Show and update model prices.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)

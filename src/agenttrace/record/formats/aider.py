@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, first_lines
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Traits
 from agenttrace.record.formats.lenient import MOST_TOKENS, microseconds, time_at
 from agenttrace.record.ingest import acts as a
 
@@ -115,6 +115,10 @@ class Aider(LogFormat[AiderBlock]):
         if block.kind not in kinds or block.text.startswith("aider "):
             return []
         return [Content(kinds[block.kind], block.text)]  # type: ignore[arg-type]  # one of the kinds above
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``aider --restore-chat-history``."""
+        return ResumeCommand(("aider", "--restore-chat-history"), "whole_history")
 
 
 def _time_of(began: str) -> int | None:

@@ -27,7 +27,7 @@ from agenttrace.record.formats.base import (
 )
 from agenttrace.record.formats.claude_acts import meaning, repeated_usage
 from agenttrace.record.formats.claude_lines import ABSENT, LINES, NOT_SAID, ClaudeLine, texts_of
-from agenttrace.record.formats.contract import Content, LogCleanup, Memory, Source, Traits
+from agenttrace.record.formats.contract import Content, LogCleanup, Memory, ResumeCommand, Source, Traits
 from agenttrace.record.formats.lenient import moment, read_object, text_at, time_of, value_of
 from agenttrace.record.ingest import acts as a
 
@@ -87,7 +87,7 @@ class ClaudeCode(LogFormat[ClaudeLine]):
     traits = Traits(
         provider="anthropic",
         integration="claude-code",
-        variables=("CLAUDE_CONFIG_DIR",),
+        variables=("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "APPDATA"),
         side_files=re.compile("|".join(map(re.escape, sorted(_NOT_LOGS)))),
         repeats_usage=True,
     )
@@ -171,6 +171,10 @@ class ClaudeCode(LogFormat[ClaudeLine]):
         """The configuration directories of these logs, and after how many days each deletes its transcripts."""
         places = (next((each for each in path.parents if each.name == "projects"), None) for path in logs)
         return [_cleanup(base) for base in sorted({each.parent for each in places if each is not None})]
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``claude --resume <session>``."""
+        return ResumeCommand(("claude", "--resume", session_id))
 
 
 def _cleanup(base: Path) -> LogCleanup:

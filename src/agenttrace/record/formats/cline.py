@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,7 @@ from agenttrace.record.formats.base import (
     first_lines,
     usage_of_prompt,
 )
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Traits
 from agenttrace.record.formats.lenient import count, duration, lookup, read_object, text_at, time_at, value_of
 from agenttrace.record.ingest import acts as a
 
@@ -112,6 +112,10 @@ class Cline(LogFormat[ClineLine]):
         """The text in the line, whole."""
         line: ClineLine = event.body
         return [text for text in _texts(line) if text.text]
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``cline --id <session>``."""
+        return ResumeCommand(("cline", "--id", session_id))
 
 
 def _facts(path: Path) -> dict[str, object]:

@@ -13,7 +13,7 @@ after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +23,7 @@ from agenttrace.model import Event
 from agenttrace.record.formats import codex_lines as lines
 from agenttrace.record.formats import codex_usage as usage
 from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines, remember
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Traits, Unusable
 from agenttrace.record.formats.lenient import value_of
 from agenttrace.record.ingest import acts as a
 
@@ -149,6 +149,10 @@ class Codex(LogFormat[lines.CodexHead]):
             done = completed.item if completed else None
             return _texts("text", done.text if done and done.type == "Plan" else None)
         return []
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``codex resume <session>``."""
+        return ResumeCommand(("codex", "resume", session_id))
 
 
 # -- lines ---------------------------------------------------------------------------------------------------

@@ -7,14 +7,14 @@ Turns that failed or were killed are never written.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Traits
 from agenttrace.record.formats.lenient import count, duration, lookup, text_at, time_at, value_of
 from agenttrace.record.ingest import acts as a
 
@@ -102,6 +102,10 @@ class ContinueCli(LogFormat[ContinueLine]):
         """The text in the line, whole."""
         line: ContinueLine = event.body
         return [] if line.name is None else [text for text in _texts(value_of(line.item)) if text.text]
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``cn --resume``, which takes no session."""
+        return ResumeCommand(("cn", "--resume"), "latest_only")
 
 
 def _created(path: Path) -> object:

@@ -11,7 +11,7 @@ whether it asked for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Traits
 from agenttrace.record.formats.lenient import count, lookup, moment, text_at, time_of, value_of
 from agenttrace.record.ingest import acts as a
 
@@ -108,6 +108,10 @@ class Copilot(LogFormat[CopilotEvent]):
         """The text in the line, whole."""
         line: CopilotEvent = event.body
         return [text for text in _texts(line.type or "", value_of(line.data)) if text.text]
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``copilot --resume=<session>``."""
+        return ResumeCommand(("copilot", f"--resume={session_id}"))
 
 
 class _Said:

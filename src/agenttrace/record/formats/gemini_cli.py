@@ -21,7 +21,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
-from agenttrace.record.formats.contract import Content, LogCleanup, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.contract import Content, LogCleanup, Memory, ResumeCommand, Source, Traits, Unusable
 from agenttrace.record.formats.lenient import (
     FieldByField,
     count,
@@ -150,6 +150,10 @@ class GeminiCli(LogFormat[GeminiMessage]):
         }
         found = [_cleanup(top) for top in sorted(tops)]
         return [cleanup for cleanup in found if cleanup is not None]
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``gemini --resume <session>``."""
+        return ResumeCommand(("gemini", "--resume", session_id))
 
 
 def _cleanup(top: Path) -> LogCleanup | None:

@@ -11,7 +11,7 @@ response is named by when it began and what it used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, expanded, first_lines, remember
-from agenttrace.record.formats.contract import Content, Memory, Source, Table, Traits
+from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Table, Traits
 from agenttrace.record.formats.lenient import count, duration, lookup, text_at, time_at, value_of
 from agenttrace.record.ingest import acts as a
 
@@ -95,6 +95,10 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         """The texts of a part that is complete."""
         part = lookup(event.body, "part")
         return [text for text in _texts(part) if text.text] if isinstance(part, dict) else []
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``opencode -s <session>``, or the same of Kilo."""
+        return ResumeCommand((self.name, "-s", session_id))
 
 
 class Kilo(OpenCode):

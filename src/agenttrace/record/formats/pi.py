@@ -9,7 +9,7 @@ copies where the provider's id is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ import msgspec
 
 from agenttrace.model import Event
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of
-from agenttrace.record.formats.contract import Content, Memory, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Traits
 from agenttrace.record.formats.lenient import (
     FieldByField,
     duration,
@@ -136,6 +136,11 @@ class Pi(LogFormat[PiEntry]):
         if entry.message is None:
             return [Content("note", text) for text in (entry.name, entry.summary) if text]
         return list(_texts(entry.message))
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``pi --session <log>``: a log may be in a directory that Pi does not search."""
+        log = next((str(log) for log in logs if self.session_name(log) == session_id), session_id)
+        return ResumeCommand(("pi", "--session", log))
 
 
 def _meaning(entry: PiEntry, message: PiMessage, memory: Memory) -> list[a.Act]:

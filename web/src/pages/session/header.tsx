@@ -12,6 +12,7 @@ import { address } from "../../url";
 import { UsageCheckFigure } from "./check/usage-check";
 import { CopyLink } from "./copy-link";
 import styles from "./header.module.css";
+import { CopyResume } from "./resume/copy-resume";
 import { text } from "./text";
 
 export function Facts({ session }: { session: SessionDetail }) {
@@ -144,6 +145,11 @@ export function Actions({ session }: { session: SessionDetail }) {
       <span className={styles.wideOnly}>
         <Copy text={session.session_id} hint={t.copyId} />
       </span>
+      {session.resume && (
+        <span className={styles.wideOnly}>
+          <CopyResume resume={session.resume} />
+        </span>
+      )}
       <CopyLink hint={t.copyLink} session={session.key} />
       <Popup
         side="end"
