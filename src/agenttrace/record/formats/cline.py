@@ -1,7 +1,12 @@
 """Cline CLI: ``<session>.messages.json``, a document that is written anew with every message; a subagent has its own.
 
 Facts of the session stand in ``<session>.json`` beside it. An assistant's message is one model call. The sums in both
-documents and in the answer of ``spawn_agent`` repeat what the messages say, and count nothing.
+documents and in the answer of ``spawn_agent`` repeat what the messages say, and count nothing. Why a run failed is a
+message that is only displayed.
+
+The hub's events (``db/hub-events-*.db``) are not read: their errors are those of the messages, and their
+``usage.updated`` repeats the tokens of messages without naming one, so that a call could not be told from another one
+with the same counts. Of calls that were cut off, for which messages have no tokens, the hub has none either.
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ class ClineLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ts: float | None = None
     model_info: msgspec.Raw = msgspec.field(name="modelInfo", default=_ABSENT)
     metrics: msgspec.Raw = _ABSENT
+    metadata: msgspec.Raw = _ABSENT
 
 
 class Cline(LogFormat[ClineLine]):
@@ -104,6 +110,8 @@ class Cline(LogFormat[ClineLine]):
         line: ClineLine = event.body
         if line.id is None:
             return _session(line) if source.stream == "main" else []
+        if _is_error(line):
+            return [a.TurnEnd("error", "\n".join(filter(None, (text_at(part, "text") for part in _parts(line)))))]
         if line.role == "assistant":
             return _answered(line)
         return _asked(line, source, memory)
@@ -162,6 +170,10 @@ def _parts(line: ClineLine) -> list[object]:
     return value if isinstance(value, list) else []
 
 
+def _is_error(line: ClineLine) -> bool:
+    return text_at(value_of(line.metadata), "displayRole") == "error"
+
+
 def _prompt(part: object) -> str:
     text = text_at(part, "text") or ""
     found = _PROMPT.match(text)
@@ -213,6 +225,8 @@ def _answered(line: ClineLine) -> list[a.Act]:
 def _texts(line: ClineLine) -> Iterator[Content]:
     for part in _parts(line):
         match text_at(part, "type"):
+            case "text" if _is_error(line):
+                yield Content("error", text_at(part, "text") or "")
             case "text":
                 yield Content("prompt" if line.role == "user" else "text", _prompt(part))
             case "thinking":
