@@ -37,8 +37,10 @@ COMMANDS = {
     "aider": "aider --restore-chat-history",
 }
 LIMITS = {"continue": "latest_only", "aider": "whole_history"}
-#: Programs of which AgentTrace is a part, or which only send spans.
-WITHOUT_COMMAND = {"agenttrace", "otlp"}
+#: Our own logs, programs that only send spans, and an extension of an editor.
+WITHOUT_COMMAND = {"agenttrace", "otlp", "roo-code"}
+#: Those that were made without real logs, with tests of their own.
+UNSAMPLED = {"goose": "goose session --resume --session-id {session}"}
 #: Those of which there are logs in the home directory.
 SAMPLED = {*COMMANDS, "agenttrace"}
 
@@ -168,8 +170,13 @@ def test_the_service_gets_every_variable_that_moves_logs(tmp_path: Path) -> None
 
 def test_every_agent_says_how_to_resume() -> None:
     """An agent that is added gets a command, or is named here as one that has none."""
-    assert {agent.name for agent in AGENTS if agent.resume_command("id", []) is not None} >= set(COMMANDS)
-    assert {agent.name for agent in AGENTS if agent.name not in COMMANDS} <= WITHOUT_COMMAND
+    commands = {agent.name: agent.resume_command("id", []) for agent in AGENTS}
+    assert {name for name, command in commands.items() if command is not None} == {*COMMANDS, *UNSAMPLED}
+    assert {name for name, command in commands.items() if command is None} == WITHOUT_COMMAND
+    for name, expected in UNSAMPLED.items():
+        command = commands[name]
+        assert command is not None
+        assert " ".join(command.arguments) == expected.format(session="id")
 
 
 @pytest.mark.parametrize("agent", COMMANDS)

@@ -5,20 +5,23 @@ connection that may not write and is closed after each look: an open one would k
 Without such a log nobody writes, and the file is read as it is; should a writer come meanwhile, what was read is
 dropped and read again.
 
-The position is a row number. Row numbers are given anew when a database is vacuumed or made again, so the last row that
-was read is looked up before reading goes on: where it is another one, everything is read from the start, and known rows
-are dropped by their ids.
+The position is a row number, or two of them where two tables are read. Row numbers are given anew when a database is
+vacuumed or made again, so the last row that was read is looked up before reading goes on: where it is another one,
+everything is read from the start, and known rows are dropped by their ids.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import heapq
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -31,18 +34,53 @@ from agenttrace.store.batch import FileRow
 
 #: A lock is held for moments; the next look comes soon.
 _BUSY_SECONDS = 0.2
+#: Of a position in two tables, the lower half is that in the second one.
+_HALF = 31
+_SECOND = (1 << _HALF) - 1
 
 
-class RowReader(UnsizedReader):
-    """Reads the rows of a table in the order of their numbers."""
+class TableQueries:
+    """The statements that read a table, and its rows as lines."""
 
-    def __init__(self, path: str, table: Table, max_line_bytes: int) -> None:
-        self._path, self._max_line_bytes = path, max_line_bytes
+    def __init__(self, table: Table) -> None:
         selected = [f'"{name}"' for name in table.columns]
         names = ", ".join([*selected, *table.expressions.values()])
         self._columns = (*table.columns, *table.expressions)
-        self._rows = f'SELECT rowid, {names} FROM "{table.name}" WHERE rowid > ? ORDER BY rowid LIMIT ?'
+        time = f'"{table.time}"' if table.time else "0"
+        self._rows = f'SELECT rowid, {time}, {names} FROM "{table.name}" WHERE rowid > ? ORDER BY rowid LIMIT ?'
         self._row = f'SELECT {names} FROM "{table.name}" WHERE rowid = ?'
+        self._name = table.name
+
+    def rows(self, connection: sqlite3.Connection, after: int, most: int) -> Iterator[tuple[Any, int, bytes]]:
+        """Time, number and line of each row behind a number."""
+        for number, time, *values in connection.execute(self._rows, (after, most)):
+            yield time, number, self._line(values)
+
+    def row(self, connection: sqlite3.Connection, number: int) -> bytes | None:
+        """The line of one row."""
+        values = connection.execute(self._row, (number,)).fetchone()
+        return None if values is None else self._line(values)
+
+    def exists(self, connection: sqlite3.Connection) -> bool:
+        """Whether the database has the table."""
+        query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return connection.execute(query, (self._name,)).fetchone() is not None
+
+    def _line(self, values: Any) -> bytes:  # noqa: ANN401 - columns of any type
+        """A row as one line: an object with its columns; texts that are JSON stand in it as they are."""
+        return msgspec.json.encode(dict(zip(self._columns, map(_json, values), strict=True)))
+
+
+class RowReader(UnsizedReader):
+    """Reads the rows of a table in the order of their numbers, or of two tables in the order of their times.
+
+    Of two tables, a position is the number of the last row of each: whatever the times are, none is left out.
+    """
+
+    def __init__(self, path: str, table: Table, max_line_bytes: int) -> None:
+        self._path, self._max_line_bytes = path, max_line_bytes
+        self._table = TableQueries(table)
+        self._beside = None if table.beside is None else TableQueries(table.beside)
 
     def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
         """The next rows, ``most`` of them; ``None`` if there is none."""
@@ -53,8 +91,7 @@ class RowReader(UnsizedReader):
         lines: list[bytes] = []
         numbers: list[int] = []
         size = 0
-        for number, *values in connection.execute(self._rows, (offset, most)):
-            line = self._line(values)
+        for number, line in self._rows(connection, offset, most):
             if len(line) > self._max_line_bytes:
                 if lines:
                     break  # it is read next, alone
@@ -66,16 +103,29 @@ class RowReader(UnsizedReader):
                 break
         return Chunk(lines, numbers, numbers[-1]) if lines else None
 
-    def identity(self, number: int) -> str | None:
-        """What tells the row of this number from another one; ``None`` where there is none."""
-        with self._connected() as connection:
-            row = connection.execute(self._row, (number,)).fetchone()
-        return None if row is None else fp.identity(self._line(row))
+    def _rows(self, connection: sqlite3.Connection, offset: int, most: int) -> Iterator[tuple[int, bytes]]:
+        """The position behind each row, and its line."""
+        if self._beside is None:
+            yield from ((number, line) for _, number, line in self._table.rows(connection, offset, most))
+            return
+        last = [offset >> _HALF, offset & _SECOND]
+        tables = [self._table, self._beside] if self._beside.exists(connection) else [self._table]
+        found = [_ranked(table.rows(connection, last[rank], most), rank) for rank, table in enumerate(tables)]
+        for _, rank, number, line in islice(heapq.merge(*found, key=itemgetter(0, 1)), most if most >= 0 else None):
+            last[rank] = number
+            yield last[0] << _HALF | last[1], line
 
-    def _line(self, values: Any) -> bytes:  # noqa: ANN401 - columns of any type
-        """A row as one line: an object with its columns; texts that are JSON stand in it as they are."""
-        fields = dict(zip(self._columns, map(_json, values), strict=True))
-        return msgspec.json.encode(fields)
+    def identity(self, position: int) -> str | None:
+        """What tells the row at this position from another one; ``None`` where there is none."""
+        with self._connected() as connection:
+            if self._beside is None:
+                line = self._table.row(connection, position)
+                return None if line is None else fp.identity(line)
+            first, second = position >> _HALF, position & _SECOND
+            lines = [self._table.row(connection, first)] if first else []
+            lines += [self._beside.row(connection, second)] if second and self._beside.exists(connection) else []
+        whole = [line for line in lines if line is not None]
+        return fp.identity(b"\n".join(whole)) if whole and len(whole) == len(lines) else None
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -91,6 +141,10 @@ class RowReader(UnsizedReader):
             raise OSError(errno.EIO, f"database cannot be read: {error}", self._path) from error
         if quiet and (os.path.exists(self._path + LOG_SUFFIX) or _stat(self._path) != before):
             raise OSError(errno.EAGAIN, "database was changed while it was read", self._path)
+
+
+def _ranked(rows: Iterator[tuple[Any, int, bytes]], rank: int) -> Iterator[tuple[float, int, int, bytes]]:
+    return ((time if isinstance(time, int | float) else 0, rank, number, line) for time, number, line in rows)
 
 
 def _stat(path: str) -> tuple[int, int]:
@@ -145,7 +199,10 @@ class TrackedDatabase(UnsizedFile):
     def passed(self, chunk: Chunk) -> None:
         """Reading goes on behind this chunk."""
         self.position = chunk.end
-        self._last = fp.identity(chunk.lines[-1]) if chunk.lines else self._rows().identity(chunk.end)
+        assert self.home is not None
+        assert self.home.table is not None
+        known = chunk.lines and self.home.table.beside is None
+        self._last = fp.identity(chunk.lines[-1]) if known else self._rows().identity(chunk.end)
 
     def _sign(self, row: FileRow) -> None:
         row.fingerprint = fp.identity(b"")

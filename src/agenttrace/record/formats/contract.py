@@ -119,6 +119,10 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     #: Further columns: SQL expressions by name, which always say the same of a row.
     expressions: dict[str, str] = {}
+    #: Another such table of the database; older versions of an agent may not have it.
+    beside: Table | None = None
+    #: Of a table with another one beside it, and of that one: the column by whose values their rows are put in order.
+    time: str = ""
 
 
 class Agent:
