@@ -40,7 +40,7 @@ LIMITS = {"continue": "latest_only", "aider": "whole_history"}
 #: Our own logs, programs that only send spans, and an extension of an editor.
 WITHOUT_COMMAND = {"agenttrace", "otlp", "roo-code"}
 #: Those that were made without real logs, with tests of their own.
-UNSAMPLED = {"goose": "goose session --resume --session-id {session}"}
+UNSAMPLED = {"goose": "goose session --resume --session-id {session}", "grok": "grok --resume {session}"}
 #: Those of which there are logs in the home directory.
 SAMPLED = {*COMMANDS, "agenttrace"}
 

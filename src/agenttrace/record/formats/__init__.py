@@ -12,6 +12,7 @@ from agenttrace.record.formats.contract import Agent
 from agenttrace.record.formats.copilot import Copilot
 from agenttrace.record.formats.gemini_cli import GeminiCli
 from agenttrace.record.formats.goose import Goose
+from agenttrace.record.formats.grok import Grok
 from agenttrace.record.formats.kimi_cli import KimiCli
 from agenttrace.record.formats.kimi_code import KimiCode
 from agenttrace.record.formats.native import Native
@@ -36,6 +37,7 @@ _BUILT_IN: tuple[Agent, ...] = (
     OpenCode(),
     Kilo(),
     Goose(),
+    Grok(),
     Cline(),
     ContinueCli(),
     RooCode(),
