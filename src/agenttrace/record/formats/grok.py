@@ -6,7 +6,7 @@ A prompt and an answer are pieces. What was used is told at the end of a turn, b
 is the last call's here. A fork copies updates: what a turn used is named by its prompt, so that copies count once.
 
 ``memory`` holds ``asking``, the prompt whose pieces come; ``asks``, how many prompts there were; ``step``, the open
-step; ``last``, the latest one of the turn; ``steps``, how many there were; ``known``, that the session's facts were told.
+step; ``last``, the latest one of the turn; ``steps``, how many there were; ``known``, that its facts were told.
 """
 
 from __future__ import annotations
