@@ -150,3 +150,15 @@ def test_an_address_of_nonsense_is_a_page_all_the_same(visit: Visit) -> None:
         expect(page.get_by_role("table").or_(page.locator("article")).first).to_be_visible()
     page.goto(f"/sessions/{KEY}?span=0123456789abcdef&from=9&to=1&view=nonsense")
     expect(page.get_by_text("Span not found in this session")).to_be_visible()
+
+
+def test_the_command_that_resumes_a_session(visit: Visit) -> None:
+    """The button of a session copies the agent's own command; what it is shows on hover."""
+    page = visit.open(f"/sessions/{KEY}")
+    button = page.get_by_role("button", name="Copy resume command")
+    command = f"cd /home/dev/work && claude --resume {CLAUDE}"
+    expect(button).to_have_attribute("title", re.compile(re.escape(command)))
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
+    button.click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("window.copied") == command

@@ -39,6 +39,7 @@ COMMANDS = (
     "apps",
     "trigger",
     "jobs",
+    "resume",
     "runs",
     "budget",
     "breakers",

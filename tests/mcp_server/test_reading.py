@@ -93,6 +93,12 @@ def test_everything_that_was_said_is_there(asker: Asker, shared_store: Program, 
     assert told >= len(expected)
 
 
+def test_the_head_says_how_to_resume(asker: Asker) -> None:
+    """The agent's own command, with its directory."""
+    head = asker.blocks("read_session", session=CLAUDE)[0]
+    assert f"- Resume: cd /home/dev/work && claude --resume {CLAUDE}\n" in head
+
+
 @settings(max_examples=40)
 @given(
     session=st.sampled_from(SESSIONS),

@@ -51,6 +51,16 @@ def test_detail(store: Store) -> None:
             assert detail["check"]["status"] == ("agree" if row["agent"] in ("codex", "kimi-code") else "nothing")
 
 
+def test_resume(store: Store) -> None:
+    """The line that goes on with a session; that its directory is not here is said."""
+    with store.served() as client:
+        for row in sessions_of(client):
+            resume = client.get(f"/sessions/{row['key']}").json()["resume"]
+            assert resume["command"].startswith("cd /home/dev/work && ")
+            assert str(row["session_id"]) in resume["command"]
+            assert (resume["limit"], resume["directory_gone"]) == (None, True)
+
+
 def test_names(store: Store) -> None:
     """A session is found by its key, by its id and by a beginning of its id."""
     with store.served() as client:

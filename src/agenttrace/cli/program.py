@@ -28,6 +28,7 @@ from agenttrace.cli import (
     quarantine,
     record,
     requests,
+    resume,
     runs,
     search,
     serve,
@@ -118,6 +119,7 @@ _add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
 _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "requests", requests.requests, requests.EPILOG)
 _add(_LOOK, "outcomes", outcomes.outcomes, outcomes.EPILOG)
+_add(_LOOK, "resume", resume.resume, resume.EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
 _add_group(_LOOK, "prices", prices.app, "Show and update model prices.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)

@@ -157,10 +157,14 @@ def _head(path: str) -> bytes:
 
 def show_found(found: list[dict[str, Any]]) -> None:
     """``Claude Code: 214 sessions, 1.2 GB``, one line an agent."""
+    from agenttrace.record.formats import AGENTS
+
+    # One file of theirs has many sessions, which are counted when they are recorded.
+    mixed = {agent.name for agent in AGENTS if agent.traits.mixes_sessions}
     output.say("Found on this machine:", "bold")
     for each in sorted(found, key=lambda each: -each["bytes"]):
-        number = each["sessions"]
-        what = f"{figures.counted(number, 'session')}, {figures.size(each['bytes'])}" if number else "none"
+        number, unit = each["sessions"], "log" if each["agent"] in mixed else "session"
+        what = f"{figures.counted(number, unit)}, {figures.size(each['bytes'])}" if number else "none"
         output.say(f"  {each['title']}: {what}", "" if number else "dim")
 
 

@@ -16,6 +16,7 @@ from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
 from agenttrace.prices.costing import cost_of
 from agenttrace.views.cursors import Hex, Int64, Natural, from_cursor, to_cursor
+from agenttrace.views.resume import resume_of
 from agenttrace.views.transcript import TranscriptSpan, facts_of, heading_of
 from agenttrace.views.trouble import TroubleError
 
@@ -167,6 +168,9 @@ def _head(context: ToolContext, session: Session, *, whole: bool) -> str:
         return f"# {title} (continued)\n\n{DATA_NOTE}\n"
     bill = context.prices.bill(context.store.usage_by_session([session.id]).get(session.id, ()))
     facts = facts_of(session, bill) | {"State": session.state}
+    resume = resume_of(context.store, session, context.texts.index)
+    if resume is not None:
+        facts["Resume"] = " ".join(filter(None, (resume.line, resume.remark and f"({resume.remark})")))
     rows = "".join(f"- {name}: {context.shown.line(text, _FACT_CHARS)}\n" for name, text in facts.items())
     return f"# {title}\n\n{rows}\n{DATA_NOTE}\n"
 

@@ -202,15 +202,19 @@ def agents(settings: Settings, listing: Listing) -> Iterator[Finding]:
     from agenttrace.record.formats import AGENTS
 
     wanted = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
-    parts = []
+    homes = _homes(settings)
+    parts, absent = [], []
     for agent in wanted:
         files = [found for found in listing.files if found.agent is not None and found.agent.name == agent.name]
         size = figures.size(sum(found.size for found in files))
-        parts.append(
-            f"{agent.title}: {figures.counted(len(files), 'log')}, {size}" if files else f"{agent.title}: none"
-        )
+        place = homes.get(agent.name, "")
+        if files:
+            parts.append(f"{agent.title}: {figures.counted(len(files), 'log')}, {size}{place}")
+        else:
+            absent.append(agent.title + place)
     if listing.files:
-        yield Finding("agents", "ok", "; ".join(parts))
+        none = [f"no logs of {', '.join(absent)}"] if absent else []
+        yield Finding("agents", "ok", "; ".join(parts + none))
     else:
         fix = "Use an agent, add record.paths to the settings, or try: agenttrace demo"
         yield Finding("agents", "warn", "no logs found", fix)
@@ -224,6 +228,20 @@ def agents(settings: Settings, listing: Listing) -> Iterator[Finding]:
             yield Finding(
                 "reading", "fail", f"{found.path}: permission denied", f"Make it readable: chmod u+r '{found.path}'"
             )
+
+
+def _homes(settings: Settings) -> dict[str, str]:
+    """Where each agent's logs are looked for, by its name."""
+    found: dict[str, list[str]] = {}
+    for root in places.roots(settings):
+        if root.agent is not None:
+            found.setdefault(root.agent.name, []).append(_short(root.path))
+    return {name: f" ({', '.join(paths)})" for name, paths in found.items()}
+
+
+def _short(path: Path) -> str:
+    home = os.environ.get("HOME")
+    return f"~{os.sep}{path.relative_to(home)}" if home and path.is_relative_to(home) else str(path)
 
 
 def watching(listing: Listing) -> Iterator[Finding]:

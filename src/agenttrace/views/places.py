@@ -33,4 +33,4 @@ def roots(settings: Settings) -> list[Root]:
     chosen = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
     home = Path(os.environ.get("HOME") or Path.home())
     environ = {**os.environ, "AGENTTRACE_HOME": str(settings.home)}
-    return [*agent_roots(chosen, environ, home), *named_roots(settings.record.paths)]
+    return [*agent_roots(chosen, environ, home), *named_roots(settings.record.paths, chosen)]

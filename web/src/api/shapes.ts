@@ -128,6 +128,13 @@ export interface UsageCheck {
   reasons: CheckReason[];
 }
 
+/** How to go on with a session in its agent. */
+export interface ResumeHint {
+  command: string;
+  limit: "latest_only" | "whole_history" | null;
+  directory_gone: boolean;
+}
+
 /** A session with its bills, parent, forks and files. */
 export interface SessionDetail extends SessionRow {
   by_model: NamedBill[];
@@ -136,6 +143,7 @@ export interface SessionDetail extends SessionRow {
   forks: SessionRef[];
   files: SourceFile[];
   job_id: number | null;
+  resume: ResumeHint | null;
   cursor: number;
 }
 

@@ -13,7 +13,7 @@ interface CopyProps {
   text: Source;
   /** On the button; without it there is only the drawing. */
   label?: string;
-  /** The label for screen readers, if there is only an icon. */
+  /** What is shown on hover; without a label also the name for screen readers. */
   hint?: string;
 }
 
@@ -29,7 +29,7 @@ export function Copy({ text: source, label, hint }: CopyProps) {
   const icon = done ? "check" : "copy";
   if (label) {
     return (
-      <Button icon={icon} small onClick={run}>
+      <Button icon={icon} small title={hint} onClick={run}>
         {done ? t.copied : label}
       </Button>
     );

@@ -5,20 +5,23 @@ connection that may not write and is closed after each look: an open one would k
 Without such a log nobody writes, and the file is read as it is; should a writer come meanwhile, what was read is
 dropped and read again.
 
-The position is a row number. Row numbers are given anew when a database is vacuumed or made again, so the last row that
-was read is looked up before reading goes on: where it is another one, everything is read from the start, and known rows
-are dropped by their ids.
+The position is a row number, or two of them where two tables are read. Row numbers are given anew when a database is
+vacuumed or made again, so the last row that was read is looked up before reading goes on: where it is another one,
+everything is read from the start, and known rows are dropped by their ids.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import heapq
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote
 
@@ -36,25 +39,60 @@ T = TypeVar("T")
 _BUSY_SECONDS = 0.2
 #: How often a database is read that is changed meanwhile, before that is left to the next look.
 _ATTEMPTS = 3
+#: Of a position in two tables, the lower half is that in the second one.
+_HALF = 31
+_SECOND = (1 << _HALF) - 1
 
 
 class RowsRenumberedError(Exception):
     """The row at a position is another one than was read there."""
 
 
-class RowReader(UnsizedReader):
-    """Reads the rows of a table in the order of their numbers."""
+class TableQueries:
+    """The statements that read a table, and its rows as lines."""
 
-    def __init__(self, path: str, table: Table, max_line_bytes: int) -> None:
-        self._path, self._table, self._max_line_bytes = path, table, max_line_bytes
+    def __init__(self, table: Table) -> None:
+        self.table = table
         selected = ", ".join(f'"{name}"' for name in table.columns)
         names = ", ".join([selected, *table.expressions.values()])
         self._columns = (*table.columns, *table.expressions)
-        self._rows = f'SELECT rowid, {names} FROM "{table.name}" WHERE rowid > ? ORDER BY rowid LIMIT ?'
-        self._key = table.key or table.columns[:1]
-        key = ", ".join(f'"{name}"' for name in self._key)
+        time = f'"{table.time}"' if table.time else "0"
+        self._rows = f'SELECT rowid, {time}, {names} FROM "{table.name}" WHERE rowid > ? ORDER BY rowid LIMIT ?'
+        self._keys = table.key or table.columns[:1]
+        key = ", ".join(f'"{name}"' for name in self._keys)
         self._row = f'SELECT {key} FROM "{table.name}" WHERE rowid = ?'
         self._next = f'SELECT min(rowid) FROM "{table.name}" WHERE rowid > ?'
+
+    def rows(self, connection: sqlite3.Connection, after: int, most: int) -> Iterator[tuple[Any, int, bytes]]:
+        """Time, number and line of each row behind a number; the first is not read before it is asked for."""
+        for number, time, *values in connection.execute(self._rows, (after, most)):
+            yield time, number, _line(self._columns, values)
+
+    def key(self, connection: sqlite3.Connection, number: int) -> bytes | None:
+        """What tells the row of this number from another one."""
+        row = connection.execute(self._row, (number,)).fetchone()
+        return None if row is None else _line(self._keys, row)
+
+    def next(self, connection: sqlite3.Connection, after: int) -> int:
+        """The number of the next row."""
+        return int(connection.execute(self._next, (after,)).fetchone()[0])
+
+    def exists(self, connection: sqlite3.Connection) -> bool:
+        """Whether the database has the table."""
+        query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return connection.execute(query, (self.table.name,)).fetchone() is not None
+
+
+class RowReader(UnsizedReader):
+    """Reads the rows of a table in the order of their numbers, or of two tables in the order of their times.
+
+    Of two tables, a position is the number of the last row of each: whatever the times are, none is left out.
+    """
+
+    def __init__(self, path: str, table: Table, max_line_bytes: int) -> None:
+        self._path, self._max_line_bytes = path, max_line_bytes
+        self._table = TableQueries(table)
+        self._beside = None if table.beside is None else TableQueries(table.beside)
         #: What tells the last row that was read from another one.
         self.last: str | None = None
 
@@ -77,7 +115,7 @@ class RowReader(UnsizedReader):
         lines: list[bytes] = []
         numbers: list[int] = []
         size = 0
-        rows = _stepping(connection, self._rows, (offset, most))
+        rows = self._rows(connection, offset, most)
         while size < CHUNK_BYTES:
             try:
                 row = next(rows, None)
@@ -86,13 +124,12 @@ class RowReader(UnsizedReader):
                     break  # what was read so far counts; the next look begins with the error
                 if most != 1:
                     return self._chunk(connection, offset, 1)  # the error may be that of the row behind
-                if isinstance(error, sqlite3.DataError):
+                if isinstance(error, sqlite3.DataError) and self._beside is None:
                     return self._oversized(connection, offset)
                 raise
             if row is None:
                 break
-            number, values = row[0], row[1:]
-            line = _line(self._columns, values)
+            number, line = row
             if len(line) > self._max_line_bytes:
                 if lines:
                     break  # it is read next, alone
@@ -106,9 +143,21 @@ class RowReader(UnsizedReader):
         self.last = self._identity(connection, numbers[-1])
         return Chunk(lines, numbers, numbers[-1])
 
+    def _rows(self, connection: sqlite3.Connection, offset: int, most: int) -> Iterator[tuple[int, bytes]]:
+        """The position behind each row, and its line."""
+        if self._beside is None:
+            yield from ((number, line) for _, number, line in self._table.rows(connection, offset, most))
+            return
+        last = [offset >> _HALF, offset & _SECOND]
+        tables = [self._table, self._beside] if self._beside.exists(connection) else [self._table]
+        found = [_ranked(table.rows(connection, last[rank], most), rank) for rank, table in enumerate(tables)]
+        for _, rank, number, line in islice(heapq.merge(*found, key=itemgetter(0, 1)), most if most >= 0 else None):
+            last[rank] = number
+            yield last[0] << _HALF | last[1], line
+
     def _oversized(self, connection: sqlite3.Connection, offset: int) -> Chunk:
         """The next row, of which a column is too long to be loaded."""
-        number = int(connection.execute(self._next, (offset,)).fetchone()[0])
+        number = self._table.next(connection, offset)
         length, digest = self._measured(connection, number)
         self.last = self._identity(connection, number)
         return Chunk([], [], number, (number, length, digest))
@@ -116,9 +165,10 @@ class RowReader(UnsizedReader):
     def _measured(self, connection: sqlite3.Connection, number: int) -> tuple[int, bytes]:
         """Length and digest of a row, which is never loaded as a whole."""
         length, digest = 0, hashlib.sha256()
-        for name in self._table.columns:
+        table = self._table.table
+        for name in table.columns:
             try:
-                value = connection.blobopen(self._table.name, name, number, readonly=True)
+                value = connection.blobopen(table.name, name, number, readonly=True)
             except sqlite3.OperationalError:
                 continue  # a number, or nothing
             with value:
@@ -131,9 +181,15 @@ class RowReader(UnsizedReader):
         """What tells the row of this number from another one; ``None`` where there is none."""
         return self._looking(lambda connection: self._identity(connection, number))
 
-    def _identity(self, connection: sqlite3.Connection, number: int) -> str | None:
-        row = connection.execute(self._row, (number,)).fetchone()
-        return None if row is None else fp.identity(_line(self._key, row))
+    def _identity(self, connection: sqlite3.Connection, position: int) -> str | None:
+        if self._beside is None:
+            key = self._table.key(connection, position)
+            return None if key is None else fp.identity(key)
+        first, second = position >> _HALF, position & _SECOND
+        keys = [self._table.key(connection, first)] if first else []
+        keys += [self._beside.key(connection, second)] if second and self._beside.exists(connection) else []
+        whole = [key for key in keys if key is not None]
+        return fp.identity(b"\n".join(whole)) if whole and len(whole) == len(keys) else None
 
     def _looking(self, look: Callable[[sqlite3.Connection], T]) -> T:
         """The answer of one look at the database."""
@@ -161,12 +217,11 @@ class RowReader(UnsizedReader):
         return connection
 
 
-def _stepping(connection: sqlite3.Connection, query: str, values: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
-    """Rows of which the first is not read before it is asked for."""
-    yield from connection.execute(query, values)
+def _ranked(rows: Iterator[tuple[Any, int, bytes]], rank: int) -> Iterator[tuple[float, int, int, bytes]]:
+    return ((time if isinstance(time, int | float) else 0, rank, number, line) for time, number, line in rows)
 
 
-def _line(columns: tuple[str, ...], values: tuple[Any, ...]) -> bytes:
+def _line(columns: tuple[str, ...], values: Sequence[Any]) -> bytes:
     """A row as one line: an object with its columns; texts that are JSON stand in it as they are."""
     return msgspec.json.encode(dict(zip(columns, map(_json, values), strict=True)))
 

@@ -11,6 +11,8 @@ from agenttrace.record.formats.continue_cli import ContinueCli
 from agenttrace.record.formats.contract import Agent
 from agenttrace.record.formats.copilot import Copilot
 from agenttrace.record.formats.gemini_cli import GeminiCli
+from agenttrace.record.formats.goose import Goose
+from agenttrace.record.formats.grok import Grok
 from agenttrace.record.formats.kimi_cli import KimiCli
 from agenttrace.record.formats.kimi_code import KimiCode
 from agenttrace.record.formats.native import Native
@@ -19,6 +21,7 @@ from agenttrace.record.formats.otlp import Otlp
 from agenttrace.record.formats.pi import Pi
 from agenttrace.record.formats.plugins import load_formats
 from agenttrace.record.formats.qwen_code import QwenCode
+from agenttrace.record.formats.roo_code import RooCode
 
 #: The log of received spans is inside the home of our own format: whose directory is the inner one comes first.
 _BUILT_IN: tuple[Agent, ...] = (
@@ -33,8 +36,11 @@ _BUILT_IN: tuple[Agent, ...] = (
     GeminiCli(),
     OpenCode(),
     Kilo(),
+    Goose(),
+    Grok(),
     Cline(),
     ContinueCli(),
+    RooCode(),
     Aider(),
     ClaudeCode(),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -19,7 +19,16 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, first_lines
-from agenttrace.record.formats.contract import Commit, Content, FileChange, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.contract import (
+    Commit,
+    Content,
+    FileChange,
+    Memory,
+    Outcome,
+    ResumeCommand,
+    Source,
+    Traits,
+)
 from agenttrace.record.formats.lenient import MOST_TOKENS, microseconds, time_at
 from agenttrace.record.ingest import acts as a
 
@@ -131,6 +140,10 @@ class Aider(LogFormat[AiderBlock]):
         if block.kind not in kinds or block.text.startswith("aider "):
             return []
         return [Content(kinds[block.kind], block.text)]  # type: ignore[arg-type]  # one of the kinds above
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``aider --restore-chat-history``."""
+        return ResumeCommand(("aider", "--restore-chat-history"), "whole_history")
 
 
 def _time_of(began: str) -> int | None:

@@ -36,6 +36,7 @@ from agenttrace.record.formats.contract import (
     Memory,
     Outcome,
     PullRequest,
+    ResumeCommand,
     Source,
     Traits,
 )
@@ -99,7 +100,7 @@ class ClaudeCode(LogFormat[ClaudeLine]):
     traits = Traits(
         provider="anthropic",
         integration="claude-code",
-        variables=("CLAUDE_CONFIG_DIR",),
+        variables=("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "APPDATA"),
         side_files=re.compile("|".join(map(re.escape, sorted(_NOT_LOGS)))),
         repeats_usage=True,
     )
@@ -196,6 +197,10 @@ class ClaudeCode(LogFormat[ClaudeLine]):
         """The configuration directories of these logs, and after how many days each deletes its transcripts."""
         places = (next((each for each in path.parents if each.name == "projects"), None) for path in logs)
         return [_cleanup(base) for base in sorted({each.parent for each in places if each is not None})]
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``claude --resume <session>``."""
+        return ResumeCommand(("claude", "--resume", session_id))
 
 
 def _cleanup(base: Path) -> LogCleanup:

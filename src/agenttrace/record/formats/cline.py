@@ -1,14 +1,19 @@
 """Cline CLI: ``<session>.messages.json``, a document that is written anew with every message; a subagent has its own.
 
 Facts of the session stand in ``<session>.json`` beside it. An assistant's message is one model call. The sums in both
-documents and in the answer of ``spawn_agent`` repeat what the messages say, and count nothing.
+documents and in the answer of ``spawn_agent`` repeat what the messages say, and count nothing. Why a run failed is a
+message that is only displayed.
+
+The hub's events (``db/hub-events-*.db``) are not read: their errors are those of the messages, and their
+``usage.updated`` repeats the tokens of messages without naming one, so that a call could not be told from another one
+with the same counts. Of calls that were cut off, for which messages have no tokens, the hub has none either.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +27,7 @@ from agenttrace.record.formats.base import (
     first_lines,
     usage_of_prompt,
 )
-from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, ResumeCommand, Source, Traits
 from agenttrace.record.formats.diffs import asked, decoded, envelope_changes, text_change
 from agenttrace.record.formats.lenient import (
     as_text,
@@ -56,6 +61,7 @@ class ClineLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ts: float | None = None
     model_info: msgspec.Raw = msgspec.field(name="modelInfo", default=_ABSENT)
     metrics: msgspec.Raw = _ABSENT
+    metadata: msgspec.Raw = _ABSENT
 
 
 class ClineDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -122,6 +128,8 @@ class Cline(LogFormat[ClineLine]):
         line: ClineLine = event.body
         if line.id is None:
             return _session(line) if source.stream == "main" else []
+        if _is_error(line):
+            return [a.TurnEnd("error", "\n".join(filter(None, (text_at(part, "text") for part in _parts(line)))))]
         if line.role == "assistant":
             return _answered(line)
         return _asked(line, source, memory)
@@ -143,6 +151,10 @@ class Cline(LogFormat[ClineLine]):
         """The text in the line, whole."""
         line: ClineLine = event.body
         return [text for text in _texts(line) if text.text]
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``cline --id <session>``."""
+        return ResumeCommand(("cline", "--id", session_id))
 
 
 def _origin(value: object) -> dict[str, str | None]:
@@ -193,6 +205,10 @@ def _parts(line: ClineLine) -> list[object]:
     if isinstance(value, str):
         return [{"type": "text", "text": value}]
     return value if isinstance(value, list) else []
+
+
+def _is_error(line: ClineLine) -> bool:
+    return text_at(value_of(line.metadata), "displayRole") == "error"
 
 
 def _prompt(part: object) -> str:
@@ -246,6 +262,8 @@ def _answered(line: ClineLine) -> list[a.Act]:
 def _texts(line: ClineLine) -> Iterator[Content]:
     for part in _parts(line):
         match text_at(part, "type"):
+            case "text" if _is_error(line):
+                yield Content("error", text_at(part, "text") or "")
             case "text":
                 yield Content("prompt" if line.role == "user" else "text", _prompt(part))
             case "thinking":

@@ -13,7 +13,7 @@ after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,7 @@ from agenttrace.record.formats import codex_usage as usage
 from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines, remember
 from agenttrace.record.formats.codex_changes import changes
 from agenttrace.record.formats.context import ContextFact, SystemPrompt, conversation, system_prompt
-from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits, Unusable
+from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Traits, Unusable
 from agenttrace.record.formats.lenient import json_object, lookup, text_at, value_of
 from agenttrace.record.ingest import acts as a
 
@@ -167,6 +167,10 @@ class Codex(LogFormat[lines.CodexHead]):
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """The patches that ``apply_patch`` was called with, once its result says that it applied them."""
         return changes(raw)
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``codex resume <session>``."""
+        return ResumeCommand(("codex", "resume", session_id))
 
 
 # -- lines ---------------------------------------------------------------------------------------------------

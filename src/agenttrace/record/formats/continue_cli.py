@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
-from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Traits
 from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
     as_text,
@@ -139,6 +139,10 @@ class ContinueCli(LogFormat[ContinueLine]):
         """The text in the line, whole."""
         line: ContinueLine = event.body
         return [] if line.name is None else [text for text in _texts(value_of(line.item)) if text.text]
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``cn --resume``, which takes no session."""
+        return ResumeCommand(("cn", "--resume"), "latest_only")
 
 
 def _created(path: Path) -> object:

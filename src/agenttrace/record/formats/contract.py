@@ -121,6 +121,18 @@ class LogCleanup(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
 
 
+#: What a command cannot do. ``latest_only``: it takes no session, and goes on with the latest one.
+#: ``whole_history``: it goes on with all chats of the directory.
+ResumeLimit = Literal["latest_only", "whole_history"]
+
+
+class ResumeCommand(msgspec.Struct, frozen=True):
+    """The agent's own command that goes on with a session, run in the session's directory."""
+
+    arguments: tuple[str, ...]
+    limit: ResumeLimit | None = None
+
+
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """What the rest of the product has to know of an agent; a format may leave all of it out."""
 
@@ -147,6 +159,10 @@ class Table(msgspec.Struct, frozen=True):
     expressions: dict[str, str] = {}
     #: The short columns that tell one row from another.
     key: tuple[str, ...] = ()
+    #: Another such table of the database; older versions of an agent may not have it.
+    beside: Table | None = None
+    #: Of a table with another one beside it, and of that one: the column by whose values their rows are put in order.
+    time: str = ""
 
 
 class Agent:
@@ -227,3 +243,7 @@ class Agent:
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """The directories of these logs that the agent empties after a while."""
         return []
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """How to go on with a session that was read from these logs; ``None`` where the agent has no such command."""
+        return None

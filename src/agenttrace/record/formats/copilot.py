@@ -12,7 +12,7 @@ whether it asked for nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,7 @@ import msgspec
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
 from agenttrace.record.formats.context import Compacted, ContextFact, Piece, conversation, system_prompt
-from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Traits
 from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
     count,
@@ -151,6 +151,10 @@ class Copilot(LogFormat[CopilotEvent]):
             path = paths[number] if len(paths) == len(diffs) else _path_in(diff)
             changes = diff_change(path, diff, text_at(data, "toolCallId"))
             yield from (change for change in changes if change.added or change.removed)  # reading shows a diff, too
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``copilot --resume=<session>``."""
+        return ResumeCommand(("copilot", f"--resume={session_id}"))
 
 
 class _Said:

@@ -21,7 +21,16 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
-from agenttrace.record.formats.contract import Content, LogCleanup, Memory, Outcome, Source, Traits, Unusable
+from agenttrace.record.formats.contract import (
+    Content,
+    LogCleanup,
+    Memory,
+    Outcome,
+    ResumeCommand,
+    Source,
+    Traits,
+    Unusable,
+)
 from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
     FieldByField,
@@ -164,6 +173,10 @@ class GeminiCli(LogFormat[GeminiMessage]):
         }
         found = [_cleanup(top) for top in sorted(tops)]
         return [cleanup for cleanup in found if cleanup is not None]
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``gemini --resume <session>``."""
+        return ResumeCommand(("gemini", "--resume", session_id))
 
 
 def _cleanup(top: Path) -> LogCleanup | None:

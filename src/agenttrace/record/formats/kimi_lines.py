@@ -5,14 +5,14 @@ What Kimi Code's records have in common with it (the file's name, texts in parts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from agenttrace.record.formats.base import L, LineDecoder, LogFormat, first_lines
-from agenttrace.record.formats.contract import Content
+from agenttrace.record.formats.contract import Content, ResumeCommand
 from agenttrace.record.formats.lenient import FieldByField, lookup, text_at, value_of
 
 LOG_NAME = "wire.jsonl"
@@ -101,6 +101,10 @@ class WireFormat(LogFormat[L]):
     def session_name(self, path: Path) -> str:
         """The name of the directory; of a file that was renamed, its own."""
         return path.parent.name if path.name == LOG_NAME else path.stem
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``kimi --session <session>``."""
+        return ResumeCommand(("kimi", "--session", session_id))
 
 
 def is_wire_message(value: dict[str, Any]) -> bool:

@@ -11,7 +11,7 @@ response is named by when it began and what it used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, expanded, first_lines, remember
-from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Table, Traits
+from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Table, Traits
 from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
     count,
@@ -119,6 +119,10 @@ class OpenCode(LogFormat[OpenCodeEvent]):
             path = text_at(each, "file") or text_at(each, "filePath") or text_at(part, "state", "input", "filePath")
             patch = text_at(each, "patch") or text_at(each, "diff") or text_at(facts, "diff")
             yield from diff_change(path, patch, call)
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``opencode -s <session>``, or the same of Kilo."""
+        return ResumeCommand((self.name, "-s", session_id))
 
 
 class Kilo(OpenCode):

@@ -9,7 +9,7 @@ copies where the provider's id is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ import msgspec
 from agenttrace.model import Event
 from agenttrace.record.formats.base import UUID, LineDecoder, LogFormat, agent_directory, first_lines, usage_of
 from agenttrace.record.formats.context import ContextFact, ToolSet, system_prompt, tool_set
-from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, ResumeCommand, Source, Traits
 from agenttrace.record.formats.diffs import decoded, diff_change, written
 from agenttrace.record.formats.lenient import (
     FieldByField,
@@ -163,6 +163,11 @@ class Pi(LogFormat[PiEntry]):
         if entry.message is not None and entry.message.role == "system":
             yield from _settings(lookup(json_object(raw), "message"), memory)
         yield from super().context(event, source, memory, raw)
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``pi --session <log>``: a log may be in a directory that Pi does not search."""
+        log = next((str(log) for log in logs if self.session_name(log) == session_id), session_id)
+        return ResumeCommand(("pi", "--session", log))
 
 
 def _settings(message: object, memory: Memory) -> Iterable[ContextFact]:

@@ -15,7 +15,17 @@ import msgspec
 
 from agenttrace.model import Event
 from agenttrace.plugins import FORMATS, BrokenPlugin, Plugin, PluginError, installed, load, reason_of
-from agenttrace.record.formats.contract import Agent, Content, Find, LogCleanup, Memory, Source, Traits, Unusable
+from agenttrace.record.formats.contract import (
+    Agent,
+    Content,
+    Find,
+    LogCleanup,
+    Memory,
+    ResumeCommand,
+    Source,
+    Traits,
+    Unusable,
+)
 from agenttrace.record.ingest.acts import Act, ResponseUsage
 
 T = TypeVar("T")
@@ -127,6 +137,10 @@ class PluginAgent(Agent):
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """None where it fails."""
         return self._optional("cleanups", [], logs)
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """None where it fails."""
+        return self._optional("resume_command", None, session_id, logs)
 
     def _optional(self, method: str, otherwise: T, *given: object) -> T:
         call: Callable[..., T] | None = getattr(self._agent, method, None)

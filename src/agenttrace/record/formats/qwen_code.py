@@ -14,13 +14,13 @@ telemetry.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import UUID, LogFormat, agent_directory, first, usage_of_prompt
-from agenttrace.record.formats.contract import Content, Memory, Outcome, Source, Traits
+from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Traits
 from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
     count,
@@ -146,6 +146,10 @@ class QwenCode(LogFormat[QwenRecord]):
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""
         return texts_of(event.body)
+
+    def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
+        """``qwen --resume <session>``."""
+        return ResumeCommand(("qwen", "--resume", session_id))
 
 
 def _is_ours(record: QwenRecord) -> bool:

@@ -168,6 +168,18 @@ class UsageCheck(Shape):
     reasons: list[CheckReason]
 
 
+class ResumeHint(Shape):
+    """How to go on with a session in its agent."""
+
+    #: A line for a shell: the agent's own command, in the session's directory.
+    command: str
+    #: ``latest_only``: the command goes on with the agent's latest session. ``whole_history``: with all chats of the
+    #: directory.
+    limit: Literal["latest_only", "whole_history"] | None
+    #: True where the machine of this server has no such directory.
+    directory_gone: bool
+
+
 class SessionDetail(SessionRow):
     """A session with its bills, parent, forks and files."""
 
@@ -178,6 +190,8 @@ class SessionDetail(SessionRow):
     files: list[SourceFile]
     #: The job of the run half whose trace this is.
     job_id: int | None
+    #: Null where the agent has no command to go on with a session.
+    resume: ResumeHint | None
     cursor: int
 
 

@@ -14,6 +14,7 @@ import { CopyLink } from "./copy-link";
 import styles from "./header.module.css";
 import { OutcomesButton } from "./outcomes/outcomes";
 import { text as outcomeText } from "./outcomes/text";
+import { CopyResume } from "./resume/copy-resume";
 import { text } from "./text";
 
 export function Facts({ session }: { session: SessionDetail }) {
@@ -166,6 +167,11 @@ export function Actions({ session }: { session: SessionDetail }) {
       <span className={styles.wideOnly}>
         <Copy text={session.session_id} hint={t.copyId} />
       </span>
+      {session.resume && (
+        <span className={styles.wideOnly}>
+          <CopyResume resume={session.resume} />
+        </span>
+      )}
       <CopyLink hint={t.copyLink} session={session.key} />
       <OutcomesButton session={session} />
       <Popup

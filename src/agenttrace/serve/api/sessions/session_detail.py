@@ -13,8 +13,9 @@ from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.sessions.lookup import SessionName, bill_of, query_session, ref_of, row_of
-from agenttrace.serve.api.shapes import NamedBill, SessionDetail, SourceFile, UsageCheck
+from agenttrace.serve.api.shapes import NamedBill, ResumeHint, SessionDetail, SourceFile, UsageCheck
 from agenttrace.store.questions import UsageRow
+from agenttrace.views.resume import resume_of
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
@@ -51,8 +52,16 @@ def _detail(store: Store, session: Session, prices: Cashier, index: LineIndex) -
         forks=[ref_of(fork) for fork in store.forks_of(session, _MOST_FORKS)],
         files=[SourceFile(*file) for file in store.source_files(index.of(store, session.id).files())],
         job_id=job_of(session),
+        resume=_resume(store, session, index),
         cursor=store.last_event(),
     )
+
+
+def _resume(store: Store, session: Session, index: LineIndex) -> ResumeHint | None:
+    found = resume_of(store, session, index)
+    if found is None:
+        return None
+    return ResumeHint(found.line, found.limit, found.directory_gone)
 
 
 def _by_model(usage: list[UsageRow], prices: Cashier) -> list[NamedBill]:
