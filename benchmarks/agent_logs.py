@@ -269,7 +269,7 @@ def measure_database(work: Path, megabytes: float, seconds: float = 15) -> Resul
     cost, _ = ours.record_once(path, store)
     ours.record_once(path, store, index=True, fresh=False)  # else indexing fills the quiet moments
     with closing(open_database(path)) as agent, ours.following(path, store) as process:
-        time.sleep(4)
+        time.sleep(12)  # until a file that has just changed counts as quiet
         quiet = ours.cpu_share(process.pid, seconds)
         before = ours.cpu_seconds(process.pid)
         began = time.monotonic()
