@@ -14,6 +14,7 @@ from rich.console import Console
 
 from benchmarks import (
     agent_logs,
+    collector,
     console_opening,
     console_pages,
     export,
@@ -73,7 +74,7 @@ def _import_row(who: str, done: peers.Imported, truth: Truth, base: float) -> Ro
 
 
 def measure_lines(megabytes: float) -> Result:
-    """CPU per gigabyte of 2 KB lines: AgentTrace, rsyslog, and the limits of the machine."""
+    """CPU per gigabyte of 2 KB lines: AgentTrace, rsyslog, the OpenTelemetry Collector, and the machine's limits."""
     path = DATA / f"lines-{megabytes:g}mb.jsonl"
     if not path.exists():
         generate_lines(path, megabytes)
@@ -87,6 +88,12 @@ def measure_lines(megabytes: float) -> Result:
     for parse, name in ((True, "rsyslog imfile, JSON parsed"), (False, "rsyslog imfile, plain")):
         try:
             theirs = peers.rsyslog(PEERS, path, count, WORK / "rsyslog", parse=parse)
+            rows.append(_line_row(name, theirs.cpu_seconds, gigabytes, base))
+        except peers.AbsentError as error:
+            rows.append(Row(name, {}, note=str(error)))
+    for parse, name in ((True, "OpenTelemetry Collector filelog, JSON parsed"), (False, "the same, plain")):
+        try:
+            theirs = collector.tail(PEERS, path, WORK / "collector", parse=parse)
             rows.append(_line_row(name, theirs.cpu_seconds, gigabytes, base))
         except peers.AbsentError as error:
             rows.append(Row(name, {}, note=str(error)))

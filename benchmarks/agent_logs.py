@@ -261,14 +261,15 @@ def measure(work: Path, megabytes: float) -> Result:
     return Result("Import of other agents' logs, the same work in each", rows)
 
 
-def measure_database(work: Path, megabytes: float, seconds: float = 20) -> Result:
+def measure_database(work: Path, megabytes: float, seconds: float = 15) -> Result:
     """Follow a database of OpenCode: when nothing happens, and while its agent writes twenty events a second."""
     shutil.rmtree(work, ignore_errors=True)
-    path, told = work / "opencode" / "opencode.db", Work(seed=1)
+    path, told, store = work / "agent" / "opencode.db", Work(seed=1), work / "ours"
     write_database(path, told, megabytes)
-    cost, _ = ours.record_once(path, work)
-    with closing(open_database(path)) as agent, ours.following(path, work) as process:
-        time.sleep(4)
+    cost, _ = ours.record_once(path, store)
+    ours.record_once(path, store, index=True, fresh=False)  # else indexing fills the quiet moments
+    with closing(open_database(path)) as agent, ours.following(path, store) as process:
+        time.sleep(12)  # until a file that has just changed counts as quiet
         quiet = ours.cpu_share(process.pid, seconds)
         before = ours.cpu_seconds(process.pid)
         began = time.monotonic()

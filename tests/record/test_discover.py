@@ -173,3 +173,23 @@ def test_only_logs_of_the_agent_in_its_home(tmp_path: Path) -> None:
     make(tmp_path / ".codex" / "sessions" / "history.jsonl")
     make(tmp_path / ".claude" / "projects" / "history.jsonl")
     assert list_files(agent_roots(AGENTS, {}, tmp_path)).files == []
+
+
+def test_a_pattern_of_an_agent_does_not_widen_where_links_may_lead(tmp_path: Path) -> None:
+    """Aider's logs are searched for in the user's directory; a link from elsewhere into that directory is no log."""
+    home = tmp_path.resolve()
+    project, outside = home / "project", home / "private"
+    project.mkdir()
+    outside.mkdir()
+    (project / ".aider.chat.history.md").write_text("# aider chat started at 2026-11-16 00:47:35\n")
+    (outside / "secret.jsonl").write_text("{}\n")
+    (outside / ".aider.chat.history.md").symlink_to(outside / "secret.jsonl")
+    logs = home / ".claude" / "projects"
+    logs.mkdir(parents=True)
+    (logs / "link.jsonl").symlink_to(outside / "secret.jsonl")
+    listing = list_files(agent_roots(AGENTS, {}, home))
+    assert [found.path for found in listing.files] == [str(project / ".aider.chat.history.md")]
+    assert {path for path, _ in listing.links} == {
+        str(logs / "link.jsonl"),
+        str(outside / ".aider.chat.history.md"),
+    }

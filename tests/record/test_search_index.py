@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts import search_index
 from agenttrace.store.questions import SearchQuery
+from agenttrace.store.sqlite import search
+from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.search import match_expression, segmented
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -96,3 +99,10 @@ def test_indexing_goes_on_where_it_stopped(tmp_path: Path) -> None:
     search_index.index_all(store)
     assert store.search(query) == found != []
     recorder.close()
+
+
+def test_looking_for_late_lines_scans_no_events(tmp_path: Path) -> None:
+    """It is done in every idle round, whatever the size of the store."""
+    with closing(connect(tmp_path / "agenttrace.db")) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {search._LATE}", (1,)).fetchall()
+    assert not [step for *_, step in plan if step.startswith("SCAN processed_events")]
