@@ -41,8 +41,9 @@ SELECT event_no FROM processed_events WHERE event_no = ? AND (
     event_no <= ? OR block_id >> {BLOCK_BITS} NOT IN (SELECT file_id FROM file_offsets)
 )
 """
+#: The order of the join is given: without statistics SQLite would scan all events, in every idle round.
 _LATE = f"""
-SELECT event_no FROM search_late JOIN processed_events USING (event_no)
+SELECT event_no FROM search_late CROSS JOIN processed_events USING (event_no)
 WHERE block_id >> {BLOCK_BITS} IN (SELECT file_id FROM file_offsets) LIMIT ?
 """
 
