@@ -32,12 +32,17 @@ def resolved(world: World, entry: str = "task") -> Conversation:
     return world.run(ConversationService(world.database).resolve("u", 1, entry, "t"))
 
 
+def count_from(world: World, number: int) -> None:
+    """No conversation; the next one gets this number."""
+    world.do("DELETE FROM biz.ai_conversations")
+    world.one("SELECT setval(pg_get_serial_sequence('biz.ai_conversations', 'id'), %s, false)", number)
+
+
 # Feature: P14-ai-dashscope-migration, Property 3: session_id 格式不变量
 @given(st.integers(min_value=1, max_value=2**63 - 1))
 def test_session_id_has_its_form_and_leads_back(world: World, number: int) -> None:
     """Whatever number a conversation gets, its key has the form of the document and leads back to it, and stays."""
-    world.do("DELETE FROM biz.ai_conversations")
-    world.one("SELECT setval(pg_get_serial_sequence('biz.ai_conversations', 'id'), %s, false)", number)
+    count_from(world, number)
     made = resolved(world)
     assert made.id == number
     assert re.fullmatch(r"^conv_\d+_\d+$", made.session_id)
@@ -59,7 +64,7 @@ def test_other_texts_are_no_session_ids(text: str) -> None:
 @given(st.sampled_from(ConversationEntry), ages)
 def test_reuse_rule(world: World, entry: ConversationEntry, age: timedelta | None) -> None:
     """Tasks always go on with their conversation, customers and coaches within three days, general talk never."""
-    world.do("DELETE FROM biz.ai_conversations")
+    count_from(world, 1)
     earlier = None
     if age is not None:
         earlier = resolved(world, entry)
