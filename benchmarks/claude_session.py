@@ -56,7 +56,7 @@ class Project:
 
     def __init__(self, source: Source, number: int) -> None:
         name = "-".join(source.text.names(2))
-        self.cwd = f"/home/dev/work/{name}{number}"
+        self.cwd = f"/home/dev/{name}{number}"
         self.slug = self.cwd.replace("/", "-")
         self.branch = source.rng.choice(("main", "develop", f"feature/{name}"))
         sizes = [source.between(2_000, 40_000) for _ in range(60)]
