@@ -146,6 +146,33 @@ def test_gemini_deletes_after_a_month(program: Program) -> None:
     assert retention()[0] == "ok"
 
 
+def test_only_these_agents_delete_by_age(everyone: Program) -> None:
+    """Every other agent keeps its logs until the user deletes them."""
+    told = [check["found"] for check in everyone.json("doctor")["checks"] if check["name"] == "retention"]
+    assert sorted(found.partition(" deletes")[0] for found in told) == ["Claude Code", "Gemini CLI"]
+    assert all("after 30 days" in found for found in told)
+
+
+@pytest.mark.parametrize("name", ["cline", "continue", "opencode", "pi"])
+def test_retention_by_kind_of_source(
+    everyone: Program, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What an agent would delete counts as recorded, be it lines, documents or the rows of a database."""
+    from agenttrace.config import load_settings
+    from agenttrace.record.formats.contract import LogCleanup
+    from agenttrace.views import checks, places
+
+    agent = next(each for each in AGENTS if each.name == name)
+    (home,) = (each for each in agent.homes({}, everyone.user) if each.exists())
+    cleanup = LogCleanup(directory=home if home.is_dir() else home.parent, days=0.0, origin="a test")
+    monkeypatch.setattr(type(agent), "cleanups", lambda self, logs: [cleanup] if self.name == name else [])
+    monkeypatch.setenv("HOME", str(everyone.user))
+    for here, state in ((everyone.user / ".agenttrace", "ok"), (tmp_path / "new", "warn")):
+        settings = load_settings({"HOME": str(everyone.user), "AGENTTRACE_HOME": str(here)})
+        found = [each for each in checks.deletions(settings, places.logs(settings)) if agent.title in each.found]
+        assert [each.state for each in found] == [state], found
+
+
 def test_the_service_gets_every_variable_that_moves_logs(tmp_path: Path) -> None:
     """Whatever variable an agent looks at to find its logs is one that the service is started with."""
 

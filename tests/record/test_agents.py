@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import product
@@ -12,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from agenttrace.config import RecordSettings, Settings, ensure_home
-from agenttrace.record.files.kinds import tracked_file
+from agenttrace.record.files.discover import agent_roots, list_files
+from agenttrace.record.files.kinds import is_recorded, tracked_file
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Agent
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.record.texts.search_index import index_all
+from agenttrace.store import open_store
 from agenttrace.store.batch import FileRow
 from agenttrace.store.sqlite.database import connect
 from faults.store_rig import Rows, differences, rows
@@ -129,6 +132,43 @@ def test_read_again_nothing_is_new(home: Home) -> None:
     again = home.record(settings, backwards=True)
     assert (again.recorded, again.quarantined, again.duplicate) == (0, 0, first.recorded)
     assert differences(rows(settings.home), before).keys() <= {"file_offsets", "streams"}
+
+
+def _unrecorded(home: Home, settings: Settings, name: str) -> list[str]:
+    """The logs of which the store does not have everything, as their kind of source tells."""
+    listing = list_files(agent_roots([agent_of(name)], {}, home.home))
+    assert listing.files
+    with open_store(settings) as store:
+        known = dict(store.files.rows())
+    return [each.path for each in listing.files if not is_recorded(each, known.get(each.path), 1 << 25)]
+
+
+def test_whether_a_log_is_recorded(home: Home, name: str) -> None:
+    """A log is recorded when all of it was read, whatever a position in it means; a change of it is not."""
+    settings = home.settings("home")
+    with closing(Recorder(settings, environ={"HOME": str(home.root / "empty")})) as recorder:
+        recorder.run_once()
+    agent = agent_of(name)
+    logs = list_files(agent_roots([agent], {}, home.home)).files
+    assert len(_unrecorded(home, settings, name)) == len(logs)
+    home.record(settings)
+    assert _unrecorded(home, settings, name) == []
+    for found in logs:
+        if agent.table is not None:
+            with closing(sqlite3.connect(found.path)) as connection:
+                # Other tables do not matter.
+                connection.execute("CREATE TABLE other (x)")
+                connection.commit()
+                assert _unrecorded(home, settings, name) == []
+                connection.execute("INSERT INTO event SELECT 'new', aggregate_id, 1000, type, data FROM event LIMIT 1")
+                connection.commit()
+        elif agent.writes_documents:
+            # Of the same size: a document may change in place.
+            os.utime(found.path, (1, 1))
+        else:
+            with open(found.path, "ab") as log:
+                log.write(b"x")
+        assert found.path in _unrecorded(home, settings, name)
 
 
 def test_sums_do_not_depend_on_the_order_of_files(home: Home) -> None:
