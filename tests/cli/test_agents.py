@@ -116,6 +116,34 @@ def test_up_shows_every_agent(
     said = capsys.readouterr().out
     assert "OpenCode: 1 log," in said
     assert "Continue CLI: 8 sessions," in said
+    assert ": none" not in said
+    (none,) = (line for line in said.splitlines() if line.startswith("  no logs of: "))
+    titles = {agent.name: agent.title for agent in AGENTS}
+    assert sorted(none.partition(": ")[2].split(", ")) == sorted(
+        titles[name] for name in titles.keys() - SAMPLED | {"agenttrace"}
+    )
+
+
+def test_agents_without_logs_are_wrapped_at_the_edge(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At a terminal no title is cut, and the names stay beside their label."""
+    import sys
+
+    from rich.console import Console
+
+    from agenttrace.cli import output
+    from agenttrace.cli.up import show_found
+
+    console = Console(file=sys.stdout, width=50, force_terminal=True, color_system=None)
+    monkeypatch.setattr(output, "stdout", lambda: console)
+    show_found([{"agent": each.name, "title": each.title, "sessions": 0, "bytes": 0} for each in AGENTS])
+    _, first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("  no logs of: AgentTrace JSONL,")
+    assert rest
+    assert all(line.startswith(" " * 14) and len(line) <= 50 for line in rest)
+    shown = " ".join(line[14:].strip() for line in (first, *rest))
+    assert shown == ", ".join(sorted((each.title for each in AGENTS), key=str.casefold))
 
 
 def test_statusline_counts_sessions_of_all_agents(everyone: Program) -> None:
