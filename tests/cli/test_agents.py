@@ -10,13 +10,19 @@ import shutil
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import forked
 from agent_homes import KILO_HELPER, KILO_SESSION, KINDS, fill_home, golden_tokens
+from agenttrace.model import Session
 from agenttrace.record.formats import AGENTS
 from agenttrace.service import kept_variables
+from agenttrace.views.resume import Resume, quoted, resume_of
 
 from .conftest import DATA, Program
 
@@ -244,13 +250,83 @@ def test_resume_prints_the_command(everyone: Program, agent: str, tmp_path: Path
     assert directory
     if not os.path.isdir(directory):
         refused = everyone.run("resume", session["session_id"], code=1)
-        assert directory in refused.stderr
+        assert f"does not exist on this machine: {directory}" in refused.stderr
         assert " ".join(command.split()) in " ".join(refused.stderr.split())
         return
     assert everyone.run("resume", session["session_id"]).stdout == f"cd {directory} && {command}\n"
     told = everyone.json("resume", session["session_id"])
     assert told["arguments"] == command.split()
     assert told["limit"] == LIMITS.get(agent)
+
+
+#: What a file may have as the id of a session, or as its directory.
+HOSTILE = (
+    "x; touch bad",
+    "$(touch bad)",
+    "`touch bad`",
+    "it's",
+    "a\\",
+    "\\'; touch bad; \\'",
+    "a b",
+    'a"b',
+    "!!",
+    "~",
+    "a&b|c>d",
+    "\u00e9\u4e2d",
+)
+REFUSED = ("-rf", "--dangerously-skip-permissions", "", "a\nb", "a\x1b[31m", "a\u202eb", "a\x00b")
+
+
+def _resumed(agent: str, session_id: str, directory: str | None) -> Resume | None:
+    """How to go on with a session of that name, without a store."""
+    session = Session(id=1, agent=agent, session_id=session_id, project=directory)
+    store = SimpleNamespace(source_files=lambda numbers: [])
+    index = SimpleNamespace(of=lambda store, number: SimpleNamespace(files=list))
+    return resume_of(store, session, index)  # type: ignore[arg-type]  # what it asks of them
+
+
+@pytest.mark.parametrize("agent", [*COMMANDS, *UNSAMPLED])
+def test_no_id_and_no_directory_injects(agent: str, tmp_path: Path) -> None:
+    """A shell sees one word for each argument, in the directory, and runs nothing else; the rest is refused."""
+    # Two commands name no session.
+    named = agent not in LIMITS
+    for text in HOSTILE:
+        directory = tmp_path / text.replace("/", "")
+        directory.mkdir(exist_ok=True)
+        how = _resumed(agent, text, str(directory))
+        assert how is not None
+        assert any(text in argument for argument in how.arguments) == named
+        program, *arguments = how.arguments
+        shown = f"{program}() {{ pwd; printf '%s\\n' \"$@\"; }}; {how.line}"
+        for shell in filter(shutil.which, ("sh", "bash", "zsh")):
+            said = forked.run([shell, "-c", shown], capture_output=True, text=True, cwd=tmp_path, check=True)
+            assert said.stdout.splitlines() == [str(directory), *arguments]
+        assert not list(tmp_path.rglob("bad"))
+    for text in REFUSED:
+        assert _resumed(agent, text, "/") is None or not named
+        how = _resumed(agent, "id", f"/tmp/{text}" if text.isprintable() else f"/{text}")
+        assert how is not None
+        assert how.directory is None or how.directory.isprintable()
+    for relative in ("-", "--help", "relative", ""):
+        how = _resumed(agent, "id", relative)
+        assert how is not None
+        assert how.directory is None
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_reads_the_words_too() -> None:
+    """A backslash in single quotes is one of fish's own."""
+    for text in HOSTILE:
+        said = forked.run(["fish", "-c", f"printf '%s' {quoted(text)}"], capture_output=True, text=True, check=True)
+        assert said.stdout == text
+
+
+@given(st.text(st.characters(exclude_characters="\x00")))
+def test_quoted_words_are_read_back(text: str) -> None:
+    """By the rules of POSIX; and single quotes protect no backslash, which fish would read."""
+    assert shlex.split(f"x {quoted(text)} y") == ["x", text, "y"]
+    inside = re.sub(r'"[^"]*"', "", quoted(text)) if "'" in quoted(text) else ""
+    assert "\\" not in inside or '"' in text
 
 
 def _pretend(program: Program, directory: Path, session: str) -> None:
@@ -286,6 +362,37 @@ def test_resume_runs_the_agent_in_its_directory(program: Program, tmp_path: Path
     assert words == ["cd", str(directory), "&&", "claude", "--resume", session]
     assert "not installed" in program.run("resume", session, "--run", code=1, env={"PATH": "/nowhere"}).stderr
     program.run("resume", session, "--run", "--json", code=2)
+
+
+def test_resume_of_a_session_of_another_machine(program: Program, tmp_path: Path) -> None:
+    """Its log is not here, or only its telemetry is: the command is given with a warning."""
+    session = "0a0a0a0a-1111-4111-8111-111111111111"
+    _pretend(program, tmp_path, session)
+    assert program.run("resume", session).stderr == ""
+    shutil.rmtree(program.user / ".claude")
+    done = program.run("resume", session)
+    assert "not on this machine" in done.stderr
+    assert done.stdout == f"cd {tmp_path} && claude --resume {session}\n"
+
+
+def test_resume_runs_no_program_of_the_sessions_directory(program: Program, tmp_path: Path) -> None:
+    """A PATH with a relative directory means that of the user, not one in a project that somebody else wrote."""
+    session = "0a0a0a0a-1111-4111-8111-111111111111"
+    for place, says in (("here", "right"), ("project", "wrong")):
+        tool = tmp_path / place / "bin" / "claude"
+        tool.parent.mkdir(parents=True)
+        tool.write_text(f"#!/bin/sh\necho {says}\n")
+        tool.chmod(0o755)
+    _pretend(program, tmp_path / "project", session)
+    done = forked.run(
+        program.command("resume", session, "--run"),
+        env={**program.environment, "PATH": f"bin:{program.environment['PATH']}"},
+        cwd=tmp_path / "here",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "right\n"
 
 
 def test_resume_is_refused_where_it_cannot_work(recorded: Program, program: Program) -> None:
