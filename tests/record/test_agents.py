@@ -117,6 +117,91 @@ def test_old_formats_claim_none_of_them(name: str) -> None:
         assert not [agent.name for agent in others if agent.recognise(Path("/x/y.jsonl"), head) is not None], path
 
 
+#: Where logs are when a variable of the agent says ``/moved``.
+MOVED = {
+    ("aider", "AIDER_CHAT_HISTORY_FILE"): ["/moved"],
+    ("claude-code", "CLAUDE_CONFIG_DIR"): ["/moved/projects"],
+    ("claude-code", "XDG_CONFIG_HOME"): ["/moved/claude/projects", "/moved/Claude/local-agent-mode-sessions"],
+    ("claude-code", "APPDATA"): ["/moved/Claude/local-agent-mode-sessions"],
+    ("cline", "CLINE_DIR"): ["/moved/data/sessions"],
+    ("cline", "CLINE_DATA_DIR"): ["/moved/sessions"],
+    ("codex", "CODEX_HOME"): ["/moved/sessions", "/moved/archived_sessions"],
+    ("continue", "CONTINUE_GLOBAL_DIR"): ["/moved/sessions"],
+    ("copilot-cli", "COPILOT_HOME"): ["/moved/session-state"],
+    ("gemini-cli", "GEMINI_CLI_HOME"): ["/moved/.gemini/tmp"],
+    ("goose", "GOOSE_PATH_ROOT"): ["/moved/data/sessions"],
+    ("goose", "XDG_DATA_HOME"): ["/moved/goose/sessions"],
+    ("goose", "APPDATA"): ["/moved/Block/goose/data/sessions"],
+    ("grok", "GROK_HOME"): ["/moved/sessions"],
+    ("kilo", "KILO_DB"): ["/moved"],
+    ("kilo", "XDG_DATA_HOME"): ["/moved/kilo/kilo.db", "/moved/kilo/kilo-*.db"],
+    ("kimi-cli", "KIMI_SHARE_DIR"): ["/moved/sessions"],
+    ("kimi-code", "KIMI_CODE_HOME"): ["/moved/sessions"],
+    ("opencode", "OPENCODE_DB"): ["/moved"],
+    ("opencode", "XDG_DATA_HOME"): ["/moved/opencode/opencode.db", "/moved/opencode/opencode-*.db"],
+    ("pi", "PI_CODING_AGENT_DIR"): ["/moved/sessions"],
+    ("qwen-code", "QWEN_HOME"): ["/moved/projects", "/moved/tmp"],
+    ("qwen-code", "QWEN_RUNTIME_DIR"): ["/moved/projects", "/moved/tmp"],
+    ("roo-code", "XDG_CONFIG_HOME"): [
+        f"/moved/{editor}/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
+        for editor in ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+    ],
+    ("roo-code", "APPDATA"): [
+        f"/moved/{editor}/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
+        for editor in ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+    ],
+}
+
+
+class Asked(dict[str, str]):
+    """An environment that knows which variables were asked for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def get(self, name: str, otherwise: str | None = None) -> str | None:  # type: ignore[override]
+        self.names.add(name)
+        return otherwise
+
+
+def test_every_variable_of_an_agent_is_tested() -> None:
+    """Those that a format asks for are those that it names, and each of them is in the table above."""
+    for agent in AGENTS:
+        asked = Asked()
+        agent.homes(asked, Path("/home/me"))
+        if agent.name not in ("agenttrace", "otlp"):
+            assert asked.names == set(agent.traits.variables), agent.name
+    assert {(agent.name, name) for agent in AGENTS for name in agent.traits.variables} == set(MOVED)
+
+
+@pytest.mark.parametrize(("agent", "variable"), MOVED)
+def test_a_variable_moves_the_logs(agent: str, variable: str) -> None:
+    """As a whole path, and with the user's directory in it."""
+    user = Path("/home/me")
+    homes = agent_of(agent).homes({variable: "/moved"}, user)
+    assert [str(each) for each in homes if each.is_relative_to("/moved")] == MOVED[agent, variable]
+    if variable != "APPDATA":  # Windows gives it as a whole path
+        assert [
+            str(each).replace("/home/me/moved", "/moved")
+            for each in agent_of(agent).homes({variable: "~/moved"}, user)
+            if each.is_relative_to("/home/me/moved")
+        ] == MOVED[agent, variable]
+
+
+def test_several_directories_of_claude_code() -> None:
+    """Its variable may name more than one."""
+    homes = agent_of("claude-code").homes({"CLAUDE_CONFIG_DIR": "/one, ~/two"}, Path("/home/me"))
+    assert homes[:2] == [Path("/one/projects"), Path("/home/me/two/projects")]
+
+
+@pytest.mark.parametrize(("name", "variable"), [("opencode", "OPENCODE_DB"), ("kilo", "KILO_DB")])
+def test_a_database_with_a_relative_name(name: str, variable: str) -> None:
+    """It is in the directory for data, wherever the recorder was started; one in memory is none."""
+    user = Path("/home/me")
+    assert agent_of(name).homes({variable: "work.db"}, user) == [user / ".local" / "share" / name / "work.db"]
+    assert agent_of(name).homes({variable: ":memory:"}, user) == []
+
+
 def test_where_batches_end_changes_nothing(home: Home) -> None:
     """Line by line or all at once: the same rows."""
     assert differences(home.rows("one", batch_lines=1), home.rows("all")) == {}
