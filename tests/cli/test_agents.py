@@ -229,6 +229,19 @@ def test_the_service_gets_every_variable_that_moves_logs(tmp_path: Path) -> None
 # -- resume --------------------------------------------------------------------------------------------------------
 
 
+def test_the_guide_names_every_agent_with_its_variables_and_its_command() -> None:
+    """What the formats say is in the guide."""
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "agents.md").read_text()
+    commands = {**COMMANDS, **UNSAMPLED}
+    for agent in AGENTS:
+        if agent.name in ("agenttrace", "otlp"):
+            continue
+        assert re.search(rf"^\| {agent.title} \|", guide, re.MULTILINE), agent.title
+        assert [name for name in agent.traits.variables if f"${name}`" not in guide] == []
+        if agent.name in commands:
+            assert f"`{commands[agent.name].format(session='ID', log='FILE')}`" in guide
+
+
 def test_every_agent_says_how_to_resume() -> None:
     """An agent that is added gets a command, or is named here as one that has none."""
     commands = {agent.name: agent.resume_command("id", []) for agent in AGENTS}
