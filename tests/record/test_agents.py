@@ -22,6 +22,7 @@ from agenttrace.record.texts.search_index import index_all
 from agenttrace.store import open_store
 from agenttrace.store.batch import FileRow
 from agenttrace.store.sqlite.database import connect
+from agenttrace.views.status import file_states
 from faults.store_rig import Rows, differences, rows
 from store_on import store_on
 
@@ -228,6 +229,13 @@ def _unrecorded(home: Home, settings: Settings, name: str) -> list[str]:
     return [each.path for each in listing.files if not is_recorded(each, known.get(each.path), 1 << 25)]
 
 
+def _behind(home: Home, settings: Settings, name: str) -> int:
+    """What the status says."""
+    listing = list_files(agent_roots([agent_of(name)], {}, home.home))
+    with open_store(settings) as store:
+        return sum(file["behind"] for file in file_states(store, listing, 1 << 25)[0])
+
+
 def test_whether_a_log_is_recorded(home: Home, name: str) -> None:
     """A log is recorded when all of it was read, whatever a position in it means; a change of it is not."""
     settings = home.settings("home")
@@ -238,13 +246,16 @@ def test_whether_a_log_is_recorded(home: Home, name: str) -> None:
     assert len(_unrecorded(home, settings, name)) == len(logs)
     home.record(settings)
     assert _unrecorded(home, settings, name) == []
+    assert _behind(home, settings, name) == 0
     for found in logs:
         if agent.table is not None:
             with closing(sqlite3.connect(found.path)) as connection:
                 # Other tables do not matter.
                 connection.execute("CREATE TABLE other (x)")
+                connection.executemany("INSERT INTO other VALUES (?)", [("x" * 1000,)] * 100)
                 connection.commit()
                 assert _unrecorded(home, settings, name) == []
+                assert _behind(home, settings, name) == 0
                 connection.execute("INSERT INTO event SELECT 'new', aggregate_id, 1000, type, data FROM event LIMIT 1")
                 connection.commit()
         elif agent.writes_documents:
