@@ -99,6 +99,8 @@ class Recorder:
         self._project_logs = ProjectLogs(() if paths else self.agents)
         #: Logs in projects, which no watch reports, and when they were looked at.
         self._in_projects: set[str] = set()
+        self._projects: list[str] = []
+        self._projects_version = (-1, -1)
         self._looked_at = 0.0
         self.store = open_store(settings, read_only=False)
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
@@ -144,8 +146,7 @@ class Recorder:
 
     def scan(self) -> Listing:
         """Search all roots for new, grown, moved and vanished files."""
-        record = self.settings.record
-        listing = list_files([*self.roots, *self._project_roots()], record.exclude, follow=record.follow_symlinks)
+        listing = self.listing()
         self._say_links(listing)
         for found in listing.files:
             self.see(found)
@@ -159,11 +160,20 @@ class Recorder:
         self._close_idle()
         return listing
 
+    def listing(self) -> Listing:
+        """The logs that are there."""
+        record = self.settings.record
+        return list_files([*self.roots, *self._project_roots()], record.exclude, follow=record.follow_symlinks)
+
     def _project_roots(self) -> list[Root]:
-        """Logs in the projects of recorded sessions."""
+        """Logs in the projects of recorded sessions, which are asked for again only after something was recorded."""
         if not self._project_logs:
             return []
-        return self._project_logs.roots(each.name for each in self.store.status.projects(MOST_PROJECTS))
+        version = (self.summary.recorded, self.store.foreign_version())
+        if version != self._projects_version:
+            self._projects_version = version
+            self._projects = [each.name for each in self.store.status.projects(MOST_PROJECTS)]
+        return self._project_logs.roots(self._projects)
 
     def _say_links(self, listing: Listing) -> None:
         """Log each link that is not followed, once."""
