@@ -189,6 +189,42 @@ def test_a_variable_moves_the_logs(agent: str, variable: str) -> None:
         ] == MOVED[agent, variable]
 
 
+@pytest.mark.parametrize(
+    ("agent", "log", "settings", "days"),
+    [
+        ("claude-code", "projects/-p/s.jsonl", None, 30),
+        ("claude-code", "projects/-p/s.jsonl", '{"cleanupPeriodDays": 90}', 90),
+        ("claude-code", "projects/-p/s.jsonl", '{"cleanupPeriodDays": 0}', 0),
+        ("claude-code", "projects/-p/s.jsonl", '{"cleanupPeriodDays": "90"}', 30),
+        ("claude-code", "projects/-p/s.jsonl", f'{{"cleanupPeriodDays": 1{"0" * 400}}}', 30),
+        ("claude-code", "projects/-p/s.jsonl", '{"cleanupPeriodDays": -1', 30),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", None, 30),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"maxAge": "2w"}}}', 14),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"maxAge": "12h"}}}', 0.5),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"maxCount": 5}}}', 30),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"maxAge": "soon"}}}', None),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"enabled": false}}}', None),
+    ],
+)
+def test_after_how_long_an_agent_deletes(
+    tmp_path: Path, agent: str, log: str, settings: str | None, days: float | None
+) -> None:
+    """As its settings say, or else by its default; settings that cannot be read are none."""
+    place = tmp_path / log
+    base = tmp_path / ".gemini" if agent == "gemini-cli" else tmp_path
+    base.mkdir(exist_ok=True)
+    if settings is not None:
+        (base / "settings.json").write_text(settings)
+    assert [cleanup.days for cleanup in agent_of(agent).cleanups([place])] == ([] if days is None else [days])
+
+
+def test_other_agents_delete_nothing_by_age() -> None:
+    """None of them has such a setting."""
+    for agent in AGENTS:
+        if agent.name not in ("claude-code", "gemini-cli"):
+            assert agent.cleanups([Path("/home/me/projects/p/chats/tmp/x.jsonl")]) == []
+
+
 def test_several_directories_of_claude_code() -> None:
     """Its variable may name more than one."""
     homes = agent_of("claude-code").homes({"CLAUDE_CONFIG_DIR": "/one, ~/two"}, Path("/home/me"))
