@@ -66,8 +66,7 @@ def import_all(
             sessions.update(report.sessions)
     recorder = Recorder(settings, paths=paths, agent=agent, on_progress=on_progress)
     try:
-        recorder.scan()
-        recorder.drain(fair=False, stop=stop)
+        recorder.catch_up(stop=stop)
         last = recorder.finish(started)
         sessions |= recorder.sessions
     finally:

@@ -34,6 +34,7 @@ from agenttrace.record.files.discover import (
     named_roots,
 )
 from agenttrace.record.files.documents import NOT_WHOLE
+from agenttrace.record.files.project_logs import MOST_PROJECTS, ProjectLogs
 from agenttrace.record.files.reader import BOM, LOG_SUFFIX, Chunk, open_limit, storable
 from agenttrace.record.files.recognition import may_become_known, openings, recognised
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
@@ -52,6 +53,8 @@ logger = logging.getLogger(__name__)
 
 #: A file that grew within this time is active.
 ACTIVE_SECONDS = 10.0
+#: Between two looks at logs in projects.
+PROJECT_SECONDS = 1.0
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -92,6 +95,13 @@ class Recorder:
         for broken in BROKEN_FORMATS if share is None else ():
             logger.warning("%s", broken)
         self.roots = _roots(settings, self.agents, paths, os.environ if environ is None else environ)
+        #: Not where the user named all paths.
+        self._project_logs = ProjectLogs(() if paths else self.agents)
+        #: Logs in projects, which no watch reports, and when they were looked at.
+        self._in_projects: set[str] = set()
+        self._projects: list[str] = []
+        self._projects_version = (-1, -1)
+        self._looked_at = 0.0
         self.store = open_store(settings, read_only=False)
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
         day_of = day_finder(settings.usage.timezone)
@@ -136,11 +146,11 @@ class Recorder:
 
     def scan(self) -> Listing:
         """Search all roots for new, grown, moved and vanished files."""
-        record = self.settings.record
-        listing = list_files(self.roots, record.exclude, follow=record.follow_symlinks)
+        listing = self.listing()
         self._say_links(listing)
         for found in listing.files:
             self.see(found)
+        self._in_projects = {each.path for each in listing.files if each.agent and each.agent.traits.project_log}
         present = {found.path for found in listing.files}
         for file in self._watchlist.missing(present, [path for path, _ in listing.unreadable]):
             if file.handle is None:
@@ -149,6 +159,21 @@ class Recorder:
                 self.dirty[file.row.file_id] = file
         self._close_idle()
         return listing
+
+    def listing(self) -> Listing:
+        """The logs that are there."""
+        record = self.settings.record
+        return list_files([*self.roots, *self._project_roots()], record.exclude, follow=record.follow_symlinks)
+
+    def _project_roots(self) -> list[Root]:
+        """Logs in the projects of recorded sessions, which are asked for again only after something was recorded."""
+        if not self._project_logs:
+            return []
+        version = (self.summary.recorded, self.store.foreign_version())
+        if version != self._projects_version:
+            self._projects_version = version
+            self._projects = [each.name for each in self.store.status.projects(MOST_PROJECTS)]
+        return self._project_logs.roots(self._projects)
 
     def _say_links(self, listing: Listing) -> None:
         """Log each link that is not followed, once."""
@@ -509,6 +534,13 @@ class Recorder:
             if (file.last_growth > recently or file.detached) and self._has_more(file):
                 self.dirty[file.row.file_id] = file
 
+    def look_at_projects(self) -> None:
+        """Logs in projects, which are not watched."""
+        if time.monotonic() - self._looked_at >= PROJECT_SECONDS:
+            self._looked_at = time.monotonic()
+            for path in self._in_projects:
+                self.see_path(path)
+
     @staticmethod
     def _has_more(file: TrackedFile) -> bool:
         """Whether an open file has something that was not read."""
@@ -521,9 +553,16 @@ class Recorder:
     def run_once(self, *, stop: Callable[[], bool] = lambda: False) -> Summary:
         """Record what is there, and return what was done."""
         started = time.monotonic()
+        self.catch_up(stop=stop)
+        return self.finish(started)
+
+    def catch_up(self, *, stop: Callable[[], bool] = lambda: False) -> None:
+        """Record what is there; then what is in projects of which only that told."""
         self.scan()
         self.drain(fair=False, stop=stop)
-        return self.finish(started)
+        if not stop() and any(os.path.realpath(root.path) not in self.files for root in self._project_roots()):
+            self.scan()
+            self.drain(fair=False, stop=stop)
 
     def finish(self, started: float) -> Summary:
         """The summary, with what is pending counted in."""

@@ -101,9 +101,14 @@ class Watcher:
                 return
 
     def _existing_roots(self) -> tuple[Path, ...]:
-        """Directories to watch: the roots that exist, and for single files the directory they are in."""
+        """Directories to watch: the roots that exist, and for single files the directory they are in.
+
+        Projects are not watched for the log that an agent writes there: they may have any number of files.
+        """
         found = []
         for root in self.recorder.roots:
+            if root.agent is not None and root.agent.traits.project_log:
+                continue
             place = root.path if root.path.is_dir() else root.path.parent
             if place.is_dir() and place not in found:
                 found.append(place)
@@ -118,6 +123,7 @@ class Watcher:
             for path in changed or ():
                 recorder.see_path(os.path.realpath(path))
             recorder.look_at_open()
+            recorder.look_at_projects()
             recorder.look_at_unterminated()
             self._retry()
             if recorder.dirty:

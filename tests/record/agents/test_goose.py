@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -65,8 +66,9 @@ class Database:
         with closing(sqlite3.connect(self.path)) as connection, connection:
             connection.execute(statement, values)
 
-    def session(self, name: str) -> None:
-        self.run("INSERT INTO sessions (id, working_dir) VALUES (?, '/home/dev/goose-work')", name)
+    def session(self, name: str, created: str = "2026-11-16 09:00:00") -> None:
+        values = "VALUES (?, '/home/dev/goose-work', ?)"
+        self.run(f"INSERT INTO sessions (id, working_dir, created_at) {values}", name, created)
 
     def message(self, session: str, name: str, role: str, part: dict[str, Any], at: int, *, shown: bool = True) -> None:
         self.run(
@@ -110,6 +112,8 @@ def rows(recorder: Recorder, query: str) -> list[tuple[Any, ...]]:
     return recorder.connection.execute(query).fetchall()
 
 
+#: The mark of a session that was created then.
+MARK = f"{zlib.crc32(b'2026-11-16 09:00:00'):08x}"
 COUNTS = "SELECT session_id, project, turns, steps, tools, errors FROM sessions ORDER BY 1"
 TOKENS = """
     SELECT count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens), sum(output_tokens)
@@ -124,11 +128,41 @@ def test_a_session(path: Path, recorder: Recorder) -> None:
         database.session(session)
         database.turn(session, at)
     recorder.run_once()
-    expected = [(session, "/home/dev/goose-work", 1, 2, 1, 1) for session in ("20261116_1", "20261116_2")]
+    names = (f"20261116_1-{MARK}", f"20261116_2-{MARK}")
+    expected = [(session, "/home/dev/goose-work", 1, 2, 1, 1) for session in names]
     assert rows(recorder, COUNTS) == expected
     assert rows(recorder, TOKENS) == [(4, 2 * (300 + 500), 2 * 2100, 2 * 100, 2 * 110)]
     steps = "SELECT count(*) FROM spans WHERE kind = 'step' AND response IS NULL"
     assert rows(recorder, steps) == [(0,)], "every step is a call of the ledger"
+
+
+def test_databases_with_the_same_ids(tmp_path: Path, recorder: Recorder) -> None:
+    """Goose counts sessions by day: those of two machines are two, and a copy of a database is no other one."""
+    names = []
+    for home, created in (("one", "2026-11-16 09:00:00"), ("two", "2026-11-16 09:00:07")):
+        database = Database(tmp_path / home / "goose" / "sessions" / "sessions.db")
+        database.session("20261116_1", created)
+        database.turn("20261116_1")
+        copied = tmp_path / f"{home}-copy" / "sessions" / "sessions.db"
+        copied.parent.mkdir(parents=True)
+        with closing(sqlite3.connect(database.path)) as source, closing(sqlite3.connect(copied)) as copy:
+            source.backup(copy)
+        for place in (database.path, copied):
+            with closing(Recorder(recorder.settings, paths=[str(place)], environ={})) as other:
+                other.run_once()
+        names.append(f"20261116_1-{zlib.crc32(created.encode()):08x}")
+    assert [row[0] for row in rows(recorder, COUNTS)] == sorted(names)
+    assert rows(recorder, TOKENS) == [(4, 2 * 800, 2 * 2100, 2 * 100, 2 * 110)]
+    assert len(set(rows(recorder, "SELECT DISTINCT trace_id FROM spans"))) == 2
+
+
+@pytest.mark.parametrize("name", ["20261116_1", "react-migration"])
+def test_resume_names_the_id_of_goose(name: str) -> None:
+    """Without the mark, which is none of its own."""
+    for session in (name, f"{name}-{MARK}"):
+        command = Goose().resume_command(session, [])
+        assert command is not None
+        assert command.arguments[-1] == name
 
 
 def test_row_by_row_as_at_once(path: Path, recorder: Recorder) -> None:
@@ -143,7 +177,7 @@ def test_row_by_row_as_at_once(path: Path, recorder: Recorder) -> None:
 
     database.run = run  # type: ignore[method-assign]  # the recorder reads after each row
     database.turn("20261116_1")
-    assert rows(recorder, COUNTS) == [("20261116_1", "/home/dev/goose-work", 1, 2, 1, 1)]
+    assert rows(recorder, COUNTS) == [(f"20261116_1-{MARK}", "/home/dev/goose-work", 1, 2, 1, 1)]
     assert rows(recorder, TOKENS) == [(2, 800, 2100, 100, 110)]
 
 

@@ -293,6 +293,13 @@ class TrackedDatabase(UnsizedFile):
         self._ended = chunk is None
         return chunk
 
+    def is_recorded(self, size: int, mtime_ns: int) -> bool:
+        """Whether there is no row behind the last one that was read: size and time change with other tables, too."""
+        try:
+            return self.position > 0 and self._rows().read_after(self.position, self._known, 1) is None
+        except (OSError, RowsRenumberedError):
+            return False
+
     def bytes_in(self, chunk: Chunk) -> int:
         """Of its lines."""
         return sum(map(len, chunk.lines))

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.formats.base import LineDecoder, LogFormat, first_lines
+from agenttrace.record.formats.base import LineDecoder, LogFormat, expanded, first_lines
 from agenttrace.record.formats.contract import (
     Commit,
     Content,
@@ -67,13 +67,20 @@ class Aider(LogFormat[AiderBlock]):
 
     name = "aider"
     title = "Aider"
-    traits = Traits(integration="aider", mixes_sessions=True)
+    traits = Traits(
+        integration="aider", variables=("AIDER_CHAT_HISTORY_FILE",), project_log=LOG_NAME, mixes_sessions=True
+    )
     writes_documents = True
     decoder = LineDecoder(AiderBlock)
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
-        """Projects in the user's directory and one level below; others are named in ``record.paths``."""
-        return [home / "*" / LOG_NAME, home / "*" / "*" / LOG_NAME]
+        """``$AIDER_CHAT_HISTORY_FILE``, and projects in the user's directory and one level below.
+
+        Those where other sessions ran are found, too (``project_log``); the rest is named in ``record.paths``.
+        """
+        named = expanded(environ.get("AIDER_CHAT_HISTORY_FILE") or ".", home)
+        file = [named] if named.is_absolute() else []
+        return [*file, home / "*" / LOG_NAME, home / "*" / "*" / LOG_NAME]
 
     def is_log(self, path: Path) -> bool:
         """``.aider.chat.history.md``."""

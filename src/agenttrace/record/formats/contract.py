@@ -144,6 +144,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()
     #: Names of files that it writes beside its logs: no logs, and no damage.
     side_files: re.Pattern[str] | None = None
+    #: The name of a log that it writes in the directory of a project, wherever that is.
+    project_log: str = ""
     #: Whether one file may have several sessions, so that files cannot be divided among importers by session.
     mixes_sessions: bool = False
     #: Whether it writes a line again, in another file, with more of its response's usage than the line had before.

@@ -6,11 +6,15 @@ Messages are inserted again, under other numbers, when a conversation is compact
 name no message. A call is the step of the messages that were written last, or, where it is told first, of those that
 come next; tokens count by the ledger alone. Versions before the ledger (schema 15) have no tokens of single calls.
 
+Goose counts sessions by day (``20260101_1``), so two databases have the same ids: the time at which a session was
+created makes them distinct.
+
 ``memory`` holds ``step``, the open step; ``paid``, whether its tokens are known; ``cwd``; ``model``.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +37,10 @@ from agenttrace.record.ingest import acts as a
 _ABSENT = msgspec.Raw()
 #: Times are seconds; should they become milliseconds, they are larger than this.
 _MOST_SECONDS = 100_000_000_000
+#: Of Goose's own table of sessions, which only shares its name with one of the store.
+_OF_SESSION = '(SELECT {column} FROM "sessions" AS own WHERE own.id = {table}.session_id)'
+#: An id with its mark.
+_MARKED = re.compile(r"(.+)-[0-9a-f]{8}", re.DOTALL)
 _LEDGER = Table(
     "usage_ledger",
     (
@@ -46,6 +54,7 @@ _LEDGER = Table(
         "cache_write_tokens",
         "is_compaction",
     ),
+    {"created": _OF_SESSION.format(column="created_at", table="usage_ledger")},
     time="created_timestamp",
 )
 
@@ -60,6 +69,8 @@ class GooseRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content_json: msgspec.Raw = _ABSENT
     metadata_json: msgspec.Raw = _ABSENT
     cwd: str | None = None
+    #: When the session was.
+    created: str | int | float | None = None
     #: Of the ledger.
     id: int | None = None
     model: str | None = None
@@ -68,6 +79,13 @@ class GooseRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     is_compaction: int | None = None
+
+    @property
+    def session(self) -> str:
+        """The session's id, which no other database has."""
+        if self.created is None:
+            return self.session_id or ""
+        return f"{self.session_id}-{zlib.crc32(str(self.created).encode('utf-8', 'surrogatepass')):08x}"
 
 
 class Goose(LogFormat[GooseRow]):
@@ -79,8 +97,10 @@ class Goose(LogFormat[GooseRow]):
     table = Table(
         "messages",
         ("session_id", "message_id", "role", "content_json", "created_timestamp", "metadata_json"),
-        # Goose's own table of sessions, which only shares its name with one of the store.
-        {"cwd": '(SELECT working_dir FROM "sessions" AS own WHERE own.id = messages.session_id)'},
+        {
+            "cwd": _OF_SESSION.format(column="working_dir", table="messages"),
+            "created": _OF_SESSION.format(column="created_at", table="messages"),
+        },
         beside=_LEDGER,
         time="created_timestamp",
     )
@@ -105,11 +125,11 @@ class Goose(LogFormat[GooseRow]):
         row = self.decoder(first_lines(head, 1)[0])
         if row is None or not row.session_id or (row.role is None and row.input_tokens is None):
             return None
-        return self.source(path, row.session_id)
+        return self.source(path, row.session)
 
     def event(self, line: GooseRow, raw: bytes, source: Source) -> Event:
         """The message's id; the number and the time of a row of the ledger."""
-        session = None if line.session_id == source.session_id else line.session_id
+        session = None if line.session == source.session_id else line.session
         at = _time(line.created_timestamp)
         if line.role is None:
             return Event("usage", f"usage:{line.id}:{line.created_timestamp}", at, line, None, session)
@@ -135,7 +155,8 @@ class Goose(LogFormat[GooseRow]):
 
     def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
         """``goose session --resume --session-id <session>``."""
-        return ResumeCommand(("goose", "session", "--resume", "--session-id", session_id))
+        marked = _MARKED.fullmatch(session_id)
+        return ResumeCommand(("goose", "session", "--resume", "--session-id", marked[1] if marked else session_id))
 
 
 def _time(value: float | None) -> int | None:
@@ -206,7 +227,7 @@ def _answered(row: GooseRow, key: str, memory: Memory) -> list[a.Act]:
 
 def _charged(row: GooseRow, memory: Memory) -> list[a.Act]:
     """A call of a model: the one of the open step, or of the step that it opens."""
-    name = f"{row.session_id}:{row.id}:{row.created_timestamp}"
+    name = f"{row.session}:{row.id}:{row.created_timestamp}"
     counts = (row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cache_write_tokens)
     usage = usage_of_prompt(*map(count, counts))
     if row.is_compaction:

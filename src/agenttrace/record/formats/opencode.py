@@ -138,10 +138,11 @@ class Kilo(OpenCode):
 
 
 def _databases(name: str, named: str | None, environ: Mapping[str, str], home: Path) -> list[Path]:
-    """Databases alone: beside them are snapshots of whole projects, which nobody should search."""
-    if named:
-        return [expanded(named, home)]
+    """Databases alone: beside them are snapshots of whole projects, which must not be searched."""
     directory = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share") / name
+    if named:
+        # Relative to the directory for data, as the program reads it; one in memory is no file.
+        return [] if named == ":memory:" else [directory / expanded(named, home)]
     return [directory / f"{name}.db", directory / f"{name}-*.db"]
 
 

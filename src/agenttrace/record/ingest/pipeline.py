@@ -224,8 +224,7 @@ class Pipeline:
             live.logged = logs or (stored and self.store.has_log(number))
             return
         live.logged = True
-        told = live.folders.get(TELEMETRY)
-        if told is None and not (stored and self.store.stored_stream(number, TELEMETRY) is not None):
+        if TELEMETRY not in live.folders and not (stored and self.store.has_telemetry(number)):
             return
         if not (logs or (stored and self.store.has_log(number))):
             withdraw_telemetry(live.session)

@@ -306,6 +306,10 @@ class SqliteStore(Store):
         """Whether lines of the session's own log were recorded, and not only telemetry of it."""
         return telemetry.has_log(self.connection, number)
 
+    def has_telemetry(self, number: int) -> bool:
+        """Whether telemetry of the session was recorded."""
+        return telemetry.has_telemetry(self.connection, number)
+
     def has_events(self, number: int) -> bool:
         """Whether event ids of a session are known."""
         return writing.has_events(self.connection, number)
