@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .conftest import CLAUDE, KIMI_CLI, KIMI_CODE, Program
 
 
@@ -34,6 +36,24 @@ def test_cache_breaks(recorded: Program) -> None:
     assert (item["call"], item["causes"]) == (14, ["compaction"])
     assert "tokens: compaction" in recorded.run("requests", KIMI_CLI, "--cache-breaks").stdout
     assert "never broke" in recorded.run("requests", CLAUDE, "--cache-breaks").stdout
+
+
+def test_breaks_are_listed(recorded: Program) -> None:
+    """Below the table: at which call the cache broke, how many tokens that cost, and why."""
+    text = recorded.run("requests", KIMI_CLI).stdout
+    found = recorded.json("requests", KIMI_CLI)
+    assert "The prompt cache broke once: 191 tokens were not read from it again." in text
+    assert "call 14: 191 tokens; compaction" in text
+    assert found["cache_lost_tokens"] == sum(item["cache_lost_tokens"] for item in found["items"]) == 191
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_fit_the_terminal(recorded: Program, width: int) -> None:
+    """No row is wider than the terminal, and what changed is in it."""
+    lines = recorded.run("requests", KIMI_CLI, env={"COLUMNS": str(width)}).stdout.splitlines()
+    table = lines[1 : lines.index("")]
+    assert max(map(len, table)) <= width
+    assert "what changed" in table[0]
 
 
 def test_an_unknown_session(recorded: Program) -> None:

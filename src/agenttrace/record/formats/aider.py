@@ -67,6 +67,7 @@ class Aider(LogFormat[AiderBlock]):
 
     name = "aider"
     title = "Aider"
+    parts_not_in_log = frozenset({"context", "files"})
     traits = Traits(integration="aider", mixes_sessions=True)
     writes_documents = True
     decoder = LineDecoder(AiderBlock)
