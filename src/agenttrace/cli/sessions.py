@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from agenttrace.prices.costing import Bill
     from agenttrace.store.errors import SessionNameError
     from agenttrace.store.store import Store
+
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(-(?![0-9a-f]{4}-7)|[0-9a-f]{24}$)", re.IGNORECASE)
+_DATED_ID = re.compile(r"\d{4}-\d\d-\d\dT")
+_TIMED_CHARS, _DATED_CHARS = 13, 17
 
 EPILOG = """
   agenttrace sessions                            the latest twenty
@@ -154,8 +159,12 @@ def short_ids(session_ids: list[str]) -> dict[str, str]:
 
 
 def short_id(session_id: str) -> str:
-    """The first eight characters, without the prefix that some agents write."""
-    return one_line(session_id.removeprefix("session_"))[:8]
+    """The beginning that tells a session from others, without the prefix that some agents write.
+
+    Eight characters of a random id; of one that begins with a time, as much as differs from one second to the next.
+    """
+    name = one_line(session_id.removeprefix("session_"))
+    return name[:8] if _RANDOM_ID.match(name) else name[: _DATED_CHARS if _DATED_ID.match(name) else _TIMED_CHARS]
 
 
 def _shared(one: str, other: str) -> int:
