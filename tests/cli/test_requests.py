@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from agenttrace.cli.requests import _nothing_broke
+from agenttrace.model import Usage
+from agenttrace.record.texts.call_changes import ModelCall
+
 from .conftest import CLAUDE, KIMI_CLI, KIMI_CODE, Program
 
 
@@ -45,6 +49,16 @@ def test_breaks_are_listed(recorded: Program) -> None:
     assert "The prompt cache broke once: 191 tokens were not read from it again." in text
     assert "call 14: 191 tokens; compaction" in text
     assert found["cache_lost_tokens"] == sum(item["cache_lost_tokens"] for item in found["items"]) == 191
+
+
+def test_what_the_log_cannot_tell() -> None:
+    """That the cache never broke is said only of calls that can be compared and used a cache."""
+    call = ModelCall(stream="main", known_from="conversation", usage=Usage(input_tokens=5))
+    cached = ModelCall(stream="main", known_from="conversation", usage=Usage(cache_read_tokens=5))
+    counted = ModelCall(stream="main", known_from="usage", usage=Usage(cache_read_tokens=5))
+    assert "not in the log" in _nothing_broke([counted, ModelCall(stream="main", known_from="request")])
+    assert "No call read anything" in _nothing_broke([call, counted])
+    assert _nothing_broke([call, cached]) == "The prompt cache never broke."
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -72,7 +72,7 @@ def requests(
 
 def _show(rows: list[Row], answer: Requests) -> None:
     if not rows:
-        output.say("The prompt cache never broke." if answer.calls else "No model call is recorded.")
+        output.say(_nothing_broke(answer.calls) if answer.calls else "No model call is recorded.")
         return
     print_table(_columns(any(call.stream != rows[0][1].stream for _, call in rows)), rows)
     counts = {"call": len(answer.calls), "cache break": answer.cache_breaks, "compaction": answer.compactions}
@@ -80,6 +80,16 @@ def _show(rows: list[Row], answer: Requests) -> None:
     _show_breaks([row for row in rows if row[1].cache_lost], answer)
     output.note(f"{found}; sizes are characters; assistant includes the arguments of tools")
     output.note("= from the record of the request   ~ computed from the conversation   ? only tokens are known")
+
+
+def _nothing_broke(calls: list[ModelCall]) -> str:
+    """Why no cache break is shown: there was none, or the log cannot tell."""
+    usages = [call.usage for call in calls if call.usage is not None and call.known_from != "usage"]
+    if not usages:
+        return "Where the prompt cache broke is not in the log: it has no model calls in order with their tokens."
+    if not any(usage.cache_read_tokens or usage.cache_write_tokens for usage in usages):
+        return "No call read anything from a prompt cache, or wrote to it."
+    return "The prompt cache never broke."
 
 
 def _show_breaks(broken: list[Row], answer: Requests) -> None:

@@ -23,3 +23,8 @@ export function largest(rows: readonly RequestRow[], most: number): RequestRow[]
   const kept = new Set([...rows].sort((one, other) => other.cache_lost_tokens - one.cache_lost_tokens).slice(0, most));
   return rows.filter((row) => kept.has(row));
 }
+
+/** The parts that the log has of some of the calls: the others are not drawn, and not in the legend. */
+export function knownParts(rows: readonly RequestRow[]): PartName[] {
+  return PARTS.filter((part) => rows.some((row) => sizeOf(row, part) !== null));
+}
