@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.cli.sessions import short_id, short_ids
+from agenttrace.cli.sessions import _COLUMNS, short_id, short_ids
 from agenttrace.ids import session_key, session_number
 
 from .conftest import CLAUDE, CLAUDE_FORK, KIMI_CODE, Program
@@ -147,6 +147,12 @@ def test_short_ids_tell_sessions_apart(names: list[str]) -> None:
         assert len(short[name]) >= 8
         clashes = [other for other in names if other != name and other.startswith(short[name])]
         assert not clashes or all(other.startswith(name) for other in clashes)
+
+
+def test_agents_stay_in_narrow_terminals() -> None:
+    """Of the columns that are dropped, the agent is the last one."""
+    numbers = {column.name: column.optional for column in _COLUMNS if column.optional}
+    assert min(numbers, key=numbers.__getitem__) == "agent"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from agenttrace.model import Event, Usage
 from agenttrace.record.formats.context import Piece
 from agenttrace.record.formats.opencode import OpenCode
 from agenttrace.record.recorder import Recorder
-from agenttrace.record.texts.call_changes import ModelCall, ModelCalls, lost_tokens
+from agenttrace.record.texts.call_changes import ModelCall, ModelCalls, ToolPresence, lost_tokens
 from agenttrace.record.texts.model_calls import model_calls
 from agenttrace.store import open_store
 from agenttrace.store.store import Store
@@ -150,6 +150,13 @@ def test_attempts_and_tools(claude: Store) -> None:
     assert "ToolSearch until call 3" in Requests(found).moved_tools()
     assert "CronCreate from call 4" in Requests(found).moved_tools()
     assert "tools +CronCreate +CronDelete" in changes_text(found.calls[3])
+
+
+def test_calls_of_a_tool() -> None:
+    """A tool that came and went has its first and its last call."""
+    tools = [ToolPresence(name="a", stream="main", size=1, came=3, went=5, initial=False)]
+    tools += [ToolPresence(name="b", stream="main", size=1, came=0, went=None, initial=True)]
+    assert Requests(ModelCalls(calls=[], tools=tools)).moved_tools() == ["a calls 4–5"]
 
 
 def test_copies_are_computed(claude: Store) -> None:

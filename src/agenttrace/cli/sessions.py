@@ -124,9 +124,9 @@ def _commits(store: Store, found: list[Session]) -> dict[int, int]:
 
 _COLUMNS: tuple[Column[_Row], ...] = (
     Column("session", lambda row: row.short, style="cyan"),
-    Column("agent", lambda row: row.session.agent, optional=2),
+    Column("agent", lambda row: row.session.agent, optional=1),
     Column("state", lambda row: row.session.state, style=STATE_STYLES),
-    Column("last", lambda row: figures.clock(row.session.last_at), right=True, optional=1),
+    Column("last", lambda row: figures.clock(row.session.last_at), right=True, optional=2),
     Column("title", lambda row: one_line(title_of(row.session), 200), least=16),
     Column("project", lambda row: _last_part(row.session.project), least=8, optional=7),
     Column("turns", lambda row: row.session.turns, right=True, optional=3),

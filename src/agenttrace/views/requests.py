@@ -163,7 +163,7 @@ def reason_text(call: ModelCall) -> str:
 def _presence_text(tool: ToolPresence) -> str:
     if tool.went is None:
         return f"{tool.name} from call {tool.came + 1}"
-    return f"{tool.name} until call {tool.went}"
+    return f"{tool.name} until call {tool.went}" if tool.initial else f"{tool.name} calls {tool.came + 1}–{tool.went}"
 
 
 def changes_text(call: ModelCall) -> str:
