@@ -74,11 +74,15 @@ def _show(rows: list[Row], answer: Requests) -> None:
     if not rows:
         output.say(_nothing_broke(answer.calls) if answer.calls else "No model call is recorded.")
         return
-    print_table(_columns(any(call.stream != rows[0][1].stream for _, call in rows)), rows)
+    known = {part for _, call in rows for part in call.parts}
+    print_table(_columns(any(call.stream != rows[0][1].stream for _, call in rows), known), rows)
     counts = {"call": len(answer.calls), "cache break": answer.cache_breaks, "compaction": answer.compactions}
     found = ", ".join(figures.counted(number, name) for name, number in counts.items())
     _show_breaks([row for row in rows if row[1].cache_lost], answer)
     output.note(f"{found}; sizes are characters; assistant includes the arguments of tools")
+    missing = [name for name, parts, _ in _SHOWN if not known.intersection(parts)]
+    if missing:
+        output.note(f"not in the log: {', '.join(missing)}")
     output.note("= from the record of the request   ~ computed from the conversation   ? only tokens are known")
 
 
@@ -116,17 +120,17 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{number:,} times"
 
 
-def _columns(streams: bool) -> list[Column[Row]]:
+def _columns(streams: bool, known: set[Part]) -> list[Column[Row]]:
     return [
         Column("call", lambda row: f"{row[0]} {_MARKS[row[1].known_from]}", right=True),
         Column("time", lambda row: None if row[1].at is None else figures.time_of_day(row[1].at), optional=8),
-        *([Column[Row]("agent", lambda row: row[1].stream, least=8, optional=7)] if streams else []),
+        *([Column[Row]("agent", lambda row: row[1].stream, least=6)] if streams else []),
         Column("model", lambda row: row[1].model, least=8, optional=9),
-        *(_part(name, parts, optional) for name, parts, optional in _SHOWN),
+        *(_part(name, parts, optional) for name, parts, optional in _SHOWN if known.intersection(parts)),
         Column("input", lambda row: _tokens(row[1], "input_tokens"), right=True, optional=6),
         Column("cache read", lambda row: _tokens(row[1], "cache_read_tokens"), right=True),
         Column("cache write", lambda row: _tokens(row[1], "cache_write_tokens"), right=True, optional=6),
-        Column("what changed", lambda row: _changed(row[1]), least=30),
+        Column("what changed", lambda row: _changed(row[1]), least=26),
     ]
 
 
