@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from agenttrace.prices.costing import Bill
     from agenttrace.store.errors import SessionNameError
     from agenttrace.store.store import Store
+
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(-(?![0-9a-f]{4}-7)|[0-9a-f]{24}$)", re.IGNORECASE)
+_DATED_ID = re.compile(r"\d{4}-\d\d-\d\dT")
+_TIMED_CHARS, _DATED_CHARS = 13, 17
 
 EPILOG = """
   agenttrace sessions                            the latest twenty
@@ -119,9 +124,9 @@ def _commits(store: Store, found: list[Session]) -> dict[int, int]:
 
 _COLUMNS: tuple[Column[_Row], ...] = (
     Column("session", lambda row: row.short, style="cyan"),
-    Column("agent", lambda row: row.session.agent, optional=2),
+    Column("agent", lambda row: row.session.agent, optional=1),
     Column("state", lambda row: row.session.state, style=STATE_STYLES),
-    Column("last", lambda row: figures.clock(row.session.last_at), right=True, optional=1),
+    Column("last", lambda row: figures.clock(row.session.last_at), right=True, optional=2),
     Column("title", lambda row: one_line(title_of(row.session), 200), least=16),
     Column("project", lambda row: _last_part(row.session.project), least=8, optional=7),
     Column("turns", lambda row: row.session.turns, right=True, optional=3),
@@ -154,8 +159,12 @@ def short_ids(session_ids: list[str]) -> dict[str, str]:
 
 
 def short_id(session_id: str) -> str:
-    """The first eight characters, without the prefix that some agents write."""
-    return one_line(session_id.removeprefix("session_"))[:8]
+    """The beginning that tells a session from others, without the prefix that some agents write.
+
+    Eight characters of a random id; of one that begins with a time, as much as differs from one second to the next.
+    """
+    name = one_line(session_id.removeprefix("session_"))
+    return name[:8] if _RANDOM_ID.match(name) else name[: _DATED_CHARS if _DATED_ID.match(name) else _TIMED_CHARS]
 
 
 def _shared(one: str, other: str) -> int:

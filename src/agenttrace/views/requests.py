@@ -40,6 +40,7 @@ class Requests:
     def __init__(self, found: ModelCalls) -> None:
         self.calls, self._tools = found.calls, found.tools
         self.cache_breaks = sum(call.cache_lost > 0 for call in found.calls)
+        self.cache_lost = sum(call.cache_lost for call in found.calls)
         self.compactions = sum(change.kind == "compaction" for call in found.calls for change in call.changes)
 
     @classmethod
@@ -53,10 +54,16 @@ class Requests:
         return {
             "calls": len(self.calls),
             "cache_breaks": self.cache_breaks,
+            "cache_lost_tokens": self.cache_lost,
             "compactions": self.compactions,
             "items": [call_fields(number + 1, self.calls[number]) for number in range(start, end)],
             "tools": [_tool_fields(tool) for tool in self._tools],
         }
+
+    def moved_tools(self) -> list[str]:
+        """The tools that were not offered all the time, each with its calls."""
+        moved = [tool for tool in self._tools if tool.went is not None or not tool.initial]
+        return _few([_presence_text(tool) for tool in moved])
 
 
 def call_fields(number: int, call: ModelCall) -> dict[str, Any]:
@@ -107,6 +114,7 @@ def _tool_fields(tool: ToolPresence) -> dict[str, Any]:
         "name": tool.name,
         "stream": tool.stream,
         "characters": tool.size,
+        "initial": tool.initial,
         "came": tool.came + 1,
         "went": None if tool.went is None else tool.went + 1,
     }
@@ -127,7 +135,8 @@ def change_text(change: Change) -> str:
         case "model":
             return f"model {change.before} → {change.after}"
         case "system":
-            return f"system prompt {change.before} → {change.after}"
+            sizes = change.before if change.before == change.after else f"{change.before} → {change.after}"
+            return f"system prompt changed, {sizes}"
         case "shorter":
             return f"prompt {change.before} → {change.after}"
         case "pause":
@@ -142,6 +151,19 @@ def break_text(call: ModelCall) -> str:
     """Where the cache broke: how much was lost, and what is known to have changed."""
     causes = ", ".join(_TITLES[cause] for cause in call.causes) or UNEXPLAINED
     return f"cache lost {figures.tokens(call.cache_lost)} tokens: {causes}"
+
+
+def reason_text(call: ModelCall) -> str:
+    """Why the cache broke: everything that changed, also at a call before that was not answered."""
+    told = {change.kind for change in call.changes}
+    before = [_TITLES[cause] for cause in call.causes if cause not in told]
+    return "; ".join([*before, *map(change_text, call.changes)]) or UNEXPLAINED
+
+
+def _presence_text(tool: ToolPresence) -> str:
+    if tool.went is None:
+        return f"{tool.name} from call {tool.came + 1}"
+    return f"{tool.name} until call {tool.went}" if tool.initial else f"{tool.name} calls {tool.came + 1}–{tool.went}"
 
 
 def changes_text(call: ModelCall) -> str:

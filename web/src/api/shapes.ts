@@ -350,6 +350,7 @@ export interface OfferedTool {
   name: string;
   stream: string;
   characters: number;
+  initial: boolean;
   came: number;
   went: number | null;
 }
@@ -360,6 +361,7 @@ export interface RequestList {
   next: string | null;
   calls: number;
   cache_breaks: number;
+  cache_lost_tokens: number;
   compactions: number;
   tools: OfferedTool[];
 }

@@ -67,6 +67,7 @@ class Aider(LogFormat[AiderBlock]):
 
     name = "aider"
     title = "Aider"
+    parts_not_in_log = frozenset({"context", "files"})
     traits = Traits(
         integration="aider", variables=("AIDER_CHAT_HISTORY_FILE",), project_log=LOG_NAME, mixes_sessions=True
     )

@@ -99,6 +99,7 @@ class ClaudeCode(LogFormat[ClaudeLine]):
 
     name = "claude-code"
     title = "Claude Code"
+    parts_not_in_log = frozenset()
     traits = Traits(
         provider="anthropic",
         integration="claude-code",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from agenttrace.model import Event
-from agenttrace.record.formats.context import ContextFact, conversation
+from agenttrace.record.formats.context import ContextFact, Part, conversation
 from agenttrace.record.ingest.acts import Act, ResponseUsage
 
 
@@ -179,6 +179,8 @@ class Agent:
     table: Table | None = None
     #: True where logs are documents that are written anew as a whole: see ``lines_of``.
     writes_documents = False
+    #: Parts of the context that the agent sends and the log does not have: a size of 0 means "unknown" there.
+    parts_not_in_log: frozenset[Part] = frozenset({"context"})
 
     @property
     def writes_lines(self) -> bool:

@@ -68,6 +68,7 @@ class Copilot(LogFormat[CopilotEvent]):
 
     name = "copilot-cli"
     title = "GitHub Copilot CLI"
+    parts_not_in_log = frozenset()
     traits = Traits(provider="github", integration="copilot-cli", variables=("COPILOT_HOME",))
     decoder = LineDecoder(
         CopilotEvent,

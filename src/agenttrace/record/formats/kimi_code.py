@@ -36,6 +36,7 @@ class KimiCode(WireFormat[KimiRecord]):
 
     name = "kimi-code"
     title = "Kimi Code"
+    parts_not_in_log = frozenset()
     traits = Traits(
         provider="moonshot_ai",
         integration="kimi-code",

@@ -19,6 +19,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, expanded, first_lines, remember
+from agenttrace.record.formats.context import ContextFact, conversation
 from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Table, Traits
 from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
@@ -107,6 +108,10 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         """The texts of a part that is complete."""
         part = lookup(event.body, "part")
         return [text for text in _texts(part) if text.text] if isinstance(part, dict) else []
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """The conversation; texts that OpenCode adds by itself are sent, too."""
+        return conversation(self.acts(event, source, memory), self.content(event, source), notes_sent=True)
 
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """The diffs of a completed tool call."""

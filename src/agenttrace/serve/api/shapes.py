@@ -466,6 +466,7 @@ class OfferedTool(Shape):
     name: str
     stream: str
     characters: int
+    initial: bool
     came: int
     went: int | None
 
@@ -477,6 +478,7 @@ class RequestList(Shape):
     next: str | None
     calls: int
     cache_breaks: int
+    cache_lost_tokens: int
     compactions: int
     tools: list[OfferedTool]
 
