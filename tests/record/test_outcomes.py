@@ -26,7 +26,7 @@ from agenttrace.record.repository import Repository, lines_still_there
 from agenttrace.store import open_store
 from agenttrace.store.questions import OutcomeFigures
 from agenttrace.store.store import Store
-from agenttrace.views.outcome_figures import figures_by_session
+from agenttrace.views.outcome_figures import outcomes_by_session
 from agenttrace.views.outcomes import outcomes_of
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -354,12 +354,142 @@ def test_a_commit_that_was_reset_is_not_kept(project: Path) -> None:
     git(project, "commit", "-q", "--allow-empty", "-m", "second")
     second = git(project, "rev-parse", "HEAD").strip()
     repository = Repository(str(project))
-    assert repository.full_hash(second[:7]) == second
+    assert [each.hash for each in [repository.commit(second[:7])] if each] == [second]
     assert repository.branches_with(second) == ["main"]
     git(project, "reset", "-q", "--hard", "HEAD~1")
     assert Repository(str(project)).branches_with(second) == []
-    assert repository.full_hash("0" * 40) is None
-    assert repository.full_hash("--help") is None
+    assert repository.commit("0" * 40) is None
+    assert repository.commit("--help") is None
+    git(project, "branch", "1234567")
+    assert repository.commit("1234567") is None
+
+
+def _head(project: Path) -> str:
+    return git(project, "rev-parse", "HEAD").strip()
+
+
+def _change(project: Path, text: str, *arguments: str) -> str:
+    """A commit of a change of its own."""
+    (project / f"{text}.py").write_text(f"{text} = 1\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", text, *arguments)
+    return _head(project)
+
+
+def _became(project: Path, commit: str) -> tuple[bool | None, str | None]:
+    found = Repository(str(project)).kept([commit[:9]])[commit[:9]]
+    assert found.hash == commit
+    return found.kept, found.successor
+
+
+def test_a_commit_that_was_amended_or_rebased_is_kept_as_another(project: Path) -> None:
+    git(project, "switch", "-q", "-c", "work")
+    first = _change(project, "one", "--date=2026-11-01T00:00:00Z")
+    (project / "one.py").write_text("one = 2\n")
+    git(project, "commit", "-q", "-a", "--amend", "--no-edit")
+    amended = _head(project)
+    assert amended != first
+    assert _became(project, first) == (True, amended)
+    git(project, "switch", "-q", "main")
+    _change(project, "other")
+    git(project, "rebase", "-q", "main", "work")
+    rebased = _head(project)
+    assert _became(project, first) == (True, rebased)
+    assert _became(project, amended) == (True, rebased)
+    assert _became(project, rebased) == (True, None)
+
+
+def test_a_branch_that_was_deleted(project: Path) -> None:
+    git(project, "switch", "-q", "-c", "work")
+    commit = _change(project, "one")
+    git(project, "switch", "-q", "main")
+    git(project, "branch", "-q", "copy", "work")
+    git(project, "branch", "-q", "-D", "work")
+    assert Repository(str(project)).branches_with(commit) == ["copy"]
+    git(project, "branch", "-q", "-D", "copy")
+    assert _became(project, commit) == (False, None)
+    # Removed from the repository too: nothing is known any more.
+    git(project, "reflog", "expire", "--expire=now", "--all")
+    git(project, "gc", "-q", "--prune=now")
+    assert Repository(str(project)).kept([commit]) == {}
+
+
+def test_a_branch_that_was_merged_and_deleted(project: Path) -> None:
+    git(project, "switch", "-q", "-c", "work")
+    commit = _change(project, "one")
+    git(project, "switch", "-q", "main")
+    git(project, "merge", "-q", "--no-ff", "--no-edit", "work")
+    git(project, "branch", "-q", "-D", "work")
+    assert _became(project, commit) == (True, None)
+
+
+@pytest.mark.parametrize("message", [(), ("-m", "all of it")], ids=["message of git", "message of the user"])
+def test_a_squash_merge(project: Path, message: tuple[str, ...]) -> None:
+    """Git's own message names the commits; with another message only the lines of the files tell."""
+    git(project, "switch", "-q", "-c", "work")
+    one, two = _change(project, "one"), _change(project, "two")
+    git(project, "switch", "-q", "main")
+    git(project, "merge", "-q", "--squash", "work")
+    git(project, "commit", "-q", "--no-edit", *message)
+    git(project, "branch", "-q", "-D", "work")
+    kept = (False, None) if message else (True, _head(project))
+    assert (_became(project, one), _became(project, two)) == (kept, kept)
+    assert lines_still_there(str(project), "two.py", ["two = 1"]) == (1, 1)
+
+
+def test_a_revert_names_a_commit_and_does_not_keep_it(project: Path) -> None:
+    git(project, "switch", "-q", "-c", "work")
+    commit = _change(project, "one")
+    git(project, "switch", "-q", "main")
+    git(project, "commit", "-q", "--allow-empty", "-m", f"Revert one\n\nThis reverts commit {commit}.")
+    git(project, "branch", "-q", "-D", "work")
+    assert _became(project, commit) == (False, None)
+
+
+def test_a_default_branch_of_a_remote_is_no_branch_of_its_own(project: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(project), "clone")
+    assert Repository(str(tmp_path / "clone")).branches_with(_head(project)) == ["main", "origin/main"]
+
+
+def test_a_repository_that_was_moved(project: Path) -> None:
+    commit = _head(project)
+    project.rename(project.parent / "elsewhere")
+    repository = Repository(str(project))
+    assert not repository.exists
+    assert repository.kept([commit]) == {}
+
+
+def _a_git(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of this name that stands for git in a repository where it needs long."""
+    directory.mkdir()
+    exists = 'case "$*" in *is-inside-work-tree*) echo true; exit;; esac'
+    (directory / "git").write_text(f"#!/bin/sh\n{exists}\n{script}\n")
+    (directory / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("script", ["sleep 600 & sleep 600", "yes", "exec >&-; sleep 600"])
+def test_git_is_stopped_when_it_takes_too_long_or_prints_too_much(
+    script: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what it has started, which would keep its output open."""
+    _a_git(tmp_path / "bin", f"echo $$ >> {tmp_path}/started\n{script}", monkeypatch)
+    monkeypatch.setattr("agenttrace.record.repository.TIMEOUT", 0.2)
+    repository = Repository(str(project))
+    assert repository.exists
+    assert repository.branches_with("1234567") is None
+    for process in (tmp_path / "started").read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(process), 0)
+
+
+def test_many_questions_have_one_time_limit(project: Path) -> None:
+    commit = _head(project)
+    repository = Repository(str(project), deadline=time.monotonic() + 60)
+    assert repository.kept([commit])[commit].kept
+    repository._deadline = time.monotonic()
+    assert repository.kept([commit]) == {}
+    assert not Repository(str(project), deadline=time.monotonic()).exists
 
 
 def test_lines_of_files_outside_are_not_looked_for(project: Path) -> None:
@@ -422,13 +552,15 @@ def test_a_hostile_repository_runs_nothing(project: Path) -> None:
         f"tree {tree}\nparent {'1' * 40}\nauthor {who}\ncommitter {who}\n{signature}\n\nhostile\n"
     )
     head = git(project, "hash-object", "-t", "commit", "-w", "commit").strip()
+    lost = git(project, "rev-parse", "HEAD").strip()
     (project / ".git" / "refs" / "heads" / "main").write_text(head + "\n")
     repository = Repository(str(project))
     assert repository.exists
     repository.commits_between(0, 4_000_000_000_000_000)
     repository.branches_with(head)
-    repository.full_hash(head[:8])
-    repository.full_hash("1234567890")
+    assert repository.commit(head[:8]) is not None
+    repository.commit("1234567890")
+    repository.kept([head[:8], lost])
     repository.author()
     assert not ran.exists()
 
@@ -492,10 +624,12 @@ def test_a_fork_does_not_repeat_what_its_original_did(tmp_path: Path) -> None:
     while recorder.store.outcome_table.waiting(time.time()):
         updates.step(0)
     stored = recorder.store.outcomes([session.id for session in recorder.store.sessions()])
-    figures = {session.session_id: stored[session.id].figures for session in recorder.store.sessions()}
+    found = {session.session_id: stored[session.id] for session in recorder.store.sessions()}
     recorder.close()
-    assert figures[first] == OutcomeFigures(commits=1, test_runs=1, tests_passed=3, tests_failed=0, hashes=("1a2b3c4",))
-    assert figures[second] == OutcomeFigures(commits=1, hashes=("2b3c4d5",))
+    assert found[first].figures == OutcomeFigures(commits=1, test_runs=1, tests_passed=3, tests_failed=0)
+    assert found[second].figures == OutcomeFigures(commits=1)
+    assert (found[first].hashes, found[second].hashes) == (["1a2b3c4"], ["2b3c4d5"])
+    assert {share.model for each in found.values() for share in each.shares} == {"claude-sonnet-4-5"}
 
 
 def test_lines_that_cannot_be_read_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,5 +649,5 @@ def test_lines_that_cannot_be_read_are_tried_again(tmp_path: Path, monkeypatch: 
     assert store.outcomes([session.id])[session.id].figures.commits == 0
     assert store.outcome_table.waiting(time.time()) == []
     assert store.outcome_table.waiting(time.time() + 3_600) == [session.id]
-    assert figures_by_session(store, [session])[session.id].commits == 1
+    assert outcomes_by_session(store, [session])[session.id].figures.commits == 1
     recorder.close()

@@ -19,7 +19,8 @@ from agenttrace.model import Session
 from agenttrace.serve.api.sessions import session_index
 from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionIndex
 from agenttrace.serve.api.sessions.session_list import Order, Sort, Sorted, facets
-from agenttrace.serve.api.shapes import Bill, SessionRow
+from agenttrace.serve.api.shapes.figures import Bill
+from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SessionFilter
 from agenttrace.store.session_state import SessionState

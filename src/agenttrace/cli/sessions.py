@@ -112,9 +112,9 @@ def _fields(row: _Row) -> dict[str, Any]:
 
 
 def _commits(store: Store, found: list[Session]) -> dict[int, int]:
-    from agenttrace.views.outcome_figures import figures_by_session
+    from agenttrace.views.outcome_figures import outcomes_by_session
 
-    return {number: figures.commits for number, figures in figures_by_session(store, found).items()}
+    return {number: outcomes.figures.commits for number, outcomes in outcomes_by_session(store, found).items()}
 
 
 _COLUMNS: tuple[Column[_Row], ...] = (

@@ -99,7 +99,10 @@ class SessionName(NamedTuple):
 
 
 class OutcomeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a session, in figures; copies from another session are not counted."""
+    """What came of a session, in figures; of tests, those of the last run with a summary.
+
+    Copies from another session are not counted.
+    """
 
     files: int = 0
     #: Lines; ``None`` where the log names files only.
@@ -111,15 +114,48 @@ class OutcomeFigures(msgspec.Struct, frozen=True, kw_only=True):
     #: Of the last run whose output has a summary.
     tests_passed: int | None = None
     tests_failed: int | None = None
+
+
+#: Where an outcome is known from: a result of a tool call, the output of a command, or a line of the log itself.
+KnownFrom = Literal["tool call", "command output", "log"]
+
+
+class OutcomeShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Lines and commits of one model in a quarter of an hour, which is a part of one day in every time zone."""
+
+    #: Quarters of an hour since the epoch; ``None`` where the log has no time.
+    quarter: int | None = None
+    #: The model whose call did it; ``None`` where the log does not say.
+    model: str | None = None
+    #: Lines; ``None`` where the log names files only.
+    added: int | None = 0
+    removed: int | None = 0
+    commits: int = 0
     #: Of the commits, as the log has them; some of very many.
     hashes: tuple[str, ...] = ()
+    known_from: tuple[KnownFrom, ...] = ()
 
 
 class StoredOutcomes(NamedTuple):
-    """Figures of a session, and how many of its events they cover."""
+    """What came of a session, and how many of its events were examined for it."""
 
     events: int
     figures: OutcomeFigures
+    shares: tuple[OutcomeShare, ...] = ()
+
+    @property
+    def hashes(self) -> list[str]:
+        """The commits as the log has them; some of very many."""
+        return [name for share in self.shares for name in share.hashes]
+
+
+class SessionShares(NamedTuple):
+    """The shares of a session, and what usage groups sessions by."""
+
+    number: int
+    agent: str
+    project: str
+    shares: tuple[OutcomeShare, ...]
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):

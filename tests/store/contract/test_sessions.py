@@ -10,7 +10,7 @@ from agenttrace.config import RecordSettings
 from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.store.errors import SessionNameError
-from agenttrace.store.questions import OutcomeFigures, SessionFilter, SessionPlace, title_of
+from agenttrace.store.questions import OutcomeFigures, SessionFilter, SessionPlace, StoredOutcomes, title_of
 from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
 from agenttrace.store.sqlite.store import SqliteStore
 
@@ -73,7 +73,7 @@ def test_a_filter_means_what_its_definition_says(made: list[Made], wanted: list[
         models = {session.id: _models(store, session) for session in everything}
         commits = {session.id: place % 3 for place, session in enumerate(everything)}
         for session in everything[1:]:
-            store.outcome_table.put(session.id, OutcomeFigures(commits=commits[session.id]), events=1, now=0.0)
+            store.outcome_table.put(session.id, StoredOutcomes(1, OutcomeFigures(commits=commits[session.id])), now=0.0)
         for each in wanted:
             matching = [found for found in everything if each.matches(found, models[found.id], commits[found.id])]
             assert store.sessions(each) == matching

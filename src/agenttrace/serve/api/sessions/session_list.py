@@ -19,7 +19,7 @@ from fastapi import APIRouter, Query, Request, Response
 from agenttrace.serve.api.answers import answer, endpoint, tag_of, unchanged
 from agenttrace.serve.api.lists import Cursor, Limit, from_cursor, micros_of, to_cursor
 from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionIndex
-from agenttrace.serve.api.shapes import Facet, SessionFacets, SessionList, SessionRow, State
+from agenttrace.serve.api.shapes.sessions import Facet, SessionFacets, SessionList, SessionRow, State
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SessionFilter
 from agenttrace.views.times import MICROS, iso
