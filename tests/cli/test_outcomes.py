@@ -80,6 +80,17 @@ def test_sessions_with_commits(program: Program) -> None:
     assert "commits" in program.run("sessions", "--with-commits").stdout
 
 
+def test_sessions_with_other_outcomes(program: Program) -> None:
+    found = program.json("sessions", "--with", "files")
+    assert {session["agent"]: session["outcomes"]["added"] for session in found} == {"aider": None, "claude-code": 1}
+    assert program.json("sessions", "--with", "tests", "--with-commits") == []
+    assert "not one of" in program.run("sessions", "--with", "fame", code=2).stderr
+    fields = program.json("sessions", "--limit", "1")[0]
+    assert "outcomes" in fields
+    shown = program.run("sessions", "--with", "files", env={"COLUMNS": "200"}).stdout
+    assert "+1 -1" in shown
+
+
 def test_a_session_and_filters_do_not_go_together(program: Program) -> None:
     assert "do not go together" in program.run("outcomes", "feedbd99", "--by", "month", code=2).stderr
     program.run("outcomes", "nothing", code=1)
