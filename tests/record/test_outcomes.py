@@ -30,6 +30,7 @@ from agenttrace.views.outcome_figures import outcomes_by_session
 from agenttrace.views.outcomes import outcomes_of
 
 DATA = Path(__file__).resolve().parents[1] / "data"
+SCRUBBED = Path(__file__).resolve().parents[3] / "shared" / "samples" / "kimi" / "ihhashi-scrubbed"
 HOMES = ("cline-3.0.65", "continue-cli-1.5.47", "copilot-1.0.102", "gemini-cli-0.61.0", "opencode-1.18.33", "pi-0.87.1")
 PATHS = {"claude-code-2.1.325": "projects", "qwen-code-0.24.4": "projects", "aider-0.86.2": "project"}
 
@@ -172,6 +173,158 @@ def test_codex_patches_count_once_they_are_applied(tmp_path: Path) -> None:
         ("a.py", 1, 1),
         ("b.py", 2, 0),
     ]
+
+
+def _codex(*payloads: dict[str, Any]) -> list[dict[str, Any]]:
+    """A rollout of Codex with these payloads."""
+    lines = [{"type": "session_meta", "payload": {"id": "01a1de77-0000-7000-8000-000000000000", "cwd": "/w"}}]
+    for payload in payloads:
+        kind = "event_msg" if payload["type"].startswith("patch_apply") else "response_item"
+        lines.append({"type": kind, "payload": payload})
+    return [line | {"timestamp": f"2026-11-16T00:00:{at:02}.000Z"} for at, line in enumerate(lines)]
+
+
+_PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-b = 1\n+b = 2\n+c = 3\n*** Delete File: old.py\n*** End Patch\n"
+_CALL = {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": _PATCH, "status": "completed"}
+_DONE = {"type": "custom_tool_call_output", "call_id": "c1", "output": "Exit code: 0\nWall time: 0 seconds\nOutput:\n"}
+#: As Codex writes it since 0.137: whole paths, where the patch has those relative to the directory.
+_END = {
+    "type": "patch_apply_end",
+    "call_id": "c1",
+    "turn_id": "t1",
+    "stdout": "Success.",
+    "stderr": "",
+    "success": True,
+    "changes": {
+        "/w/a.py": {
+            "type": "update",
+            "unified_diff": "@@ -1,3 +1,4 @@\n a = 0\n-b = 1\n+b = 2\n+c = 3\n d = 4\n",
+            "move_path": None,
+        },
+        "/w/old.py": {"type": "delete", "content": "x\ny\n"},
+    },
+    "status": "completed",
+}
+
+
+@pytest.mark.parametrize("order", [(_CALL, _END, _DONE), (_CALL, _DONE, _END)], ids=["end first", "output first"])
+def test_a_patch_of_codex_that_two_lines_report_counts_once(order: tuple[dict[str, Any], ...], tmp_path: Path) -> None:
+    whats = [fact.what for fact in _said("codex", _codex(*order), tmp_path)]
+    changes = {relative_to("/w", what.path): what for what in whats if isinstance(what, FileChange)}
+    assert len(changes) == len(whats) == 2
+    assert (changes["a.py"].added, changes["a.py"].removed, changes["a.py"].lines) == (2, 1, ("b = 2", "c = 3"))
+    # Only the end of a patch has what was in a deleted file.
+    assert (changes["old.py"].added, changes["old.py"].removed) == (0, 2 if order[1] is _END else 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "done", "count"),
+    [
+        ({"success": False, "status": "failed"}, {"output": "Exit code: 1\nOutput:\n"}, 0),
+        ({"success": False, "status": "declined", "changes": {}}, {"output": "patch rejected by user"}, 0),
+        # Before 0.60 the end of a patch does not have its changes.
+        ({"changes": None}, {}, 2),
+    ],
+)
+def test_a_patch_of_codex_that_failed(end: dict[str, Any], done: dict[str, Any], count: int, tmp_path: Path) -> None:
+    assert len(_said("codex", _codex(_CALL, _END | end, _DONE | done), tmp_path)) == count
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "added", "removed"),
+    [
+        ({"type": "add", "content": "p\n\nq"}, "/w/a.py", 3, 0),
+        ({"type": "update", "unified_diff": "@@ -1 +1 @@\n-a\n+b\n", "move_path": "/w/b.py"}, "/w/b.py", 1, 1),
+    ],
+)
+def test_ends_of_patches(change: dict[str, Any], path: str, added: int, removed: int, tmp_path: Path) -> None:
+    (fact,) = _said("codex", _codex(_END | {"changes": {"/w/a.py": change}}), tmp_path)
+    assert isinstance(fact.what, FileChange)
+    assert (fact.what.path, fact.what.added, fact.what.removed) == (path, added, removed)
+
+
+def _tools(sample: str, name: str) -> dict[str, Any]:
+    """The parameters of a tool as the log of a live agent has them."""
+
+    def found(value: object) -> Iterator[dict[str, Any]]:
+        if isinstance(value, dict):
+            if value.get("name") == name and "parameters" in value:
+                yield value["parameters"]["properties"]
+            for part in value.values():
+                yield from found(part)
+        elif isinstance(value, list):
+            for part in value:
+                yield from found(part)
+
+    for log in sorted((DATA / sample).rglob("*.jsonl")):
+        for line in log.read_text().splitlines():
+            for parameters in found(json.loads(line)) if f'"name":"{name}"' in line else ():
+                return parameters
+    raise LookupError(name)
+
+
+def test_tools_that_no_sample_calls_have_the_parameters_that_are_read() -> None:
+    """Edits of Kimi Code and ``write`` of Pi: the logs of live agents describe the tools, but do not call them."""
+    assert {"path", "old_string", "new_string", "replace_all"} <= set(_tools("kimi-code-2.1.0", "Edit"))
+    assert {"path", "content"} <= set(_tools("kimi-code-2.1.0", "Write"))
+    assert {"path", "content"} <= set(_tools("pi-0.87.1", "write"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "added", "removed"),
+    [
+        ("Edit", {"path": "a.py", "old_string": "x\ny", "new_string": "x\nz\nz"}, 2, 1),
+        ("Edit", {"path": "a.py", "old_string": "x", "new_string": "y", "replace_all": True}, None, None),
+        ("Write", {"path": "a.py", "content": "x\ny\n"}, 2, None),
+    ],
+)
+def test_edits_of_kimi_code(name: str, arguments: dict[str, Any], added: int | None, removed: int | None) -> None:
+    agent = next(each for each in AGENTS if each.name == "kimi-code")
+    call = {"event": {"type": "tool.call", "toolCallId": "c", "name": name, "args": arguments}}
+    (change,) = agent.outcomes(json.dumps(call, separators=(",", ":")).encode())
+    assert isinstance(change, FileChange)
+    assert (change.path, change.added, change.removed, change.asked) == ("a.py", added, removed, True)
+
+
+def test_the_file_that_kimi_cli_wrote(tmp_path: Path) -> None:
+    """From the fixtures of its program: one file, new."""
+    log = DATA / "kimi-code-migration-fixtures"
+    settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(settings)
+    recorder = Recorder(settings, paths=[str(log)], environ={})
+    recorder.run_once()
+    facts = [fact for session in recorder.store.sessions() for fact in session_facts(recorder.store, session)]
+    recorder.close()
+    (change,) = [fact.what for fact in facts if isinstance(fact.what, FileChange)]
+    assert (change.path.rpartition("/")[2], change.added, change.removed) == ("translated.py", 9, 0)
+
+
+@pytest.mark.skipif(not SCRUBBED.is_dir(), reason="needs the shared samples")
+def test_the_files_of_a_real_session_of_kimi_cli(tmp_path: Path) -> None:
+    """27 results of edits; one of them shows the 26 places that it changed in one file, and all of them count."""
+    settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(settings)
+    recorder = Recorder(settings, paths=[str(SCRUBBED)], environ={})
+    recorder.run_once()
+    facts = [fact for session in recorder.store.sessions() for fact in session_facts(recorder.store, session)]
+    recorder.close()
+    changes = [fact.what for fact in facts if isinstance(fact.what, FileChange)]
+    assert len(changes) == 27 - 1 + 26
+    net = sum(len(new.splitlines()) - len(old.splitlines()) for old, new in _shown(SCRUBBED))
+    added, removed = (sum(getattr(change, name) for change in changes) for name in ("added", "removed"))
+    assert added - removed == net == 3538
+    assert added == 3673
+
+
+def _shown(logs: Path) -> Iterator[tuple[str, str]]:
+    """The texts before and after that results of edits show."""
+    for log in logs.rglob("*.jsonl"):
+        for line in map(json.loads, log.read_text().splitlines()):
+            message = line.get("message")
+            if isinstance(message, dict) and message.get("type") == "ToolResult":
+                for each in message["payload"]["return_value"].get("display") or ():
+                    if each["type"] == "diff":
+                        yield each["old_text"], each["new_text"]
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------

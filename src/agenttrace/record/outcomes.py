@@ -57,6 +57,8 @@ class OutcomeReader:
         #: The last call of each stream whose arguments are still being streamed.
         self._streamed: dict[str, str] = {}
         self._told: set[tuple[object, ...]] = set()
+        #: The files that each call changed, and the line that says so.
+        self._changed: dict[tuple[object, ...], dict[str, int]] = {}
         self._facts = 0
 
     def facts(self, lines: Iterable[InterpretedLine]) -> Iterator[Fact]:
@@ -106,9 +108,11 @@ class OutcomeReader:
         """Whether it was not said before: agents write a call again with each of its states."""
         match what:
             case FileChange(call=str() as call):
-                key: tuple[object, ...] = (stream, said.line.turn_index, said.line.step_n, call, what.path)
+                return self._is_new_change(
+                    (stream, said.line.turn_index, said.line.step_n, call), what.path, said.line.event_no
+                )
             case Commit():
-                key = ("commit", what.hash)
+                key: tuple[object, ...] = ("commit", what.hash)
             case PullRequest():
                 key = ("pull request", what.url)
             case _:
@@ -116,6 +120,18 @@ class OutcomeReader:
         new = key not in self._told
         self._told.add(key)
         return new
+
+    def _is_new_change(self, call: tuple[object, ...], path: str, line: int) -> bool:
+        """Whether no other line said it: one has all changes of a call to a file, each for itself.
+
+        A file can be named relative to the directory in one line, and by its whole path in another.
+        """
+        told = self._changed.setdefault(call, {})
+        known = [other for other in told if path == other or path.endswith(f"/{other}") or other.endswith(f"/{path}")]
+        if any(told[other] != line for other in known):
+            return False
+        told[path] = line
+        return True
 
     # -- commands ------------------------------------------------------------------------------------------------
 
