@@ -189,6 +189,7 @@ export function cameOf(name: string, outcomes: UsageOutcomes, bill: Pick<Bill, "
   if (outcomes.known_from.length === 0) return "–";
   if (name === "lines") {
     const number = (lines: number | null) => (lines === null ? "?" : f.count(lines));
+    if (outcomes.added === 0 && outcomes.removed === 0) return "–";
     return `+${number(outcomes.added)} −${number(outcomes.removed)}`;
   }
   if (outcomes.commits === 0) return "–";
