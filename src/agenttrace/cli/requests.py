@@ -56,14 +56,16 @@ def requests(
     as_json: AsJson = False,
 ) -> None:
     """Show what each model call was sent: the context by part, cached tokens, and what changed."""
-    from agenttrace.views.requests import Requests, call_fields
+    import msgspec
+
+    from agenttrace.views.requests import Requests, request_row
 
     with opening.opened_store(opening.settings()) as store:
         found = find_one(store, session)
         answer = Requests.of(store, found)
     rows = [row for row in enumerate(answer.calls, 1) if row[1].cache_lost or not cache_breaks]
     if as_json:
-        items = [call_fields(*row) for row in rows]
+        items = msgspec.to_builtins([request_row(*row) for row in rows])
         output.print_json({"session_id": found.session_id, "agent": found.agent, **answer.fields(), "items": items})
         return
     output.say(one_line(title_of(found)) or "(no title)", "bold")

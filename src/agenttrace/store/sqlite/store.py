@@ -27,6 +27,7 @@ from agenttrace.store.questions import (
     SessionFilter,
     SessionName,
     SessionPlace,
+    SessionShares,
     SourceFile,
     SpanPlace,
     SpanRow,
@@ -272,6 +273,12 @@ class SqliteStore(Store):
 
     def outcomes(self, numbers: Sequence[int]) -> dict[int, StoredOutcomes]:
         return outcomes.stored_outcomes(self.connection, numbers)
+
+    def outcome_shares(self, query: UsageQuery = UsageQuery()) -> list[SessionShares]:  # noqa: B008 - frozen
+        return outcomes.outcome_shares(self.connection, query)
+
+    def unexamined(self, query: UsageQuery = UsageQuery()) -> list[int]:  # noqa: B008 - frozen
+        return outcomes.unexamined(self.connection, query)
 
     @cached_property
     def outcome_table(self) -> OutcomeTable:
