@@ -34,7 +34,7 @@ from agenttrace.record.files.discover import (
     named_roots,
 )
 from agenttrace.record.files.documents import NOT_WHOLE
-from agenttrace.record.files.reader import BOM, LOG_SUFFIX, Chunk, open_limit, storable
+from agenttrace.record.files.reader import BOM, LOG_SUFFIX, NOT_A_FILE, Chunk, open_limit, storable
 from agenttrace.record.files.recognition import may_become_known, openings, recognised
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.files.watchlist import Watchlist
@@ -142,6 +142,8 @@ class Recorder:
         for found in listing.files:
             self.see(found)
         present = {found.path for found in listing.files}
+        for file in self._watchlist.obstructed(present):
+            self._cannot_read(file, OSError(errno.EINVAL, NOT_A_FILE))
         for file in self._watchlist.missing(present, [path for path, _ in listing.unreadable]):
             if file.handle is None:
                 self._let_go(file)
@@ -185,7 +187,7 @@ class Recorder:
         known = len(self.files)
         file = self._watchlist.see(found)
         self.summary.files += max(0, len(self.files) - known)
-        if file.differs(found.size, found.mtime_ns):
+        if file.differs(found.size, found.mtime_ns) or file.row.error is not None:
             self.dirty[file.row.file_id] = file
 
     def _keep_open(self, file: TrackedFile) -> None:
@@ -199,8 +201,9 @@ class Recorder:
         file.row.lost_bytes += lost
         self._watchlist.let_go(file)
         self._unterminated.pop(file.row.file_id, None)
-        if lost:
-            self.pipeline.touch_error(file, f"gone with {lost} unread bytes")
+        if lost or file.row.error is not None:
+            file.row.error = f"gone with {lost} unread bytes" if lost else None
+            self.pipeline.touch_error(file, file.row.error)
         self.store.files.set_gone(file.row.file_id, file.row.gone_at)
 
     def reload(self, numbers: Set[int]) -> None:
@@ -467,9 +470,10 @@ class Recorder:
             file.close()
         self._unterminated.pop(file.row.file_id, None)
         reason = error.strerror or str(error)
-        if error.errno == errno.EAGAIN:
+        if error.errno in (errno.EAGAIN, errno.EBUSY):
             self._unterminated[file.row.file_id] = file  # it is busy: another look soon
-            return
+            if error.errno == errno.EAGAIN and not file.is_quiet():
+                return  # that takes moments, unless what it waits for was left behind
         if isinstance(error, FileNotFoundError) or file.row.error == reason:
             return
         logger.warning("cannot read %s: %s", file.path, reason)
@@ -529,7 +533,8 @@ class Recorder:
         """The summary, with what is pending counted in."""
         summary = self.summary
         waiting = (file for file in self.files.values() if file.row.file_id not in self._for_others)
-        summary.pending = sum(file.pending() for file in waiting)
+        # A database that its agent holds is looked at again soon, like a line that has not ended.
+        summary.pending = sum(file.row.file_id in self._unterminated or file.pending() for file in waiting)
         summary.lines += summary.pending
         summary.sessions = len(self.sessions)
         summary.seconds = round(time.monotonic() - started, 3)

@@ -46,6 +46,7 @@ _LEDGER = Table(
         "cache_write_tokens",
         "is_compaction",
     ),
+    key=("id", "session_id", "created_timestamp"),
     time="created_timestamp",
 )
 
@@ -81,6 +82,7 @@ class Goose(LogFormat[GooseRow]):
         ("session_id", "message_id", "role", "content_json", "created_timestamp", "metadata_json"),
         # Goose's own table of sessions, which only shares its name with one of the store.
         {"cwd": '(SELECT working_dir FROM "sessions" AS own WHERE own.id = messages.session_id)'},
+        ("session_id", "message_id", "created_timestamp"),
         beside=_LEDGER,
         time="created_timestamp",
     )
