@@ -220,7 +220,7 @@ def test_a_database_restored_from_an_older_copy(database: Machine, recorders: li
     database.path.write_bytes(older)
     with closing(sqlite3.connect(database.path, isolation_level=None)) as connection:
         for seq in range(3, 7):
-            data = json.dumps({"part": {"text": f"other {seq}"}})
+            data = json.dumps({"part": {"type": "text", "text": f"other {seq}"}})
             connection.execute(
                 "INSERT INTO event VALUES (?, 'a', ?, 'message.part.updated.1', ?)", (f"o{seq}", seq, data)
             )
