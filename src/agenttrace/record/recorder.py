@@ -33,7 +33,7 @@ from agenttrace.record.files.discover import (
     list_files,
     named_roots,
 )
-from agenttrace.record.files.documents import NOT_WHOLE
+from agenttrace.record.files.documents import NOT_WHOLE, TOO_LARGE
 from agenttrace.record.files.reader import BOM, LOG_SUFFIX, NOT_A_FILE, Chunk, open_limit, storable
 from agenttrace.record.files.recognition import may_become_known, openings, recognised
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
@@ -358,8 +358,9 @@ class Recorder:
 
     def _take(self, file: TrackedFile, chunk: Chunk) -> None:
         self._last_taken = time.monotonic()
-        if file.position == 0 and file.row.quarantined and chunk.broken is None:
-            self.pipeline.resolve(file, NOT_WHOLE)
+        if file.position == 0 and file.row.quarantined and chunk.broken is None and chunk.refused is None:
+            for reason in (NOT_WHOLE, TOO_LARGE):
+                self.pipeline.resolve(file, reason)
         self.pipeline.take(file, chunk)
         file.passed(chunk)
         self._unterminated.pop(file.row.file_id, None)
@@ -455,7 +456,7 @@ class Recorder:
         lines = 0
         noted = file.position > 0
         while (chunk := file.read()) is not None:
-            lines += len(chunk.lines) + (chunk.oversized is not None) + (chunk.refused is not None)
+            lines += len(chunk.lines) + (chunk.oversized is not None or chunk.refused is not None)
             file.passed(chunk)
         if not lines:
             return
