@@ -389,7 +389,8 @@ def differences(found: Rows, expected: Rows) -> dict[str, tuple[list[Any], list[
 
 def _record_and_die(dies_at: int, path: str) -> None:
     """Record; SIGKILL this process before it executes its ``dies_at``-th statement."""
-    reader.CHUNK_BYTES = databases.CHUNK_BYTES = 20_000
+    for module in (reader, databases):
+        setattr(module, "CHUNK_BYTES", 20_000)  # noqa: B010
     made = Recorder(settings_of(Path(os.environ["AGENTTRACE_HOME"])), paths=[path])
     executed = count(1)
 
