@@ -91,7 +91,15 @@ class TableQueries:
 
     def next(self, connection: sqlite3.Connection, after: int) -> int:
         """The number of the next row."""
-        return int(connection.execute(self._next, (after,)).fetchone()[0])
+        return int(connection.execute(self._next, (after,)).fetchone()[0] or after)
+
+    def is_oversized(self, connection: sqlite3.Connection, after: int) -> bool:
+        """Whether the next row has a column that is too long to be loaded."""
+        try:
+            next(self.rows(connection, after, 1), None)
+        except sqlite3.DataError:
+            return True
+        return False
 
     def exists(self, connection: sqlite3.Connection) -> bool:
         """Whether the database has the table."""
@@ -120,7 +128,6 @@ class RowReader(UnsizedReader):
         """The same, if the row at ``offset`` is the one that was read; both are one look at the database."""
 
         def look(connection: sqlite3.Connection) -> Chunk | None:
-            connection.execute("BEGIN")
             if offset and (known is None or self._identity(connection, offset) != known):
                 raise RowsRenumberedError
             return self._chunk(connection, offset, most)
@@ -140,9 +147,9 @@ class RowReader(UnsizedReader):
                     break  # what was read so far counts; the next look begins with the error
                 if most != 1:
                     return self._chunk(connection, offset, 1)  # the error may be that of the row behind
-                if isinstance(error, sqlite3.DataError) and self._beside is None:
-                    return self._oversized(connection, offset)
-                raise
+                if not isinstance(error, sqlite3.DataError):
+                    raise
+                return self._oversized(connection, offset)
             if row is None:
                 break
             number, line = row
@@ -164,24 +171,41 @@ class RowReader(UnsizedReader):
         if self._beside is None:
             yield from ((number, line) for _, number, line in self._table.rows(connection, offset, most))
             return
-        last = [offset >> _HALF, offset & _SECOND]
-        tables = [self._table, self._beside] if self._beside.exists(connection) else [self._table]
+        last = self._numbers(offset)
+        tables = self._tables(connection)
         found = [_ranked(table.rows(connection, last[rank], most), rank) for rank, table in enumerate(tables)]
         for _, rank, number, line in islice(heapq.merge(*found, key=itemgetter(0, 1)), most if most >= 0 else None):
             last[rank] = number
-            yield last[0] << _HALF | last[1], line
+            yield self._position(last), line
+
+    def _tables(self, connection: sqlite3.Connection) -> list[TableQueries]:
+        """Those of them that the database has."""
+        beside = self._beside
+        return [self._table] if beside is None or not beside.exists(connection) else [self._table, beside]
+
+    def _numbers(self, position: int) -> list[int]:
+        """The number of the last row of each table."""
+        return [position] if self._beside is None else [position >> _HALF, position & _SECOND]
+
+    def _position(self, numbers: list[int]) -> int:
+        return numbers[0] if self._beside is None else numbers[0] << _HALF | numbers[1]
 
     def _oversized(self, connection: sqlite3.Connection, offset: int) -> Chunk:
-        """The next row, of which a column is too long to be loaded."""
-        number = self._table.next(connection, offset)
-        length, digest = self._measured(connection, number)
-        self.last = self._identity(connection, number)
-        return Chunk([], [], number, (number, length, digest))
+        """The next row of which a column is too long to be loaded; of two tables, of the one that has it next."""
+        numbers = self._numbers(offset)
+        for rank, table in enumerate(self._tables(connection)):
+            if not table.is_oversized(connection, numbers[rank]):
+                continue
+            numbers[rank] = table.next(connection, numbers[rank])
+            length, digest = self._measured(connection, table.table, numbers[rank])
+            end = self._position(numbers)
+            self.last = self._identity(connection, end)
+            return Chunk([], [], end, (end, length, digest))
+        raise sqlite3.DatabaseError("a row vanished while it was read")
 
-    def _measured(self, connection: sqlite3.Connection, number: int) -> tuple[int, bytes]:
+    def _measured(self, connection: sqlite3.Connection, table: Table, number: int) -> tuple[int, bytes]:
         """Length and digest of a row, which is never loaded as a whole."""
         length, digest = 0, hashlib.sha256()
-        table = self._table.table
         for name in table.columns:
             try:
                 value = connection.blobopen(table.name, name, number, readonly=True)
@@ -201,7 +225,7 @@ class RowReader(UnsizedReader):
         if self._beside is None:
             key = self._table.key(connection, position)
             return None if key is None else fp.identity(key)
-        first, second = position >> _HALF, position & _SECOND
+        first, second = self._numbers(position)
         keys = [self._table.key(connection, first)] if first else []
         keys += [self._beside.key(connection, second)] if second and self._beside.exists(connection) else []
         whole = [key for key in keys if key is not None]
@@ -217,6 +241,7 @@ class RowReader(UnsizedReader):
                 continue
             try:
                 with closing(self._connection(before.has_log)) as connection:
+                    connection.execute("BEGIN")
                     found = look(connection)
             except sqlite3.Error as error:
                 if before.has_log or _state(self._path) == before:
