@@ -257,3 +257,16 @@ def test_a_database_restored_from_an_older_copy(path: Path, recorder: Recorder) 
     database.call("s", 9, (2, 2, 2, 2))
     recorder.run_once()
     assert (recorder.summary.recorded, recorder.summary.quarantined) == (8, 0)
+
+
+def test_a_call_that_is_charged_before_its_answer(path: Path, recorder: Recorder) -> None:
+    """Also in a later turn: the answer belongs to the step that the charge has opened."""
+    database = Database(path)
+    database.session("s")
+    for turn in range(2):
+        database.message("s", f"m{turn}", "user", ASKED, 10 * turn)
+        database.call("s", 10 * turn + 1, (10, 1, 0, 0))
+        database.message("s", f"a{turn}", "assistant", DONE, 10 * turn + 2)
+    summary = recorder.run_once()
+    assert (summary.recorded, summary.quarantined) == (6, 0)
+    assert [row[2:4] for row in rows(recorder, COUNTS)] == [(2, 2)]

@@ -215,7 +215,7 @@ def _charged(row: GooseRow, memory: Memory) -> list[a.Act]:
         return [a.Note("compaction"), a.ResponseUsage(f"goose:{name}", usage, row.model, detached=True)]
     if row.model:
         memory["model"] = row.model
-    if memory.get("paid") == memory.get("step"):
+    if "step" not in memory or memory.get("paid") == memory["step"]:
         memory["step"] = f"usage:{name}"
     step = memory["paid"] = memory["step"]
     return [a.ResponseUsage(f"goose:{name}", usage, row.model, step)]
