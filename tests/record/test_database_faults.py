@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 import test_databases
 import test_source_faults
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_documents import settle
 
 from agenttrace.config import Settings
@@ -328,3 +330,39 @@ def test_an_unreadable_database_that_is_deleted(database: Machine, recorders: li
     database.path.unlink()
     look(recorder)
     assert not any(file.error for file in test_source_faults.statuses(database.settings).values())
+
+
+@settings(max_examples=25)
+@given(
+    mode=st.sampled_from(("wal", "delete")),
+    ending=st.sampled_from(("", "-wal", "-shm")),
+    places=st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=600)), min_size=1, max_size=4),
+)
+def test_bytes_that_are_overwritten(mode: str, ending: str, places: list[tuple[float, bytes]]) -> None:
+    """Anywhere in a database, its log or its index: recording goes on, and recovers with the database."""
+    with tempfile.TemporaryDirectory() as root:
+        machine = Machine(Path(root))
+        with closing(machine.create(mode)) as connection:
+            machine.write(connection, "a", 40)
+            good = {path: path.read_bytes() for path in machine.path.parent.iterdir()}
+        for path, data in good.items():
+            path.write_bytes(data)
+        path = machine.path.with_name(f"opencode.db{ending}")
+        damaged = bytearray(good.get(path, b""))
+        for place, data in places:
+            start = int(place * len(damaged))
+            damaged[start : start + len(data)] = data
+        path.write_bytes(damaged)
+        with machine.recorder() as recorder:
+            for _ in range(2):
+                look(recorder)
+            for path in machine.path.parent.iterdir():
+                path.unlink()
+            for path, data in good.items():
+                path.write_bytes(data)
+            with closing(sqlite3.connect(machine.path, isolation_level=None)) as connection:
+                machine.write(connection, "b", 3)
+            look(recorder)
+            lines = b"\n".join(line.raw for line in recorder.store.lines())
+        assert [lines.count(b'"b %d"' % seq) for seq in range(3)] == [1, 1, 1]
+        assert error_of(machine.settings) == ""
