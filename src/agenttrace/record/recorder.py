@@ -33,9 +33,9 @@ from agenttrace.record.files.discover import (
     list_files,
     named_roots,
 )
-from agenttrace.record.files.documents import NOT_WHOLE
+from agenttrace.record.files.documents import NOT_WHOLE, TOO_LARGE
 from agenttrace.record.files.project_logs import MOST_PROJECTS, ProjectLogs
-from agenttrace.record.files.reader import BOM, LOG_SUFFIX, Chunk, open_limit, storable
+from agenttrace.record.files.reader import BOM, LOG_SUFFIX, NOT_A_FILE, Chunk, open_limit, storable
 from agenttrace.record.files.recognition import may_become_known, openings, recognised
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.files.watchlist import Watchlist
@@ -152,6 +152,8 @@ class Recorder:
             self.see(found)
         self._in_projects = {each.path for each in listing.files if each.agent and each.agent.traits.project_log}
         present = {found.path for found in listing.files}
+        for file in self._watchlist.obstructed(present):
+            self._cannot_read(file, OSError(errno.EINVAL, NOT_A_FILE))
         for file in self._watchlist.missing(present, [path for path, _ in listing.unreadable]):
             if file.handle is None:
                 self._let_go(file)
@@ -210,7 +212,7 @@ class Recorder:
         known = len(self.files)
         file = self._watchlist.see(found)
         self.summary.files += max(0, len(self.files) - known)
-        if file.differs(found.size, found.mtime_ns):
+        if file.differs(found.size, found.mtime_ns) or file.row.error is not None:
             self.dirty[file.row.file_id] = file
 
     def _keep_open(self, file: TrackedFile) -> None:
@@ -224,8 +226,9 @@ class Recorder:
         file.row.lost_bytes += lost
         self._watchlist.let_go(file)
         self._unterminated.pop(file.row.file_id, None)
-        if lost:
-            self.pipeline.touch_error(file, f"gone with {lost} unread bytes")
+        if lost or file.row.error is not None:
+            file.row.error = f"gone with {lost} unread bytes" if lost else None
+            self.pipeline.touch_error(file, file.row.error)
         self.store.files.set_gone(file.row.file_id, file.row.gone_at)
 
     def reload(self, numbers: Set[int]) -> None:
@@ -380,8 +383,9 @@ class Recorder:
 
     def _take(self, file: TrackedFile, chunk: Chunk) -> None:
         self._last_taken = time.monotonic()
-        if file.position == 0 and file.row.quarantined and chunk.broken is None:
-            self.pipeline.resolve(file, NOT_WHOLE)
+        if file.position == 0 and file.row.quarantined and chunk.broken is None and chunk.refused is None:
+            for reason in (NOT_WHOLE, TOO_LARGE):
+                self.pipeline.resolve(file, reason)
         self.pipeline.take(file, chunk)
         file.passed(chunk)
         self._unterminated.pop(file.row.file_id, None)
@@ -477,7 +481,7 @@ class Recorder:
         lines = 0
         noted = file.position > 0
         while (chunk := file.read()) is not None:
-            lines += len(chunk.lines) + (chunk.oversized is not None) + (chunk.refused is not None)
+            lines += len(chunk.lines) + (chunk.oversized is not None or chunk.refused is not None)
             file.passed(chunk)
         if not lines:
             return
@@ -492,9 +496,10 @@ class Recorder:
             file.close()
         self._unterminated.pop(file.row.file_id, None)
         reason = error.strerror or str(error)
-        if error.errno == errno.EAGAIN:
+        if error.errno in (errno.EAGAIN, errno.EBUSY):
             self._unterminated[file.row.file_id] = file  # it is busy: another look soon
-            return
+            if error.errno == errno.EAGAIN and not file.is_quiet():
+                return  # that takes moments, unless what it waits for was left behind
         if isinstance(error, FileNotFoundError) or file.row.error == reason:
             return
         logger.warning("cannot read %s: %s", file.path, reason)
@@ -568,7 +573,8 @@ class Recorder:
         """The summary, with what is pending counted in."""
         summary = self.summary
         waiting = (file for file in self.files.values() if file.row.file_id not in self._for_others)
-        summary.pending = sum(file.pending() for file in waiting)
+        # A database that its agent holds is looked at again soon, like a line that has not ended.
+        summary.pending = sum(file.row.file_id in self._unterminated or file.pending() for file in waiting)
         summary.lines += summary.pending
         summary.sessions = len(self.sessions)
         summary.seconds = round(time.monotonic() - started, 3)

@@ -176,6 +176,10 @@ def _waiting(opened: SqliteStore) -> Iterator[Finding]:
         yield Finding("quarantine", "warn", found, fix)
     else:
         yield Finding("quarantine", "ok", "empty")
+    for file in opened.status.files():
+        if file.error is not None:
+            fix = "It is read as soon as that is over; nothing else waits for it."
+            yield Finding("reading", "warn", f"{file.path}: {file.error}", fix)
     if lost := opened.status.lost_bytes():
         fix = "Keep the recorder running: agenttrace service install"
         yield Finding("lost bytes", "warn", f"{figures.size(lost)} were cut off before they could be read", fix)

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,9 @@ from hypothesis import strategies as st
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.files.databases import RowReader
 from agenttrace.record.formats.goose import Goose
+from agenttrace.record.ingest.quarantine import retry
 from agenttrace.record.recorder import Recorder
+from agenttrace.store import open_store
 
 START = 1_794_800_000
 SCHEMA = """
@@ -243,3 +246,61 @@ def test_each_row_of_both_tables_once(tmp_path: Path, writes: list[tuple[bool, i
     while (chunk := reader.read(position, 0, most)) is not None:
         position, found = chunk.end, found + chunk.lines
     assert len(found) == len(set(found)) == len(writes)
+
+
+@pytest.mark.parametrize("table", ["messages", "usage_ledger"])
+def test_a_row_that_is_too_large(path: Path, tmp_path: Path, table: str) -> None:
+    """In either table: it is quarantined, the rows behind it in both are read, and it is read once the limit allows."""
+    database = Database(path)
+    database.session("s")
+    database.message("s", "m1", "user", ASKED, 0)
+    database.call("s", 1, (1, 1, 1, 1))
+    database.message("s", "m2", "user", {"type": "text", "text": "x" if table != "messages" else "x" * 2_500_000}, 2)
+    database.call("s", 3, (2, 2, 2, 2))
+    if table != "messages":
+        database.run("UPDATE usage_ledger SET model = ? WHERE id = 2", "x" * 2_500_000)
+    database.message("s", "m3", "assistant", DONE, 4)
+    database.call("s", 5, (3, 3, 3, 3))
+    whole = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(whole)
+    small = msgspec.structs.replace(whole, record=msgspec.structs.replace(whole.record, max_line_bytes=2_000_000))
+    for expected in (5, 0):
+        recorder = Recorder(small, environ={"HOME": str(tmp_path)})
+        summary = recorder.run_once()
+        recorder.close()
+        assert (summary.recorded, summary.quarantined) == (expected, int(expected > 0))
+    with open_store(small, read_only=False) as store:
+        assert [each.result for each in retry(store, small, store.quarantine.entries())] == ["unchanged"]
+        assert [each.result for each in retry(store, whole, store.quarantine.entries())] == ["reread"]
+        assert sum(1 for _ in store.lines()) == 6
+
+
+def test_a_database_restored_from_an_older_copy(path: Path, recorder: Recorder) -> None:
+    """Rows of the same session with the same numbers are other rows: they are recorded too."""
+    database = Database(path)
+    database.session("s")
+    database.message("s", "m1", "user", ASKED, 0)
+    older = path.read_bytes()
+    for name in ("m2", "m3"):
+        database.message("s", name, "user", ASKED, 1)
+    database.call("s", 2, (1, 1, 1, 1))
+    recorder.run_once()
+    path.write_bytes(older)
+    for name in ("n2", "n3", "n4"):
+        database.message("s", name, "user", ASKED, 9)
+    database.call("s", 9, (2, 2, 2, 2))
+    recorder.run_once()
+    assert (recorder.summary.recorded, recorder.summary.quarantined) == (8, 0)
+
+
+def test_a_call_that_is_charged_before_its_answer(path: Path, recorder: Recorder) -> None:
+    """Also in a later turn: the answer belongs to the step that the charge has opened."""
+    database = Database(path)
+    database.session("s")
+    for turn in range(2):
+        database.message("s", f"m{turn}", "user", ASKED, 10 * turn)
+        database.call("s", 10 * turn + 1, (10, 1, 0, 0))
+        database.message("s", f"a{turn}", "assistant", DONE, 10 * turn + 2)
+    summary = recorder.run_once()
+    assert (summary.recorded, summary.quarantined) == (6, 0)
+    assert [row[2:4] for row in rows(recorder, COUNTS)] == [(2, 2)]

@@ -7,6 +7,7 @@ agent that died, and is quarantined.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from agenttrace.record.formats.contract import Agent
 
 #: The reason why a document is quarantined.
 NOT_WHOLE = "document is not whole"
+#: The reason why one is not loaded.
+TOO_LARGE = "document is larger than record.max_line_bytes"
 #: What a format may raise for a document that is not what it expects.
 _FAULTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
@@ -42,7 +45,7 @@ class DocumentReader(UnsizedReader):
         self.waiting = False
         stat = self._handle.stat()
         if stat.st_size > self._max_bytes:
-            return None if offset else self._oversized(stat.st_size)
+            return None if offset else self._oversized(stat)
         if self._lines is None:
             data = self._load(stat.st_size)
             if self._lines is None:
@@ -81,9 +84,10 @@ class DocumentReader(UnsizedReader):
             return None
         return Chunk(fresh, numbers, end)
 
-    def _oversized(self, size: int) -> Chunk:
-        digest = _digest(pread(self._handle.descriptor, 1 << 20, 0))
-        return Chunk([], [], 1, (0, size, digest))
+    @staticmethod
+    def _oversized(stat: os.stat_result) -> Chunk:
+        digest = _digest(f"{stat.st_size} {stat.st_mtime_ns}".encode())
+        return Chunk([], [], 1, (0, stat.st_size, digest), refused=TOO_LARGE)
 
     def has_other_content(self) -> bool:
         """Whether the document has changed since it was read, as far as is known."""

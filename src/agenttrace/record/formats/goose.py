@@ -55,6 +55,7 @@ _LEDGER = Table(
         "is_compaction",
     ),
     {"created": _OF_SESSION.format(column="created_at", table="usage_ledger")},
+    key=("id", "session_id", "created_timestamp"),
     time="created_timestamp",
 )
 
@@ -101,6 +102,7 @@ class Goose(LogFormat[GooseRow]):
             "cwd": _OF_SESSION.format(column="working_dir", table="messages"),
             "created": _OF_SESSION.format(column="created_at", table="messages"),
         },
+        ("session_id", "message_id", "created_timestamp"),
         beside=_LEDGER,
         time="created_timestamp",
     )
@@ -234,7 +236,7 @@ def _charged(row: GooseRow, memory: Memory) -> list[a.Act]:
         return [a.Note("compaction"), a.ResponseUsage(f"goose:{name}", usage, row.model, detached=True)]
     if row.model:
         memory["model"] = row.model
-    if memory.get("paid") == memory.get("step"):
+    if "step" not in memory or memory.get("paid") == memory["step"]:
         memory["step"] = f"usage:{name}"
     step = memory["paid"] = memory["step"]
     return [a.ResponseUsage(f"goose:{name}", usage, row.model, step)]

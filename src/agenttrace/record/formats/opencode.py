@@ -85,7 +85,7 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         return self.source(path, line.root or line.aggregate_id)
 
     def event(self, line: OpenCodeEvent, raw: bytes, source: Source) -> Event:
-        """The event's session and number in it."""
+        """The event's session, and its id."""
         own = line.aggregate_id or source.session_id
         root = line.root or own
         stream = None if own == root else own
@@ -93,7 +93,8 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         kind = (line.type or "unknown").removesuffix(".1")
         data = value_of(line.data)
         part = text_at(data, "part", "type")
-        key = line.id if line.seq is None else f"{own}:{line.seq}"
+        # Of a database that was restored from an older copy, the numbers begin again where that one ended.
+        key = line.id or (None if line.seq is None else f"{own}:{line.seq}")
         return Event(f"{kind}/{part}" if part else kind, key, _time_of(data), data, stream, session)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:

@@ -430,11 +430,10 @@ class _Intake:
         """Decode all lines, look up once which are known, fold the new ones."""
         chunk, counts = self.chunk, self.file.counts
         counts["lines"] += len(chunk.lines)
-        if chunk.oversized is not None:
-            self._oversized(*chunk.oversized)
         if chunk.refused is not None:
-            counts["lines"] += 1
-            self._set_aside_unread(chunk.end, 0, digest_of(b""), chunk.refused)
+            self._refused(chunk.refused, *(chunk.oversized or (chunk.end, 0, digest_of(b""))))
+        elif chunk.oversized is not None:
+            self._oversized(*chunk.oversized)
         events = self._decode()
         known = self._known(events)
         self._beginning(events)
@@ -520,6 +519,14 @@ class _Intake:
     def _oversized(self, offset: int, length: int, digest: bytes) -> None:
         self.file.counts["lines"] += 1
         self._set_aside_unread(offset, length, digest, f"line too long ({length:,} bytes)")
+
+    def _refused(self, reason: str, offset: int, length: int, digest: bytes) -> None:
+        """The file, or its rest, is not read: that is one entry, however often the file changes meanwhile."""
+        self.file.counts["lines"] += 1
+        if self.pipeline.quarantine.is_waiting(self.file, reason):
+            self.file.counts["duplicate"] += 1
+        else:
+            self._set_aside_unread(offset, length, digest, reason)
 
     def _set_aside_unread(self, offset: int, length: int, digest: bytes, reason: str) -> None:
         fresh = self.pipeline.quarantine.add_unread(self.file, offset, length, digest, reason)
