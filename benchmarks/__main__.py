@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console
 
 from benchmarks import (
+    agent_databases,
     agent_logs,
     collector,
     console_opening,
@@ -186,7 +187,7 @@ RECORD: dict[str, Callable[[float], Result]] = {
     "dedup": measure_dedup,
     "tiers": measure_tiers,
     "agents": lambda megabytes: agent_logs.measure(WORK / "agents", megabytes),
-    "database": lambda megabytes: agent_logs.measure_database(WORK / "database", megabytes),
+    "database": lambda megabytes: agent_databases.measure(WORK / "database", megabytes),
 }
 RUN: dict[str, Callable[[float], Result]] = {
     "calls": lambda _: run_proxy.measure_calls(PEERS, WORK),
