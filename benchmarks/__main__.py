@@ -128,14 +128,15 @@ def measure_latency(_: float) -> Result:
 
 
 def measure_idle(_: float) -> Result:
-    """Follow ten thousand idle files."""
+    """Follow ten thousand idle files, and a home directory with logs of all agents."""
     found = ours.idle(WORK / "idle")
     figures = {
         "CPU %": f"{found.cpu_share * 100:.2f}",
         "RSS MB": f"{found.rss_mb:.0f}",
         "restart s": f"{found.restart_seconds:.2f}",
     }
-    return Result("Following 10,000 idle files for 30 s", [Row("agenttrace record", figures)])
+    rows = [Row("10,000 idle files", figures), agent_logs.measure_home(WORK / "home")]
+    return Result("Following idle files for 30 s", rows)
 
 
 def measure_queries(_: float, spans: int = 1_000_000) -> Result:

@@ -19,15 +19,11 @@ from benchmarks.table import Result, Row
 
 #: A database with many sessions: so many, with so many rows each.
 _SESSIONS, _ROWS = 20_000, 50
-#: A file that changed so recently is looked at more often.
-_SETTLE_SECONDS = 12
 #: Texts of a large database are drawn from so many: drawing each anew takes longer than importing them.
 _POOL = 3_000
 #: Characters of a text in the database with many sessions.
 _SHORT = 200
 _SECONDS = 20.0
-#: The share of a core below which nothing is left to do.
-_RESTING = 0.03
 
 
 def _opencode(work: Work, session: str) -> Iterator[tuple[str, Json]]:
@@ -189,7 +185,7 @@ def _measured(work: Path, name: str, write: Callable[[Path, Work], None], told: 
     assert added.lines == 1, added
     ours.record_once(path, store, index=True, fresh=False)  # else indexing fills the quiet moments
     with closing(open_database(path)) as agent, ours.following(path, store) as process:
-        _await_rest(process)
+        ours.await_rest(process)
         shares = {"quiet CPU %": ours.cpu_share(process.pid, _SECONDS)}
         for pace in (1, 20):
             shares[f"{pace}/s CPU %"] = _share_while_written(process, agent, told, pace)
@@ -205,14 +201,6 @@ def _measured(work: Path, name: str, write: Callable[[Path, Work], None], told: 
             "RSS MB": f"{ours.rss_mb(process.pid):.0f}",
         }
     return Row(name, figures)
-
-
-def _await_rest(process: subprocess.Popen[bytes], patience: float = 300) -> None:
-    """Until figures of outcomes and everything else that waits for a quiet moment are done."""
-    time.sleep(_SETTLE_SECONDS)
-    deadline = time.monotonic() + patience
-    while ours.cpu_share(process.pid, 3) > _RESTING and time.monotonic() < deadline:
-        pass
 
 
 def _share_while_written(process: subprocess.Popen[bytes], agent: sqlite3.Connection, work: Work, pace: float) -> float:

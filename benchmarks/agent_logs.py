@@ -10,7 +10,9 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from benchmarks import ours
 from benchmarks.agent_databases import write_database, write_goose
@@ -226,6 +228,38 @@ _WRITERS: dict[str, Callable[[Path, Work, float], None]] = {
 }
 
 
+def write_home(home: Path, files: int = 5_000) -> None:
+    """A home directory with logs of all these agents, so many small ones of Pi, and a hundred projects."""
+    work = Work(seed=1, pool=500)
+    for write in _WRITERS.values():
+        write(home, work, 1)
+    for _ in range(files):
+        name = work.source.uuid()
+        log = home / f".pi/agent/sessions/{name[:2]}/1_{name}.jsonl"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in islice(_pi(work), 3)))
+    for number in range(100):
+        (home / "projects" / f"{number}").mkdir(parents=True)
+
+
+def measure_home(work: Path, seconds: float = 30) -> Row:
+    """Follow such a home directory while nothing is written."""
+    shutil.rmtree(work, ignore_errors=True)
+    home, store = work / "home", work / "ours"
+    write_home(home)
+    ours.record_once(None, store, index=True, **_places(home))
+    with ours.following(None, store, **_places(home)) as process:
+        ours.await_rest(process)
+        share = ours.cpu_share(process.pid, seconds)
+        figures = {"CPU %": f"{share * 100:.2f}", "RSS MB": f"{ours.rss_mb(process.pid):.0f}"}
+    return Row("a home directory with logs of all agents, 5,000 files", figures)
+
+
+def _places(home: Path) -> dict[str, Any]:
+    places = {"HOME": home, "XDG_DATA_HOME": home / ".local/share", "XDG_CONFIG_HOME": home / ".config"}
+    return {name: str(place) for name, place in places.items()}
+
+
 def measure(work: Path, megabytes: float) -> Result:
     """CPU per gigabyte of each agent's logs, all of them the same work."""
     rows = []
@@ -234,13 +268,7 @@ def measure(work: Path, megabytes: float) -> Result:
         shutil.rmtree(home, ignore_errors=True)
         write(home, told, megabytes)
         size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
-        cost, summary = ours.record_once(
-            None,
-            work / "ours",
-            HOME=str(home),
-            XDG_DATA_HOME=str(home / ".local/share"),
-            XDG_CONFIG_HOME=str(home / ".config"),
-        )
+        cost, summary = ours.record_once(None, work / "ours", **_places(home))
         with closing(ours.store(work / "ours")) as store:
             found = store.execute("SELECT count(*), sum(output_tokens) FROM responses").fetchone()
         figures = {
