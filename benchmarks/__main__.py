@@ -92,9 +92,9 @@ def measure_lines(megabytes: float) -> Result:
             rows.append(_line_row(name, theirs.cpu_seconds, gigabytes, base))
         except peers.AbsentError as error:
             rows.append(Row(name, {}, note=str(error)))
-    for parse, name in ((True, "OpenTelemetry Collector filelog, JSON parsed"), (False, "the same, plain")):
+    for parse, name in ((True, f"{collector.NAME} filelog, JSON parsed"), (False, "the same, plain")):
         try:
-            theirs = collector.tail(PEERS, path, WORK / "collector", parse=parse)
+            theirs = collector.tail(PEERS, path, count, WORK / "collector", parse=parse)
             rows.append(_line_row(name, theirs.cpu_seconds, gigabytes, base))
         except peers.AbsentError as error:
             rows.append(Row(name, {}, note=str(error)))
