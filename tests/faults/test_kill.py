@@ -60,9 +60,17 @@ def kill(process: subprocess.Popen[bytes], *, workers: bool = True) -> None:
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """The processes it started, where the system tells."""
-    listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(number) for number in listing.read_text().split()] if listing.exists() else []
+    """The processes it started, and theirs, where the system tells."""
+    return _children_of(process.pid)
+
+
+def _children_of(pid: int) -> list[int]:
+    try:
+        listing = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    children = [int(number) for number in listing.split()]
+    return children + [number for child in children for number in _children_of(child)]
 
 
 def wait_until_recording(process: subprocess.Popen[bytes], home: Path) -> bool:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from fnmatch import fnmatch
 from glob import has_magic
 from pathlib import Path
 
@@ -189,6 +190,8 @@ class Recorder:
         path = path.removesuffix(LOG_SUFFIX)
         if path in self.files:
             agent = self.files[path].home
+        elif not self._may_be_log(path):
+            return
         else:
             bounds = Bounds(self.roots, follow=self.settings.record.follow_symlinks)
             # What a pattern of directories matches is not watched, and takes long to find: the slow scan does it.
@@ -206,6 +209,16 @@ class Recorder:
             return
         if stat.S_ISREG(found.st_mode):
             self.see(found_file(path, agent, found))
+
+    def _may_be_log(self, path: str) -> bool:
+        """By its name alone: most of what changes beside logs is none, and a closer look takes milliseconds.
+
+        An agent's home may be a single file of any name; what the user named may be a link to one.
+        """
+        name = os.path.basename(path)
+        return any(
+            root.agent is None or fnmatch(name, root.path.name) or root.agent.is_log(Path(path)) for root in self.roots
+        )
 
     def see(self, found: FoundFile) -> None:
         """Add a file to those to be read, if it changed."""

@@ -168,6 +168,25 @@ def test_resume_names_the_id_of_goose(name: str) -> None:
         assert command.arguments[-1] == name
 
 
+def test_all_in_one_second(path: Path, recorder: Recorder) -> None:
+    """Times are whole seconds: of fast calls, messages and results come before all rows of the ledger."""
+    database = Database(path)
+    database.session("20261116_1")
+    for number in range(3):
+        database.message("20261116_1", f"{number}-1", "user", ASKED, number)
+        for call in range(4):
+            database.message(
+                "20261116_1", f"{number}-{call}-2", "assistant", CALLED | {"id": f"{number}{call}"}, number
+            )
+            database.message("20261116_1", f"{number}-{call}-3", "user", FAILED | {"id": f"{number}{call}"}, number)
+            database.call("20261116_1", number, (1000, 50 + call, 600, 100))
+    recorder.run_once()
+    assert recorder.summary.quarantined == 0
+    assert rows(recorder, COUNTS) == [(f"20261116_1-{MARK}", "/home/dev/goose-work", 3, 12, 12, 12)]
+    steps = "SELECT count(*) FROM spans WHERE kind = 'step' AND response IS NULL"
+    assert rows(recorder, steps) == [(0,)], "every step is a call of the ledger"
+
+
 def test_row_by_row_as_at_once(path: Path, recorder: Recorder) -> None:
     """A recorder that reads after every row comes to the same, also where the ledger is written before its message."""
     database = Database(path)

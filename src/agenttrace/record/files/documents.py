@@ -42,6 +42,13 @@ class DocumentReader(UnsizedReader):
 
     def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
         """The next lines, ``most`` of them; ``None`` if there is none, or if the document is not whole yet."""
+        return self._read(offset, most, self._known)
+
+    def opening(self, most: int) -> Chunk | None:
+        """The first lines, which count as read only when they are read; what was loaded for them stays loaded."""
+        return self._read(0, most, set())
+
+    def _read(self, offset: int, most: int, known: set[bytes]) -> Chunk | None:
         self.waiting = False
         stat = self._handle.stat()
         if stat.st_size > self._max_bytes:
@@ -50,7 +57,7 @@ class DocumentReader(UnsizedReader):
             data = self._load(stat.st_size)
             if self._lines is None:
                 return None if offset or not data else self._broken(data, stat.st_mtime)
-        return self._fresh(self._lines, offset, most)
+        return self._fresh(self._lines, offset, most, known)
 
     def _load(self, size: int) -> bytes:
         data = pread(self._handle.descriptor, size, 0)
@@ -67,14 +74,14 @@ class DocumentReader(UnsizedReader):
             return None
         return Chunk([data.replace(b"\n", b" ")], [0], 1, broken=NOT_WHOLE)
 
-    def _fresh(self, lines: list[bytes], offset: int, most: int) -> Chunk | None:
+    def _fresh(self, lines: list[bytes], offset: int, most: int, known: set[bytes]) -> Chunk | None:
         fresh: list[bytes] = []
         numbers: list[int] = []
         end = offset
         for end, line in enumerate(lines[offset:], offset + 1):
             digest = _digest(line)
-            if digest not in self._known:
-                self._known.add(digest)
+            if digest not in known:
+                known.add(digest)
                 fresh.append(line)
                 numbers.append(end - 1)
                 if len(fresh) == most:
@@ -181,8 +188,9 @@ class TrackedDocument(UnsizedFile):
     def head(self) -> bytes:
         """The first whole lines, for recognition."""
         self.open()
-        reader = self._reader_of(set())
-        chunk = reader.read(0, 0, 50)
+        reader = self._reader
+        assert isinstance(reader, DocumentReader)
+        chunk = reader.opening(50)
         self._waiting = reader.waiting
         return b"" if chunk is None else b"\n".join(chunk.lines) + b"\n"
 

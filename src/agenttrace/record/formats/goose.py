@@ -3,13 +3,14 @@
 Untested on real logs: made after the public source of the program and fixtures that follow it.
 
 Messages are inserted again, under other numbers, when a conversation is compacted: their ids tell. Rows of the ledger
-name no message. A call is the step of the messages that were written last, or, where it is told first, of those that
-come next; tokens count by the ledger alone. Versions before the ledger (schema 15) have no tokens of single calls.
+name no message, and times are whole seconds, so a row may come behind the results of the call's tools. A call is the
+first step of the turn whose tokens are not known, or, where it is told first, that of the messages that come next;
+tokens count by the ledger alone. Versions before the ledger (schema 15) have no tokens of single calls.
 
 Goose counts sessions by day (``20260101_1``), so two databases have the same ids: the time at which a session was
 created makes them distinct.
 
-``memory`` holds ``step``, the open step; ``paid``, whether its tokens are known; ``cwd``; ``model``.
+``memory`` holds ``step``, the open step; ``unpaid``, steps of the turn whose tokens are not known; ``cwd``; ``model``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from agenttrace.record.formats.base import (
     agent_directory,
     expanded,
     first_lines,
+    remember,
     usage_of_prompt,
 )
 from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Table, Traits
@@ -187,7 +189,10 @@ def _asked(row: GooseRow, key: str | None, memory: Memory) -> list[a.Act]:
     prompt = "\n".join(text for part in _parts(row) if (text := text_at(part, "text")))
     if not _is_shown(row):
         return [a.Note("compaction")]
-    return [a.TurnBegin(prompt or None, turn=key)] if prompt else []
+    if not prompt:
+        return []
+    memory.pop("unpaid", None)
+    return [a.TurnBegin(prompt, turn=key)]
 
 
 def _tool_end(part: object) -> a.Act:
@@ -216,7 +221,10 @@ def _calls(row: GooseRow) -> list[object]:
 
 def _answered(row: GooseRow, key: str, memory: Memory) -> list[a.Act]:
     """A part of a model's answer: several messages in a row are one call."""
-    step = memory.setdefault("step", key)
+    if "step" not in memory:
+        memory["step"] = key
+        remember(memory.setdefault("unpaid", {}), key, 1)
+    step = memory["step"]
     found: list[a.Act] = [a.StepBegin(step, model=memory.get("model"), implied=True)]
     calls = _calls(row)
     for call in calls:
@@ -228,7 +236,7 @@ def _answered(row: GooseRow, key: str, memory: Memory) -> list[a.Act]:
 
 
 def _charged(row: GooseRow, memory: Memory) -> list[a.Act]:
-    """A call of a model: the one of the open step, or of the step that it opens."""
+    """A call of a model: that of the first step without tokens, or of the step that it opens."""
     name = f"{row.session}:{row.id}:{row.created_timestamp}"
     counts = (row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cache_write_tokens)
     usage = usage_of_prompt(*map(count, counts))
@@ -236,9 +244,12 @@ def _charged(row: GooseRow, memory: Memory) -> list[a.Act]:
         return [a.Note("compaction"), a.ResponseUsage(f"goose:{name}", usage, row.model, detached=True)]
     if row.model:
         memory["model"] = row.model
-    if "step" not in memory or memory.get("paid") == memory["step"]:
-        memory["step"] = f"usage:{name}"
-    step = memory["paid"] = memory["step"]
+    unpaid = memory.get("unpaid")
+    if unpaid:
+        step = next(iter(unpaid))
+        del unpaid[step]
+    else:
+        step = memory["step"] = f"usage:{name}"
     return [a.ResponseUsage(f"goose:{name}", usage, row.model, step)]
 
 

@@ -425,6 +425,8 @@ class _Intake:
         self.block_id = (file.row.file_id << BLOCK_BITS) | file.blocks
         self.rows = pipeline._batch.events
         self.now = time.time()
+        #: The session that was asked for last, and its name.
+        self._latest: tuple[str | None, LiveSession] = (None, self.live)
 
     def run(self) -> None:
         """Decode all lines, look up once which are known, fold the new ones."""
@@ -499,7 +501,12 @@ class _Intake:
             return self.pipeline.trace_sessions.of(self.source.agent, event.trace)
         if event.session is None:
             return self.live
-        return self.pipeline.live_session(event.agent or self.source.agent, event.session)
+        if event.agent is not None:
+            return self.pipeline.live_session(event.agent, event.session)
+        # Lines of one session mostly stand together, and each is asked for three times.
+        if event.session != self._latest[0]:
+            self._latest = (event.session, self.pipeline.live_session(self.source.agent, event.session))
+        return self._latest[1]
 
     def _set_aside(self, raw: bytes, offset: int, what: Unusable, events: list[_Entry]) -> None:
         counts = self.file.counts
