@@ -213,7 +213,7 @@ def _charged(row: GooseRow, memory: Memory) -> list[a.Act]:
         return [a.Note("compaction"), a.ResponseUsage(f"goose:{name}", usage, row.model, detached=True)]
     if row.model:
         memory["model"] = row.model
-    if memory.get("paid") == memory.get("step"):
+    if memory.get("step") in (None, memory.get("paid")):
         memory["step"] = f"usage:{name}"
     step = memory["paid"] = memory["step"]
     return [a.ResponseUsage(f"goose:{name}", usage, row.model, step)]
