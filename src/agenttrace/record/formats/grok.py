@@ -54,14 +54,17 @@ class Grok(LogFormat[GrokUpdate]):
         return path.name == LOG_NAME
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
-        """By the first update; the directory is named after the session."""
-        line = self.decoder(first_lines(head, 1)[0])
-        if line is None or text_at(value_of(line.params), "update", "sessionUpdate") is None:
+        """By one of the first updates; the directory is named after the session."""
+        if not any(map(self._is_update, first_lines(head, 8))):
             return None
         summary = read_object(path.with_name("summary.json"))
         title = text_at(summary, "generated_title") or text_at(summary, "session_summary")
         session = text_at(summary, "info", "id") or path.parent.name
         return self.source(path, session, cwd=text_at(summary, "info", "cwd"), title=title)
+
+    def _is_update(self, raw: bytes) -> bool:
+        line = self.decoder(raw)
+        return line is not None and text_at(value_of(line.params), "update", "sessionUpdate") is not None
 
     def session_name(self, path: Path) -> str:
         """The directory is named after the session."""
