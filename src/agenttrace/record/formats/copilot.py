@@ -37,6 +37,7 @@ from agenttrace.record.formats.lenient import (
 from agenttrace.record.ingest import acts as a
 
 LOG_NAME = "events.jsonl"
+_FACTS = "workspace.yaml"
 #: What is shown as a note on the span that is open.
 _NOTES = {
     "session.compaction_start": "compaction",
@@ -94,7 +95,7 @@ class Copilot(LogFormat[CopilotEvent]):
         if session is None:
             return None
         times = [line.timestamp for line in lines if line.timestamp is not None]
-        title = _name_of(path.parent / "workspace.yaml")
+        title = _name_of(path.parent / _FACTS)
         return self.source(
             path, session, cwd=text_at(data, "context", "cwd"), title=title, copied=times != sorted(times)
         )
@@ -115,6 +116,9 @@ class Copilot(LogFormat[CopilotEvent]):
         if line.type in _MEANINGS:
             found: list[a.Act] = []
             _MEANINGS[line.type](_Said(line, value_of(line.data), memory, found, event.stream is None))
+            if event.stream is None and source.directory and any(isinstance(act, a.TurnEnd) for act in found):
+                # A session may be named at any time.
+                found.append(a.SessionInfo(title=_name_of(Path(source.directory) / _FACTS)))
             return found
         return [a.Note(_NOTES[line.type])] if line.type in _NOTES else []
 

@@ -23,6 +23,7 @@ from agenttrace.record.formats.lenient import count, duration, lookup, read_obje
 from agenttrace.record.ingest import acts as a
 
 LOG_NAME = "updates.jsonl"
+_SUMMARY = "summary.json"
 _ABSENT = msgspec.Raw()
 _ANSWERS = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 _ENDED = {"completed": "ok", "failed": "error"}
@@ -57,10 +58,9 @@ class Grok(LogFormat[GrokUpdate]):
         """By one of the first updates; the directory is named after the session."""
         if not any(map(self._is_update, first_lines(head, 8))):
             return None
-        summary = read_object(path.with_name("summary.json"))
-        title = text_at(summary, "generated_title") or text_at(summary, "session_summary")
+        summary = read_object(path.with_name(_SUMMARY))
         session = text_at(summary, "info", "id") or path.parent.name
-        return self.source(path, session, cwd=text_at(summary, "info", "cwd"), title=title)
+        return self.source(path, session, cwd=text_at(summary, "info", "cwd"), title=_title(summary))
 
     def _is_update(self, raw: bytes) -> bool:
         line = self.decoder(raw)
@@ -109,6 +109,10 @@ class Grok(LogFormat[GrokUpdate]):
         return ResumeCommand(("grok", "--resume", session_id))
 
 
+def _title(summary: object) -> str | None:
+    return text_at(summary, "generated_title") or text_at(summary, "session_summary")
+
+
 def _asked(params: object, memory: Memory) -> list[a.Act]:
     """A piece of a prompt; the first one begins the turn."""
     memory.pop("step", None)
@@ -150,6 +154,10 @@ def _turn_ended(params: object, source: Source, memory: Memory) -> Iterator[a.Ac
     for model, usage in _used(lookup(update, "usage")):
         yield a.ResponseUsage(f"grok:{turn}:{model}", usage, model or None, last, detached=last is None)
         last = None
+    if source.directory:
+        # It is written after the first updates, and the title later still.
+        summary = read_object(Path(source.directory) / _SUMMARY)
+        yield a.SessionInfo(cwd=text_at(summary, "info", "cwd"), title=_title(summary))
     reason = text_at(update, "stop_reason") or ""
     yield a.TurnEnd(_STOPPED.get(reason, "ok"))
 
