@@ -20,6 +20,7 @@ import msgspec
 from agenttrace.record.formats import otlp_names
 from agenttrace.record.formats.native import NativeLine
 from format_samples import LOGS, Log
+from telemetry_rig import claude, conversation, lines
 
 DATA = Path(__file__).resolve().parent / "data"
 #: Logs of each agent that are small and have a bit of everything.
@@ -38,6 +39,8 @@ _MORE_STRUCTURE = _STRUCTURE | {
     *("status", "sessionUpdate", "say", "ask", "displayRole", "infoType", "stopReason", "finish", "stop_reason"),
     *("table", "event", "startTime", "apiProtocol", "provenance", "$set", "lastUpdated"),
 }
+#: The longest ones of each agent, which have a bit of everything.
+_MOST_LOGS = 4
 _ALPHABET = string.ascii_letters + string.digits
 _TRACE = re.compile(rb"ghp_\w*")
 
@@ -90,9 +93,9 @@ def plant_agents(root: Path) -> None:
     """Logs of every agent in ``format_samples``, each in the layout of a home directory."""
     for agent, logs in LOGS.items():
         taken: dict[str, Log] = {}
-        for log in logs:
+        for log in sorted(logs, key=lambda log: -len(log.records)):
             taken.setdefault(log.path, log)
-        for log in taken.values():
+        for log in list(taken.values())[:_MOST_LOGS]:
             home = root / agent
             path = log.put(home, [_planted_record(record) for record in log.records])
             for name, _ in log.beside:
@@ -221,6 +224,16 @@ def received_lines() -> Iterator[dict[str, Any]]:
         }
 
 
+def telemetry_lines() -> Iterator[dict[str, Any]]:
+    """Events of Claude Code's telemetry with a secret in every attribute that is a text."""
+    failed = claude("api_error", 40, "telemetry", prompt__id="p1", model="claude-x", error="refused", attempt=1)
+    for raw in lines(*conversation("telemetry"), failed):
+        line = json.loads(raw)
+        attributes = _planted_value(line["attributes"]) | {"event.name": line["attributes"]["event.name"]}
+        resource = _planted_value(line["resource"]) | {"service.name": line["resource"]["service.name"]}
+        yield line | {"attributes": attributes, "resource": resource}
+
+
 def _attribute_names() -> set[str]:
     """All attributes that are looked at, whatever for."""
     told = [name for names in vars(otlp_names).values() if isinstance(names, tuple) for name in names]
@@ -231,8 +244,9 @@ def plant(root: Path) -> None:
     """Logs of all agents and of our own format."""
     plant_samples(root)
     plant_agents(root)
-    for name, lines in (("own", native_lines()), ("cut", cut_lines()), ("received", received_lines())):
-        (root / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    own = {"own": native_lines(), "cut": cut_lines(), "received": received_lines(), "telemetry": telemetry_lines()}
+    for name, values in own.items():
+        (root / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in values))
 
 
 def text_fields() -> list[str]:

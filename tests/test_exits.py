@@ -82,6 +82,7 @@ def test_there_is_something_to_leak(world: World, spans: dict[str, list[ExportSp
     """Every agent was recorded, every span is there, and the store has secrets in all its texts."""
     agents = {row[0] for row in world.rows("SELECT agent FROM sessions")}
     assert {"agenttrace", "codex", "kimi-cli", "kimi-code", *LOGS} <= agents
+    assert [row for row in world.rows("SELECT session_id FROM sessions") if row[0].startswith("telemetry ghp_")]
     assert {span.span_id for span in spans["masked"]} == world.span_ids()
     assert {span.kind for span in spans["masked"]} == {"turn", "step", "tool", "span"}
     for column in ("name", "model", "attributes"):
