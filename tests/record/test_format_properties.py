@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,12 +21,21 @@ from line_mutations import Mutator
 from agenttrace.config import Settings, ensure_home
 from agenttrace.record.files.documents import NOT_WHOLE
 from agenttrace.record.formats.lenient import MOST_TOKENS
+from agenttrace.record.outcomes import session_facts
 from agenttrace.record.recorder import Recorder, Summary
+from agenttrace.record.texts.model_calls import model_calls
+from agenttrace.record.texts.search_index import index_all
+from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store.sqlite.database import connect
+from agenttrace.store.sqlite.sessions import list_sessions
+from agenttrace.store.sqlite.span_rows import stored_rows
+from agenttrace.views.outcomes import outcomes_of
+from agenttrace.views.requests import call_fields
 from example_counts import COSTLY
 from faults.rig import check_sum
 from faults.store_rig import Rows, differences, rows
 from format_samples import LOGS, Log, write_lines
+from store_on import store_on
 
 NAMES = tuple(LOGS)
 #: There is one example for every agent: each has so many of what the profile says.
@@ -130,7 +141,7 @@ def test_damaged_logs_are_counted_and_their_sums_are_sane(name: str) -> None:
             expected = found.usage("whole")
             shutil.rmtree(found.home)
             for log in logs:
-                log.put(found.home, with_faults(log.records, faults))
+                _settle(log.put(found.home, with_faults(log.records, faults)))
             found.record("damaged")
             usage = found.usage("damaged")
             assert all(0 <= tokens <= 2 * MOST_TOKENS for used in usage for tokens in used)
@@ -141,6 +152,7 @@ def test_damaged_logs_are_counted_and_their_sums_are_sane(name: str) -> None:
                 assert changed.total() <= 4 * len(faults) * len(logs), changed
             found.rows("damaged")
             assert _no_span_ends_before_it_begins(found.root / "damaged")
+            _read(found.root / "damaged")
 
     check()
 
@@ -148,6 +160,23 @@ def test_damaged_logs_are_counted_and_their_sums_are_sane(name: str) -> None:
 def _no_span_ends_before_it_begins(home: Path) -> bool:
     with closing(connect(home / "agenttrace.db", read_only=True)) as connection:
         return not connection.execute('SELECT 1 FROM spans WHERE "end" < start').fetchall()
+
+
+def _read(home: Path) -> None:
+    """Texts, the search index, model calls and outcomes of every session."""
+    with closing(connect(home / "agenttrace.db")) as connection:
+        store = store_on(connection)
+        index_all(store)
+        for session in list_sessions(connection):
+            spans = [row.span_id for row in stored_rows(connection, session.id, attributes=False)]
+            SessionTexts().contents(store, session, spans)
+            calls = model_calls(store, session).calls
+            assert all(size >= 0 for call in calls for size in (*call.parts.values(), call.cache_lost))
+            msgspec.json.encode([call_fields(number, call) for number, call in enumerate(calls)])
+            outcomes = outcomes_of(session, session_facts(store, session), repository=False)
+            for file in outcomes.files:
+                assert (file.added or 0) >= 0
+                assert (file.removed or 0) >= 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -226,3 +255,51 @@ def test_twice_and_from_a_copy_it_counts_once(name: str) -> None:
             assert found.usage("store") == usage
 
     check()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", ["9" * 400, "1e999", "-1", "[" * 600 + "]" * 600])
+def test_any_value_in_any_place_can_be_read(name: str, value: str, tmp_path: Path) -> None:
+    """Every text of a log is such a value: what is recorded of it can be read."""
+    found = User(tmp_path)
+    log = max(LOGS[name], key=lambda log: len(log.records))
+    if name == "aider":
+        return  # it has no values
+    records = []
+    for record in log.records:
+        kept = json.loads(record)
+        for place in ("arguments", "args", "input", "rawInput", "rawOutput", "output", "content_json"):
+            _replace(kept, place, value)
+        records.append(json.dumps(kept).replace(f'"{_PLACE}"', value).encode())
+    log.put(found.home, records)
+    found.record("store")
+    _read(found.root / "store")
+
+
+_PLACE = "value goes here"
+
+
+def _replace(value: object, name: str, text: str) -> None:
+    """Put a value into all fields of this name; one that is JSON in a text stays so."""
+    if isinstance(value, list):
+        for each in value:
+            _replace(each, name, text)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if key == name:
+                value[key] = {"number": _PLACE}
+            elif isinstance(each, str) and each.startswith(("[{", "{")):
+                inner = json.loads(each) if _is_json(each) else each
+                _replace(inner, name, text)
+                if inner is not each:
+                    value[key] = json.dumps(inner).replace(f'"{_PLACE}"', text)
+            else:
+                _replace(each, name, text)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

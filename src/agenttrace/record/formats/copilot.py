@@ -324,10 +324,6 @@ def _texts(kind: str, data: object) -> Iterator[Content]:
             yield Content("note", text_at(data, "message") or "")
 
 
-def _json(value: object) -> str:
-    return "" if value is None else msgspec.json.encode(value).decode()
-
-
 def _path_in(diff: str) -> str | None:
     """The file that a diff names: the new one, or the one that was deleted."""
     names = [line[5:].strip() for line in diff.split("\n", 8)[:8] if line.startswith(("--- a/", "+++ b/"))]

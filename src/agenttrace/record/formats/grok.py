@@ -19,7 +19,16 @@ import msgspec
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
 from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Traits
-from agenttrace.record.formats.lenient import count, duration, lookup, read_object, text_at, time_at, value_of
+from agenttrace.record.formats.lenient import (
+    count,
+    duration,
+    json_text,
+    lookup,
+    read_object,
+    text_at,
+    time_at,
+    value_of,
+)
 from agenttrace.record.ingest import acts as a
 
 LOG_NAME = "updates.jsonl"
@@ -189,8 +198,7 @@ def _texts(kind: str, update: object) -> Iterator[Content]:
         text = text_at(update, "content", "text") or ""
         yield Content("text" if kind == "agent_message_chunk" else "thinking", text)
     elif kind == "tool_call" and lookup(update, "rawInput") is not None:
-        yield Content("arguments", msgspec.json.encode(lookup(update, "rawInput")).decode(), call)
+        yield Content("arguments", json_text(lookup(update, "rawInput")), call)
     elif kind == "tool_call_update" and text_at(update, "status") in _ENDED:
-        output = lookup(update, "rawOutput")
-        text = _pieces(update) or ("" if output is None else msgspec.json.encode(output).decode())
+        text = _pieces(update) or json_text(lookup(update, "rawOutput"))
         yield Content("error" if text_at(update, "status") == "failed" else "result", text, call)
