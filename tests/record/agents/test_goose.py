@@ -203,6 +203,19 @@ def test_row_by_row_as_at_once(path: Path, recorder: Recorder) -> None:
     assert rows(recorder, TOKENS) == [(2, 800, 2100, 100, 110)]
 
 
+def test_a_later_turn_whose_ledger_is_written_first(path: Path, recorder: Recorder) -> None:
+    """Its tokens are those of the answer that comes next."""
+    database = Database(path)
+    database.session("20261116_1")
+    database.turn("20261116_1")
+    database.message("20261116_1", "m8", "user", ASKED, 20)
+    database.call("20261116_1", 21, (1000, 30, 0, 0))
+    database.message("20261116_1", "m9", "assistant", DONE, 22)
+    assert recorder.run_once().quarantined == 0
+    assert rows(recorder, TOKENS) == [(3, 800 + 1000, 2100, 100, 110 + 30)]
+    assert rows(recorder, "SELECT steps FROM sessions") == [(3,)]
+
+
 def test_compaction_writes_messages_again(path: Path, recorder: Recorder) -> None:
     """All messages are deleted and inserted again with a summary: nothing is counted twice, and it is no prompt."""
     database = Database(path)

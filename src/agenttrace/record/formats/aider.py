@@ -1,7 +1,8 @@
 """Aider: ``.aider.chat.history.md`` in the directory of a project; every chat in it begins with a line that says when.
 
 Markdown is no log format: what is a prompt, an answer or a notice is told by how lines begin. The figures of tokens are
-Aider's own estimates, rounded, and are marked as such. The last answer counts as complete when a notice follows it.
+Aider's own estimates, rounded, and are marked as such. The last answer counts as complete when a notice follows it. A
+response is named by all that was said in its chat until then, so that a copy of a project counts nothing again.
 
 ``memory`` holds ``model``, ``turn`` and ``step``, the latest ones.
 """
@@ -57,6 +58,8 @@ class AiderBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     began: str
     #: Which block of the chat it is.
     n: int
+    #: The digest of the chat up to here: a copy of a history at another path has the same ones.
+    chain: str = ""
     #: ``chat``, ``prompt``, ``answer``, ``notice`` or ``note``.
     kind: str
     text: str
@@ -94,7 +97,7 @@ class Aider(LogFormat[AiderBlock]):
         blocks = list(_blocks(whole.decode("utf-8", "replace"), project))
         if not blocks and whole.strip():
             return None
-        while blocks and blocks[-1].kind in ("answer", "prompt"):
+        while blocks and blocks[-1].kind in ("answer", "prompt", "note"):
             blocks.pop()  # more of it may be written
         return [msgspec.json.encode(block) for block in blocks]
 
@@ -167,6 +170,7 @@ def _blocks(text: str, project: str) -> Iterator[AiderBlock]:
     chat, began, n = "", "", 0
     kind, lines, fenced, committed = "", [""], False, False
     begun: Counter[str] = Counter()
+    digest = hashlib.sha256()
     for line in [*(line.removesuffix("\r") for line in text.split("\n")), "# "]:
         start = _BEGIN.fullmatch(line)
         found = "chat" if start else _kind_of(line, kind, fenced)
@@ -177,13 +181,16 @@ def _blocks(text: str, project: str) -> Iterator[AiderBlock]:
         if found != kind or kind == "notice":
             body = "\n".join(lines).strip()
             if chat and body and kind:
-                yield AiderBlock(chat=chat, began=began, n=n, kind=kind, text=body)
+                digest.update(f"{kind}\0{body}\0".encode())
+                chain = digest.hexdigest()[:32]
+                yield AiderBlock(chat=chat, began=began, n=n, chain=chain, kind=kind, text=body)
                 n += 1
                 committed = kind in ("notice", "note") and (committed or body.startswith("Commit "))
             kind, lines, fenced = found, [], False
         if start is not None:
             began = start.group(1)
             chat, n = f"{began.replace(' ', 'T').replace(':', '')}-{project}", 0
+            digest = hashlib.sha256()
             begun[chat] += 1
             if begun[chat] > 1:  # two in one second
                 chat = f"{chat}-{begun[chat]}"
@@ -222,7 +229,7 @@ def _noticed(block: AiderBlock, memory: Memory) -> Iterator[a.Act]:
     elif text.startswith("Tokens: "):
         step = memory.pop("step", None)
         usage = _usage(text)
-        yield a.ResponseUsage(f"aider:{block.chat}:{block.n}", usage, memory.get("model"), step, estimated=True)
+        yield a.ResponseUsage(f"aider:{block.chain}", usage, memory.get("model"), step, estimated=True)
         yield a.StepEnd(step)
         yield a.TurnEnd()
     elif _ERROR.search(text):

@@ -33,7 +33,7 @@ from agenttrace.record.formats.base import (
     usage_of_prompt,
 )
 from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Table, Traits
-from agenttrace.record.formats.lenient import count, duration, lookup, text_at, time_at, value_of
+from agenttrace.record.formats.lenient import count, duration, json_text, lookup, text_at, time_at, value_of
 from agenttrace.record.ingest import acts as a
 
 _ABSENT = msgspec.Raw()
@@ -263,8 +263,8 @@ def _texts(row: GooseRow) -> Iterator[Content]:
             case "thinking":
                 yield Content("thinking", text_at(part, "thinking") or "")
             case "toolRequest":
-                arguments = msgspec.json.encode(lookup(part, "toolCall", "value", "arguments")).decode()
-                yield Content("arguments", arguments, text_at(part, "id"))
+                arguments = lookup(part, "toolCall", "value", "arguments")
+                yield Content("arguments", json_text(arguments), text_at(part, "id"))
             case "toolResponse":
                 failure = _failure(part)
                 yield Content("result" if failure is None else "error", failure or _result(part), text_at(part, "id"))

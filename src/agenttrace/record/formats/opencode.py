@@ -106,9 +106,12 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         return found
 
     def content(self, event: Event, source: Source) -> list[Content]:
-        """The texts of a part that is complete."""
+        """The texts of a part that is complete; why a model call failed."""
         part = lookup(event.body, "part")
-        return [text for text in _texts(part) if text.text] if isinstance(part, dict) else []
+        if isinstance(part, dict):
+            return [text for text in _texts(part) if text.text]
+        error = _error(lookup(event.body, "info"))
+        return [Content("error", error)] if error else []
 
     def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
         """The conversation; texts that OpenCode adds by itself are sent, too."""
@@ -217,13 +220,17 @@ def _answer(info: object, name: str, memory: Memory, found: list[a.Act]) -> None
         aborted = text_at(error, "name") == "MessageAbortedError"
         remember(over, name, 1)
         found.append(a.StepEnd(name, "cancelled" if aborted else "unclosed", finish_reason=reason))
-        message = text_at(error, "data", "message") or text_at(error, "name")
-        found.append(a.TurnEnd("cancelled" if aborted else "error", message, turn))
+        found.append(a.TurnEnd("cancelled" if aborted else "error", _error(info), turn))
     elif lookup(info, "time", "completed") is not None:
         remember(over, name, 1)
         found.append(a.StepEnd(name, finish_reason=reason))
         if reason != "tool-calls":
             found.append(a.TurnEnd(turn=turn))
+
+
+def _error(info: object) -> str | None:
+    """Why a model call failed."""
+    return text_at(info, "error", "data", "message") or text_at(info, "error", "name")
 
 
 def _usage(tokens: object) -> Usage:
