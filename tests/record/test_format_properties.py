@@ -218,6 +218,24 @@ def test_in_pieces_it_is_what_it_is_at_once(name: str) -> None:
     check()
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if LOGS[name][0].write is write_lines])
+def test_what_a_session_is_may_be_told_by_its_later_lines(name: str) -> None:
+    """That a log is a fork, for example: it is known however few lines were there at first."""
+    with user() as found:
+        for few in (1, 3):
+            for log in LOGS[name]:
+                log.put(found.home, log.records[:few])
+                found.record(f"from {few}")
+                log.put(found.home)
+                found.record(f"from {few}")
+            shutil.rmtree(found.home)
+        for log in LOGS[name]:
+            log.put(found.home)
+            found.record("whole")
+        for few in (1, 3):
+            assert differences(found.rows(f"from {few}"), found.rows("whole")) == {}
+
+
 def _write_part(home: Path, log: Log, records: list[bytes], part: float) -> None:
     """A state of the log while it grew: lines and documents may end anywhere."""
     if log.write is write_lines:

@@ -28,11 +28,15 @@ from agenttrace.record.formats.claude_lines import (
     prompt_text,
 )
 from agenttrace.record.formats.contract import Memory
-from agenttrace.record.formats.lenient import FieldByField, count, lookup, number, time_at, value_of
+from agenttrace.record.formats.lenient import FieldByField, count, lookup, number, text_at, time_at, time_of, value_of
 from agenttrace.record.ingest import acts as a
 
 #: Output that is no more than this, in a response without a stop reason, is the placeholder of its start.
 _PLACEHOLDER = 32
+#: A fork's first own line is later than the history it goes on with, by more than lines swap places.
+_FORK_GAP = 1_000_000
+#: Among so many first lines that have a time a fork has some of its original.
+_OPENING_LINES = 16
 #: How many linked subagents a stream remembers, so that their progress lines do not repeat the link.
 _LINKS = 16
 #: How many lines of responses without a unique id a stream remembers, for the lines that refer to them.
@@ -97,6 +101,19 @@ def _note_facts(line: ClaudeLine, memory: Memory, found: list[a.Act]) -> None:
     if facts != memory.get("facts") and any(facts):
         memory["facts"] = facts
         found.append(a.SessionInfo(cwd=line.cwd, branch=line.git_branch, version=line.version))
+    if memory.get("opening") != 0:
+        _note_fork(line, memory, found)
+
+
+def _note_fork(line: ClaudeLine, memory: Memory, found: list[a.Act]) -> None:
+    """A fork names its original in the lines it copied, or they are only older than its first own line."""
+    origin, at = text_at(value_of(line.forked_from), "sessionId"), time_of(line.timestamp)
+    left, began = memory.get("opening") or (_OPENING_LINES, at)
+    if origin or (at is not None and began is not None and began - at > _FORK_GAP):
+        found.append(a.SessionInfo(parent=origin, copied=True))
+        left = 1
+    if at is not None:
+        memory["opening"] = [left - 1, began or at] if left > 1 else 0
 
 
 def _user(line: ClaudeLine, memory: Memory, found: list[a.Act], main: bool) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
@@ -41,7 +39,7 @@ from agenttrace.record.formats.contract import (
     Traits,
 )
 from agenttrace.record.formats.diffs import change_of, decoded, text_change
-from agenttrace.record.formats.lenient import lookup, moment, read_object, text_at, time_of, value_of
+from agenttrace.record.formats.lenient import lookup, read_object, text_at, time_of
 from agenttrace.record.ingest import acts as a
 
 _NOT_LOGS = frozenset({"history.jsonl", "journal.jsonl", "audit.jsonl"})
@@ -59,8 +57,6 @@ _BARE = NOT_SAID | frozenset(
         "summary",
     }
 )
-#: A fork's first own line is later than the history it goes on with, by more than lines swap places.
-_FORK_GAP = 1_000_000
 #: After so many days transcripts are deleted, unless a setting says otherwise.
 _CLEANUP_DAYS = 30
 #: A larger number is no period.
@@ -84,14 +80,12 @@ class _Opening(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     leaf_uuid: str | None = None
     message_id: str | None = None
     is_sidechain: bool | None = None
-    timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     message: msgspec.Raw = ABSENT
-    forked_from: msgspec.Raw = ABSENT
     system_payload: msgspec.Raw = ABSENT
     tool_call_result: msgspec.Raw = ABSENT
 
 
-_read_opening = LineDecoder(_Opening, {"timestamp": moment})
+_read_opening = LineDecoder(_Opening, {})
 
 
 class ClaudeCode(LogFormat[ClaudeLine]):
@@ -136,13 +130,12 @@ class ClaudeCode(LogFormat[ClaudeLine]):
         if path.stem.startswith("agent-"):
             return self._subagent(path, inside, first(line.agent_id for line in lines))
         own = path.stem if UUID.fullmatch(path.stem) else inside or path.stem
-        forked = first(text_at(value_of(line.forked_from), "sessionId") for line in lines)
-        origin = forked or (inside if inside != own else None)
+        origin = inside if inside != own else None
         return self.source(
             path,
             own,
             parent_session=origin,
-            copied=origin is not None or _goes_back(lines),
+            copied=origin is not None,
             cwd=first(line.cwd for line in lines),
         )
 
@@ -226,12 +219,6 @@ def _is_ours(line: _Opening, path: Path) -> bool:
     if line.type in _BARE:
         return any((line.session_id, line.leaf_uuid, line.message_id))
     return line.session_id is not None and UUID.fullmatch(path.stem) is not None
-
-
-def _goes_back(lines: list[_Opening]) -> bool:
-    """Whether older lines follow the first line: then the file is a fork, and they are the original's."""
-    times = [at for line in lines if (at := time_of(line.timestamp)) is not None]
-    return bool(times) and times[0] - min(times) > _FORK_GAP
 
 
 def _changes(line: object) -> Iterator[FileChange]:

@@ -124,6 +124,7 @@ class ClaudeLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="ca
     cwd: str | None = None
     version: str | None = None
     git_branch: str | None = None
+    forked_from: msgspec.Raw = ABSENT
     start_time: int | None = None
     model_usage: msgspec.Raw = ABSENT
 

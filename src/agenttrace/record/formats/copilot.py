@@ -5,8 +5,8 @@ user's turn is what follows a ``user.message``. Usage stands in ``session.usage_
 ``session.compaction_complete``. The totals of ``session.shutdown`` are cumulative, also over what a fork copied, and
 count nothing here. A fork repeats all lines with their ids and times.
 
-``memory`` holds ``step``, the name of the open model call, ``spoke``, whether the model answered, and ``final``,
-whether it asked for nothing.
+``memory`` holds ``began``, the time of the first line, because a copy goes on with lines that are older; ``step``, the
+name of the open model call, ``spoke``, whether the model answered, and ``final``, whether it asked for nothing.
 """
 
 from __future__ import annotations
@@ -87,19 +87,15 @@ class Copilot(LogFormat[CopilotEvent]):
         return path.name == LOG_NAME
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
-        """By the first line; a copy goes on with lines that are older than it."""
-        lines = [line for line in map(self.decoder, first_lines(head, 2)) if line is not None]
+        """By the first line."""
+        lines = [line for line in map(self.decoder, first_lines(head, 1)) if line is not None]
         if not lines or lines[0].type != "session.start":
             return None
         data = value_of(lines[0].data)
         session = text_at(data, "sessionId")
         if session is None:
             return None
-        times = [line.timestamp for line in lines if line.timestamp is not None]
-        title = _name_of(path.parent / _FACTS)
-        return self.source(
-            path, session, cwd=text_at(data, "context", "cwd"), title=title, copied=times != sorted(times)
-        )
+        return self.source(path, session, cwd=text_at(data, "context", "cwd"), title=_name_of(path.parent / _FACTS))
 
     def session_name(self, path: Path) -> str:
         """The directory is named after the session."""
@@ -114,14 +110,17 @@ class Copilot(LogFormat[CopilotEvent]):
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the event means."""
         line: CopilotEvent = event.body
+        found: list[a.Act] = []
+        began = memory.pop("began", None)
+        if began is not None and event.at is not None and event.at < began:
+            found.append(a.SessionInfo(copied=True))
         if line.type in _MEANINGS:
-            found: list[a.Act] = []
             _MEANINGS[line.type](_Said(line, value_of(line.data), memory, found, event.stream is None))
             if event.stream is None and source.directory and any(isinstance(act, a.TurnEnd) for act in found):
                 # A session may be named at any time.
                 found.append(a.SessionInfo(title=_name_of(Path(source.directory) / _FACTS)))
             return found
-        return [a.Note(_NOTES[line.type])] if line.type in _NOTES else []
+        return [*found, a.Note(_NOTES[line.type])] if line.type in _NOTES else found
 
     def content(self, event: Event, source: Source) -> list[Content]:
         """The text in the line, whole."""
@@ -182,6 +181,7 @@ def _name_of(path: Path) -> str | None:
 
 
 def _start(said: _Said) -> None:
+    said.memory["began"] = time_of(said.line.timestamp)
     context = lookup(said.data, "context")
     said.add(
         a.SessionInfo(
