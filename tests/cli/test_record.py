@@ -117,7 +117,8 @@ def test_an_agent_that_does_not_exist(program: Program) -> None:
 def test_nothing_found(program: Program) -> None:
     """It says where it looked and what to do."""
     text = program.run("record", "--once").stdout
-    assert f"Claude Code: {program.user}/.claude/projects (not there)" in text
+    assert f"Claude Code: {program.user}/.claude/projects (not there), and " in text
+    assert text.count("Claude Code: ") == 1
     assert "agenttrace demo" in text
     assert program.json("record", "--once")["files"] == 0
 

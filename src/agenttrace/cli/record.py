@@ -28,6 +28,7 @@ from agenttrace.store.errors import STORE_FAILURES, NewerStoreError, is_corrupti
 from agenttrace.views import figures, places, times
 
 if TYPE_CHECKING:
+    from agenttrace.record.files.discover import Root
     from agenttrace.record.recorder import Recorder, Summary
 
 logger = logging.getLogger(__name__)
@@ -249,10 +250,16 @@ def nothing_found(settings: Settings, paths: Sequence[str]) -> None:
     from agenttrace.record.files.discover import named_roots
 
     output.say("No session logs found. Looked in:", "bold")
+    by_agent: dict[str, list[Root]] = {}
     for root in named_roots(paths) if paths else places.roots(settings):
-        state = "no logs in it" if root.path.exists() else "not there"
-        who = f"{root.agent.title}: " if root.agent is not None else ""
-        output.say(f"  {who}{root.path} ({state})")
+        by_agent.setdefault(str(root.path) if root.agent is None else f"{root.agent.title}: ", []).append(root)
+    for roots in by_agent.values():
+        # Some agents have a dozen: a directory that is there says more than the first one.
+        shown = next((root for root in roots if root.path.exists()), roots[0])
+        who = "" if shown.agent is None else f"{shown.agent.title}: "
+        state = "no logs in it" if shown.path.exists() else "not there"
+        more = f", and {figures.counted(len(roots) - 1, 'other place')}" if len(roots) > 1 else ""
+        output.say(f"  {who}{shown.path} ({state}){more}")
     output.say(
         "Use one of these agents and run this again, name a directory (agenttrace record PATH --once), "
         "or try it with demo data: agenttrace demo"
