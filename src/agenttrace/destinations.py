@@ -183,9 +183,9 @@ def parse_destination(name: str, table: object, environ: Mapping[str, str], base
     if "type" not in table:
         raise BadDestinationError("type", "is missing", f"Give one of {', '.join(destination_types())}.")
     missing: list[str] = []
-    filled = _filled(table, environ, missing)
+    values = filled(table, environ, missing)
     try:
-        found = msgspec.convert({**filled, "name": name, "missing": missing}, DestinationSettings, strict=True)
+        found = msgspec.convert({**values, "name": name, "missing": missing}, DestinationSettings, strict=True)
     except msgspec.ValidationError as error:
         raise _wrong(error) from None
     if found.type not in _NEEDED and found.type not in destination_types():
@@ -218,11 +218,12 @@ def _wrong(error: msgspec.ValidationError) -> BadDestinationError:
     return BadDestinationError(key.split("[")[0], f"cannot be used ({told})", "docs/export.md has examples.")
 
 
-def _filled(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:  # noqa: ANN401 - part of a TOML table
+def filled(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:  # noqa: ANN401 - part of a TOML table
+    """A value with environment variables in place of ``${NAME}``; the names of unset ones are added to ``missing``."""
     if isinstance(value, dict):
-        return {name: _filled(each, environ, missing) for name, each in value.items()}
+        return {name: filled(each, environ, missing) for name, each in value.items()}
     if isinstance(value, list):
-        return [_filled(each, environ, missing) for each in value]
+        return [filled(each, environ, missing) for each in value]
     if isinstance(value, Decimal):
         return float(value)
     if not isinstance(value, str):
