@@ -158,7 +158,8 @@ def test_a_damaged_beginning(store: Path, scratch: Path, size: int, how: str) ->
         assert damaged.how == how
         assert list(damaged.table("meta").rows()) == [{"key": "a", "value": "b"}]
         of_others = damaged.tables("export_").keys() - {"export_destinations", "export_touched", "export_spans"}
-        assert sorted(of_others) == (["export_keys", "export_rows"] if size == 100 else [])
+        # Under a new first page they are found where the list of tables had grown beyond that page.
+        assert of_others == {"export_keys", "export_rows"} or (size == PAGE_SIZE and not of_others)
     assert store.read_bytes() == before
 
 
