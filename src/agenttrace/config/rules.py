@@ -45,7 +45,8 @@ Start = Annotated[str, msgspec.Meta(pattern=r"^(now|all|\d{4}-\d{2}-\d{2})$")]
 
 #: How often each kind of event fires a rule that does not say it.
 _ONCE: dict[EventKind, Once] = {
-    "session.waiting": "turn",
+    # A session may wait several times in a turn: for permissions, and at its end.
+    "session.waiting": "crossing",
     "session.ended": "session",
     "session.stuck": "turn",
     "turn.failed": "turn",

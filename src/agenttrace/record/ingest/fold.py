@@ -73,6 +73,8 @@ class StreamState(msgspec.Struct):
     answered: bool = False
     #: When something last happened in a span: what was left open ended then, whatever lines came after.
     busy_at: int = 0
+    #: How often it began to wait for the user.
+    waits: int = 0
 
 
 class UsageFact(msgspec.Struct, gc=False):
@@ -178,6 +180,8 @@ class Folder:
         #: The usage repeated last, and when: most lines of a response only repeat it.
         self._repeated: tuple[a.ResponseUsage, int] | None = None
         self.told: dict[tuple[str, str, str, int], Told] = {}
+        #: When it began to wait for the user: the number of the wait, of the turn, and the time.
+        self.waits: list[tuple[int, int, int]] = []
         self.fed = False
         self.summarised()
 
@@ -255,7 +259,10 @@ class Folder:
         self._close(turn, act.status, self._at)
         # A line with the last words of a model call is that call's, although it ends the turn as well.
         self._touched = spoken or turn
-        state.state = "interrupted" if act.status == "cancelled" else "waiting"
+        if act.status == "cancelled":
+            state.state = "interrupted"
+        else:
+            self._wait()
 
     def _leave_turn(self, why: str) -> None:
         """Close what the log left open: the agent was killed, or does not log ends."""
@@ -586,7 +593,15 @@ class Folder:
             self._touch(span)
 
     def _waiting(self, act: a.Waiting) -> None:
-        self.state.state = "waiting"
+        self._wait()
+
+    def _wait(self) -> None:
+        """The session waits for the user from here on."""
+        state = self.state
+        if state.state != "waiting":
+            state.state = "waiting"
+            state.waits += 1
+            self.waits.append((state.waits, state.turns, self._at))
 
     def _end_wait(self) -> None:
         """Something happened in a turn that waited for the user: the wait is over."""

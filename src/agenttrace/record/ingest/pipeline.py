@@ -295,6 +295,8 @@ class Pipeline:
                 for told in folder.told.values()
                 for model, usage in told.by_model.items()
             ]
+            if folder.waits and shown == MAIN_STREAM and (stream != TELEMETRY or not live.logged):
+                batch.waits += [(number, *wait) for wait in folder.waits]
             summarise(session, folder)
             batch.streams.append((number, stream, _encode_state(folder.state)))
         if session.events or live.joined:

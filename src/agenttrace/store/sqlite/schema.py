@@ -479,8 +479,8 @@ MIGRATIONS: tuple[str, ...] = (
         added_at REAL NOT NULL,
         -- The kinds of events that are noted for it, separated by blanks; empty while it is off.
         kinds    TEXT NOT NULL,
-        -- The switch of the user; NULL: as the settings say.
-        enabled  INTEGER,
+        -- The switch of the user: on, dry or off; NULL: as the settings say.
+        mode     TEXT,
         paused   TEXT,
         -- How many firings in a row have failed.
         failures INTEGER NOT NULL DEFAULT 0

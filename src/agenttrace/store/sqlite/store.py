@@ -61,6 +61,7 @@ from agenttrace.store.sqlite.files import Files
 from agenttrace.store.sqlite.outcomes import OutcomeTable
 from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.retention import Retention
+from agenttrace.store.sqlite.rules import Rules
 from agenttrace.store.sqlite.search import SearchIndex
 from agenttrace.store.sqlite.status import StoreStatus
 from agenttrace.store.store import Store
@@ -372,9 +373,18 @@ class SqliteStore(Store):
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @cached_property
+    def rules(self) -> Rules:
+        """Events for rules, what they decided, and the actions of their firings."""
+        return Rules(self.connection)
+
+    @cached_property
     def exports(self) -> Exports:
         """Destinations, and what was sent to them."""
         return Exports(self.connection)
+
+    def commits(self) -> int:
+        """A number that differs after another connection has committed."""
+        return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def sync_every_commit(self) -> None:
         """From now on what is committed survives a loss of power, too."""

@@ -1,0 +1,45 @@
+"""What an action gets, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from agenttrace.config.rules import ActionSettings, RuleSettings
+from agenttrace.rules.facts import Facts
+
+
+class Message(NamedTuple):
+    """A firing with the events that it is about: more than one after a cooldown."""
+
+    firing: int
+    rule: RuleSettings
+    action: ActionSettings
+    #: The same in every attempt, also after the store was lost: receivers ignore repeats by it.
+    idempotency_key: str
+    events: Sequence[Facts]
+    #: What the earlier actions of the firing answered, by name.
+    answers: Mapping[str, Any]
+    #: Which attempt this is, from 1.
+    attempt: int
+
+
+class ActionResult(NamedTuple):
+    """What came of an attempt."""
+
+    outcome: Literal["done", "retry", "failed"]
+    #: For the delivery log: a status, an error. Never a secret.
+    detail: str = ""
+    #: For the actions after it; can be written as JSON.
+    answer: Any = None
+    tokens: int = 0
+    #: Seconds before the next attempt, where the receiver says so.
+    retry_after: float | None = None
+
+
+class Action(Protocol):
+    """Carries out one type of action."""
+
+    async def run(self, message: Message) -> ActionResult:
+        """One attempt; expected failures are results, and an exception counts as ``retry``."""
+        ...
