@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from agenttrace.rules.runner import ActionRunner
 from agenttrace.rules.service import run_once
 from agenttrace.rules.silence import Silence
 from agenttrace.store import open_store
-from agenttrace.store.rules import Firing
+from agenttrace.store.rules import Firing, FiringState
 from agenttrace.store.sqlite.store import SqliteStore
 
 #: When the clocks of a test begin, in seconds.
@@ -94,7 +94,7 @@ class Rig:
         self.now += seconds
         self.steady += seconds
 
-    def write(self, kind: str, session: str = "s", **fields: Any) -> None:
+    def write(self, kind: str, session: str = "s", **fields: object) -> None:
         """A line of a log, at this moment, recorded."""
         line = {"v": 1, "session": session, "type": kind, "ts": self.now, **fields}
         with (self.logs / f"{session}.jsonl").open("a") as file:
@@ -105,7 +105,7 @@ class Rig:
         self.recorder.scan()
         self.recorder.drain()
 
-    def turn(self, number: int, session: str = "s", **end: Any) -> None:
+    def turn(self, number: int, session: str = "s", **end: object) -> None:
         """A whole turn, recorded; the session waits then."""
         self.write("turn.begin", session, turn=number, id=f"t{number}", prompt="Go on.")
         self.write("turn.end", session, turn=number, id=f"t{number}", **end)
@@ -123,9 +123,9 @@ class Rig:
         asyncio.run(run_once(self.engine, self.runner))
         return self.noting.messages[known:]
 
-    def firings(self, **wanted: Any) -> list[Firing]:
+    def firings(self, states: Sequence[FiringState] = ()) -> list[Firing]:
         """What was decided, the oldest first."""
-        return self.store.rules.firings(**wanted)[::-1]
+        return self.store.rules.firings(states=states)[::-1]
 
     def reasons(self) -> list[str | None]:
         """Why events did not fire, the oldest first."""

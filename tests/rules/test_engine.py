@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ def rig(tmp_path: Path) -> Iterator[MakeRig]:
     """Makes a rig with one rule."""
     made: list[Rig] = []
 
-    def make(**rule: Any) -> Rig:
+    def make(**rule: object) -> Rig:
         made.append(Rig(tmp_path / str(len(made)), {"rules": {"r": {"do": ["hook"], **rule}}, "actions": HOOK}))
         return made[-1]
 
