@@ -29,6 +29,7 @@ from agenttrace.cli import (
     record,
     requests,
     resume,
+    rules,
     runs,
     search,
     serve,
@@ -140,6 +141,7 @@ _add(_CARE, "status", status.status, status.EPILOG)
 _add(_CARE, "doctor", doctor.doctor, doctor.EPILOG)
 _add_group(_CARE, "quarantine", quarantine.app, "Show and retry lines that could not be parsed.", quarantine.EPILOG)
 _add_group(_CARE, "export", export.app, "Export spans to other systems, each span once.", export.EPILOG)
+_add_group(_CARE, "rules", rules.app, "Start actions when something is recorded: rules.", rules.EPILOG)
 _add(_CARE, "prune", prune.prune, prune.EPILOG)
 _add_group(_CARE, "token", token.app, "Manage API tokens, and create chat tokens for tests.", token.EPILOG)
 _add_group(_CARE, "user", user.app, "Manage users of the console.", user.EPILOG)

@@ -1,0 +1,206 @@
+"""``agenttrace rules run``: the engine of rules as a process, and what connects it with the rest of the program."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agenttrace.cli import opening
+from agenttrace.cli.child_process import ChildProcess, until_store_changes, when_input_ends
+from agenttrace.cli.stopping import setter, until_stopped
+from agenttrace.config import SettingsError
+from agenttrace.config.rule_tables import all_rules, console_file
+from agenttrace.locking import LockedError, ProcessLock, owner_of
+from agenttrace.views.places import store_path
+
+if TYPE_CHECKING:
+    from agenttrace.config import Settings
+    from agenttrace.config.rules import ActionType
+    from agenttrace.rules.actions.contract import Action
+    from agenttrace.rules.engine import RuleEngine
+    from agenttrace.rules.runner import ActionRunner
+    from agenttrace.store.sqlite.store import SqliteStore
+
+logger = logging.getLogger(__name__)
+
+_LOCK = "rules.lock"
+#: The engine gives way to the recorder.
+_NICE = 5
+#: How long actions may go on after a stop; what is cut off is repeated with the same idempotency key.
+_GRACE_SECONDS = 10.0
+#: How often the settings file and the store's file are checked for being others.
+_CHECK_SECONDS = 1.0
+
+
+def owner(home: Path) -> int | None:
+    """The process that runs the rules of this data directory now, if any."""
+    return owner_of(home / _LOCK)
+
+
+@contextmanager
+def running_rules(settings: Settings) -> Iterator[None]:
+    """Run the rules while the block lasts, as soon as there are some."""
+    with ChildProcess(settings, "rules", owner, _Wanted(settings)):
+        yield
+
+
+class _Wanted:
+    """Whether a rule is on; the answer stays yes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._files = _Files(settings)
+        self._settings = settings
+        self._found = False
+
+    def __call__(self) -> bool:
+        with suppress(SettingsError):
+            self._settings = self._files.changed() or self._settings
+        self._found = self._found or any_on(self._settings)
+        return self._found
+
+
+def any_on(settings: Settings) -> bool:
+    """Whether a rule is on, in the settings or by a switch."""
+    if any(rule.mode != "off" for rule in all_rules(settings).rules.values()):
+        return True
+    if not store_path(settings).exists():
+        return False
+    try:
+        with opening.opened_store(settings) as store:
+            return any(state.mode in ("on", "dry") for state in store.rules.states().values())
+    except Exception:
+        # An older store, or one that is locked or damaged: others report it.
+        return False
+
+
+def register_rules(settings: Settings) -> None:
+    """Have events noted for the rules, before recording starts."""
+    if not any_on(settings):
+        return
+    from agenttrace.record.calendar import day_finder
+    from agenttrace.rules.engine import register
+
+    with opening.opened_store(settings, read_only=False) as store:
+        day_of = day_finder(settings.usage.timezone)
+        register(store, all_rules(settings), home=settings.home, day_of=day_of, now=time.time())
+
+
+def make_actions(settings: Settings, store: SqliteStore) -> dict[ActionType, Action]:
+    """What each type of action is carried out by."""
+    return {}
+
+
+def run(settings: Settings, *, until_input_ends: bool) -> None:
+    """Run the rules until Ctrl-C, SIGTERM, or where asked for the end of the input."""
+
+    async def main(stop: asyncio.Event) -> None:
+        if until_input_ends:
+            when_input_ends(setter(asyncio.get_running_loop(), stop))
+            with suppress(AttributeError, OSError):
+                os.nice(_NICE)
+        await keep_running(settings, stop)
+
+    with _locked(settings):
+        until_stopped(main, drain_seconds=_GRACE_SECONDS)
+
+
+@contextmanager
+def _locked(settings: Settings) -> Iterator[None]:
+    from agenttrace.cli.errors import CommandError
+    from agenttrace.config import ensure_home
+
+    try:
+        lock = ProcessLock(ensure_home(settings) / _LOCK)
+    except LockedError as error:
+        problem = f"the rules of {settings.home} are run by process {error.owner or 'unknown'} already"
+        raise CommandError(problem, "Stop that process first.") from None
+    with lock:
+        yield
+
+
+async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
+    """Run the rules until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
+    from agenttrace.rules.service import serve
+
+    files = _Files(settings)
+    while not stop.is_set():
+        with opening.opened_store(settings, read_only=False) as store:
+            engine, runner = make_engine(settings, store)
+            done = asyncio.Event()
+            watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
+            try:
+                await serve(store, engine, runner, done, on_look=_reloading(files, engine))
+            finally:
+                watching.cancel()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
+                await runner.cancel()
+
+
+def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, ActionRunner]:
+    """Engine and runner of this data directory."""
+    from agenttrace.prices.costing import Cashier
+    from agenttrace.record.calendar import day_finder
+    from agenttrace.rules.engine import RuleEngine
+    from agenttrace.rules.runner import ActionRunner
+
+    cashier = Cashier.load(settings)
+    engine = RuleEngine(
+        store,
+        all_rules(settings),
+        home=settings.home,
+        cashier=cashier,
+        day_of=day_finder(settings.usage.timezone),
+    )
+    actions = make_actions(settings, store)
+    return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)
+
+
+def _reloading(files: _Files, engine: RuleEngine) -> Callable[[], None]:
+    def reload() -> None:
+        try:
+            settings = files.changed()
+        except SettingsError as error:
+            logger.warning("the rules stay as they were: %s", error)
+            return
+        if settings is not None:
+            engine.keep(all_rules(settings))
+
+    return reload
+
+
+class _Files:
+    """The files that rules are written in."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._paths = [path for path in (settings.file, console_file(settings.home)) if path is not None]
+        self._known = self._stamps()
+        self._checked = time.monotonic()
+
+    def changed(self) -> Settings | None:
+        """The settings, where a file changed since the last call."""
+        if time.monotonic() - self._checked < _CHECK_SECONDS:
+            return None
+        self._checked = time.monotonic()
+        stamps = self._stamps()
+        if stamps == self._known:
+            return None
+        self._known = stamps
+        return opening.settings()
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(path) for path in self._paths]
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
