@@ -37,6 +37,11 @@ def iso(micros: int | None) -> str | None:
     return text.replace("+00:00", "Z")
 
 
+def iso_seconds(seconds: float | None) -> str | None:
+    """The same of seconds since the epoch; 0 is no time."""
+    return iso(round(seconds * MICROS)) if seconds else None
+
+
 def moment(micros: int) -> datetime:
     """The instant in UTC, limited to the range of the calendar."""
     try:
