@@ -116,7 +116,7 @@ def log(
         dict,
         as_json=as_json,
         empty="Nothing fired yet.",
-        hint="Next: agenttrace rules show ID. Events that do not match a rule are not listed: agenttrace rules test RULE",
+        hint="Next: agenttrace rules show ID. Events that do not match are not listed: agenttrace rules test RULE",
     )
 
 
@@ -191,7 +191,7 @@ _ATTEMPT_COLUMNS: tuple[Column[dict[str, Any]], ...] = (
 
 
 @app.command("test")
-def test(
+def try_out(
     rule: Rule,
     since: Annotated[str, typer.Option(metavar="WHEN", help="Try it on events since: 7d, 24h, 2026-11-01.")] = "7d",
     limit: Limit = 20,
@@ -210,10 +210,8 @@ def test(
     settings = opening.settings()
     wanted = _rule(settings, rule)
     if wanted.on not in TRIED:
-        raise CommandError(
-            f"{wanted.on} cannot be told from what is stored",
-            f"Run it dry instead: agenttrace rules enable {rule} --dry",
-        )
+        fix = f"Run it dry instead: agenttrace rules enable {rule} --dry"
+        raise CommandError(f"{wanted.on} cannot be told from what is stored", fix)
     zone = settings.usage.timezone
     with opening.opened_store(settings, read_only=False) as store:
         trial = try_rule(
