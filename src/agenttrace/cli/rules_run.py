@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,17 @@ def register_rules(settings: Settings) -> None:
 
 def make_actions(settings: Settings, store: SqliteStore) -> dict[ActionType, Action]:
     """What each type of action is carried out by."""
-    return {}
+    from agenttrace.masking import Mask
+    from agenttrace.rules.actions.command import Command
+    from agenttrace.rules.actions.notify import Notify
+    from agenttrace.rules.actions.webhook import Webhook
+
+    mask = Mask(settings.export.mask).value
+    return {
+        "webhook": Webhook(mask),
+        "notify": Notify(mask),
+        "command": Command(settings.home, mask, lambda message, facts: ""),
+    }
 
 
 def run(settings: Settings, *, until_input_ends: bool) -> None:
@@ -147,6 +158,7 @@ def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, Act
     """Engine and runner of this data directory."""
     from agenttrace.prices.costing import Cashier
     from agenttrace.record.calendar import day_finder
+    from agenttrace.rules.actions.command import is_caused
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner
 
@@ -157,6 +169,7 @@ def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, Act
         home=settings.home,
         cashier=cashier,
         day_of=day_finder(settings.usage.timezone),
+        is_caused=partial(is_caused, settings.home),
     )
     actions = make_actions(settings, store)
     return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)

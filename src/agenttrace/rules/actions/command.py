@@ -1,0 +1,126 @@
+"""Commands: a program with the message on its standard input, without a shell, with a time limit.
+
+It runs in a directory of its own below the data directory. Sessions of agents that it starts there are recognised by
+that, and fire no rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from agenttrace.rules.actions.contract import ActionResult, Message
+from agenttrace.rules.actions.messages import MaskValue, message_fields
+from agenttrace.rules.facts import Facts
+
+_OUTPUT_BYTES = 64 * 1024
+_SHOWN_CHARACTERS = 2_000
+#: Between the request to end and the end.
+_GRACE_SECONDS = 2.0
+
+#: The text of a session for an action, masked and cut.
+InputText = Callable[[Message, Facts], str]
+
+
+def work_directory(home: Path, rule: str) -> Path:
+    """Where the commands of a rule run."""
+    return home / "rules" / "work" / rule
+
+
+def is_caused(home: Path, facts: Facts) -> bool:
+    """Whether a session was started by a command of a rule."""
+    project = facts.session.project if facts.session is not None else None
+    return project is not None and Path(project).is_relative_to(home / "rules" / "work")
+
+
+class Command:
+    """Runs programs."""
+
+    def __init__(self, home: Path, mask: MaskValue, texts: InputText) -> None:
+        self._home = home
+        self._mask = mask
+        self._texts = texts
+
+    async def run(self, message: Message) -> ActionResult:
+        """Run the program once; any exit code but 0 is a failure that is tried again."""
+        action = message.action
+        place = work_directory(self._home, message.rule.name)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *action.argv,
+                cwd=place,
+                env=self._environment(message),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return ActionResult("failed", f"{action.argv[0]} cannot be started: {error.strerror or error}")
+        try:
+            output = await asyncio.wait_for(self._talk(process, self._input(message)), action.timeout_seconds)
+        except TimeoutError:
+            await _end(process)
+            return ActionResult("failed", f"it took longer than {action.timeout_seconds:g} s")
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+        text = str(self._mask(output.decode("utf-8", "replace").strip()))[:_SHOWN_CHARACTERS]
+        if process.returncode:
+            return ActionResult("retry", f"exit code {process.returncode}{': ' + text if text else ''}")
+        return ActionResult("done", "exit code 0", answer={"text": text})
+
+    async def _talk(self, process: asyncio.subprocess.Process, data: bytes) -> bytes:
+        """Write the input while the output is read, of which the beginning is kept."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        writing = asyncio.create_task(_write(process.stdin, data))
+        kept = bytearray()
+        while block := await process.stdout.read(_OUTPUT_BYTES):
+            kept += block[: _OUTPUT_BYTES - len(kept)]
+        await writing
+        await process.wait()
+        return bytes(kept)
+
+    def _input(self, message: Message) -> bytes:
+        if message.action.stdin == "none":
+            return b""
+        if message.action.stdin == "transcript":
+            return "\n\n".join(self._texts(message, each) for each in message.events).encode("utf-8", "replace")
+        return json.dumps(message_fields(message, self._mask), ensure_ascii=False).encode("utf-8", "replace")
+
+    def _environment(self, message: Message) -> dict[str, str]:
+        return {
+            **os.environ,
+            "AGENTTRACE_RULE": message.rule.name,
+            "AGENTTRACE_EVENT": message.rule.on,
+            "AGENTTRACE_IDEMPOTENCY_KEY": message.idempotency_key,
+        }
+
+
+async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
+    # A program need not read its input.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        stream.write(data)
+        await stream.drain()
+    with suppress(BrokenPipeError, ConnectionResetError):
+        stream.close()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a program with everything that it started."""
+    for sign in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+        with suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, sign)
+            else:
+                process.send_signal(sign)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
+            return
