@@ -14,17 +14,15 @@ from agenttrace.rules.actions.contract import ActionResult, Message
 from rules.rig import Noting, Rig, sessions_of
 
 WAITING_SETTLE, ENDED_SETTLE, COOLDOWN = 10.0, 60.0, 45.0
+RULES: dict[str, dict[str, object]] = {
+    "tool": {"on": "tool.failed"},
+    "held": {"on": "tool.failed", "cooldown": COOLDOWN},
+    "waiting": {"on": "session.waiting", "settle": WAITING_SETTLE},
+    "ended": {"on": "session.ended", "settle": ENDED_SETTLE},
+    "first": {"on": "tool.failed", "once": "session"},
+}
 TABLES = {
-    "rules": {
-        name: {"do": ["hook"], "start": "all", **rule}
-        for name, rule in {
-            "tool": {"on": "tool.failed"},
-            "held": {"on": "tool.failed", "cooldown": COOLDOWN},
-            "waiting": {"on": "session.waiting", "settle": WAITING_SETTLE},
-            "ended": {"on": "session.ended", "settle": ENDED_SETTLE},
-            "first": {"on": "tool.failed", "once": "session"},
-        }.items()
-    },
+    "rules": {name: {"do": ["hook"], "start": "all", **rule} for name, rule in RULES.items()},
     "actions": {"hook": {"type": "webhook", "url": "http://127.0.0.1:1/"}},
 }
 #: The engine of a running service looks once a second; here less often, which the model knows.
@@ -158,7 +156,7 @@ STEPS = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 def test_everything_that_should_fire_does_once(steps: list[tuple[str, float | str]]) -> None:
     """Whatever happens in which order, and wherever processes die."""
@@ -171,7 +169,7 @@ def test_everything_that_should_fire_does_once(steps: list[tuple[str, float | st
         world.rig.close()
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, st.lists(st.tuples(st.integers(0, 25), st.sampled_from([-86_400.0, -30.0, 30.0, 86_400.0])), max_size=3))
 def test_a_clock_that_is_set_fires_nothing_early_or_twice(
     steps: list[tuple[str, float | str]], jumps: list[tuple[int, float]]
