@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console
 
 from benchmarks import (
+    agent_databases,
     agent_logs,
     collector,
     console_opening,
@@ -91,9 +92,9 @@ def measure_lines(megabytes: float) -> Result:
             rows.append(_line_row(name, theirs.cpu_seconds, gigabytes, base))
         except peers.AbsentError as error:
             rows.append(Row(name, {}, note=str(error)))
-    for parse, name in ((True, "OpenTelemetry Collector filelog, JSON parsed"), (False, "the same, plain")):
+    for parse, name in ((True, f"{collector.NAME} filelog, JSON parsed"), (False, "the same, plain")):
         try:
-            theirs = collector.tail(PEERS, path, WORK / "collector", parse=parse)
+            theirs = collector.tail(PEERS, path, count, WORK / "collector", parse=parse)
             rows.append(_line_row(name, theirs.cpu_seconds, gigabytes, base))
         except peers.AbsentError as error:
             rows.append(Row(name, {}, note=str(error)))
@@ -127,14 +128,15 @@ def measure_latency(_: float) -> Result:
 
 
 def measure_idle(_: float) -> Result:
-    """Follow ten thousand idle files."""
+    """Follow ten thousand idle files, and a home directory with logs of all agents."""
     found = ours.idle(WORK / "idle")
     figures = {
         "CPU %": f"{found.cpu_share * 100:.2f}",
         "RSS MB": f"{found.rss_mb:.0f}",
         "restart s": f"{found.restart_seconds:.2f}",
     }
-    return Result("Following 10,000 idle files for 30 s", [Row("agenttrace record", figures)])
+    rows = [Row("10,000 idle files", figures), agent_logs.measure_home(WORK / "home")]
+    return Result("Following idle files for 30 s", rows)
 
 
 def measure_queries(_: float, spans: int = 1_000_000) -> Result:
@@ -186,7 +188,7 @@ RECORD: dict[str, Callable[[float], Result]] = {
     "dedup": measure_dedup,
     "tiers": measure_tiers,
     "agents": lambda megabytes: agent_logs.measure(WORK / "agents", megabytes),
-    "database": lambda megabytes: agent_logs.measure_database(WORK / "database", megabytes),
+    "database": lambda megabytes: agent_databases.measure(WORK / "database", megabytes),
 }
 RUN: dict[str, Callable[[float], Result]] = {
     "calls": lambda _: run_proxy.measure_calls(PEERS, WORK),

@@ -1,4 +1,4 @@
-"""Generates logs of other agents, and measures what importing and following them costs.
+"""Generates logs of other agents, and measures what importing them costs.
 
 Every agent gets the same work: a prompt, then responses with a text, a tool call and its result, of about 2 KB each.
 """
@@ -7,58 +7,22 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks import claude_session as claude
 from benchmarks import ours
+from benchmarks.agent_databases import write_database, write_goose
+from benchmarks.agent_work import RESPONSES, Json, Work
 from benchmarks.table import Result, Row
-
-_START_MS = 1_789_200_000_000
-#: Responses of a session.
-_RESPONSES = 200
-_TEXT = 1900
-
-Json = dict[str, Any]
-
-
-class Work:
-    """Sessions with known texts and tokens; every agent writes them in its way."""
-
-    def __init__(self, seed: int) -> None:
-        self.source = claude.Source(seed)
-        self.responses = self.output_tokens = 0
-        self.at = _START_MS
-
-    def tick(self) -> int:
-        """The next moment, in milliseconds."""
-        self.at += 700
-        return self.at
-
-    def stamp(self) -> str:
-        """The next moment as text."""
-        return datetime.fromtimestamp(self.tick() / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    def text(self) -> str:
-        """About 2 KB."""
-        return self.source.text.prose(_TEXT)
-
-    def answer(self) -> int:
-        """The output tokens of one more response."""
-        tokens = self.source.between(100, 500)
-        self.responses += 1
-        self.output_tokens += tokens
-        return tokens
 
 
 def _pi(work: Work) -> Iterator[Json]:
     yield {"type": "session", "version": 3, "id": work.source.uuid(), "timestamp": work.stamp(), "cwd": "/w"}
-    for number in range(_RESPONSES):
+    for number in range(RESPONSES):
         if number % 20 == 0:
             yield _pi_entry(work, {"role": "user", "content": [{"type": "text", "text": work.text()}]})
         call, last = work.source.token("toolu_01"), number % 20 == 19
@@ -84,7 +48,7 @@ def _copilot(work: Work) -> Iterator[Json]:
         return {"type": kind, "data": data, "id": work.source.uuid(), "timestamp": work.stamp()}
 
     yield event("session.start", sessionId=session, copilotVersion="1", context={"cwd": "/w"})
-    for number in range(_RESPONSES):
+    for number in range(RESPONSES):
         if number % 20 == 0:
             yield event("user.message", content=work.text(), messageId=work.source.uuid())
         call, last = work.source.token("call_"), number % 20 == 19
@@ -103,7 +67,7 @@ def _copilot(work: Work) -> Iterator[Json]:
 
 def _gemini(work: Work) -> Iterator[Json]:
     yield {"sessionId": work.source.uuid(), "startTime": work.stamp(), "kind": "main", "projectHash": "x"}
-    for number in range(_RESPONSES):
+    for number in range(RESPONSES):
         if number % 20 == 0:
             yield _gemini_message(work, "user", content=[{"text": work.text()}])
         tokens = {"input": 16, "output": work.answer(), "cached": 5, "thoughts": 0, "tool": 0}
@@ -121,7 +85,7 @@ def _gemini_message(work: Work, kind: str, **more: object) -> Json:
 
 
 def _cline(work: Work) -> Iterator[Json]:
-    for number in range(_RESPONSES):
+    for number in range(RESPONSES):
         if number % 20 == 0:
             yield _cline_message(work, "user", [{"type": "text", "text": work.text()}])
         call, last = work.source.token("call_"), number % 20 == 19
@@ -139,71 +103,67 @@ def _cline_message(work: Work, role: str, content: list[Json]) -> Json:
     return {"id": work.source.uuid(), "role": role, "content": content, "ts": work.tick()}
 
 
-def _opencode(work: Work, session: str) -> Iterator[tuple[str, Json]]:
-    info = {"id": session, "directory": "/w", "title": "t", "version": "1", "time": {"created": work.tick()}}
-    yield "session.created.1", {"sessionID": session, "info": info}
-    asked = ""
-    for number in range(_RESPONSES):
+def _continue(work: Work) -> Iterator[Json]:
+    for number in range(RESPONSES):
         if number % 20 == 0:
-            asked = work.source.token("msg_")
-            yield "message.updated.1", {"info": {"id": asked, "role": "user", "time": {"created": work.tick()}}}
-            yield _part(work, asked, {"type": "text", "text": work.text()})
-        name, call, last = work.source.token("msg_"), work.source.token("call_"), number % 20 == 19
-        begun = work.tick()
-        said: Json = {"id": name, "role": "assistant", "parentID": asked, "modelID": "m", "time": {"created": begun}}
-        yield "message.updated.1", {"info": said}
-        span = {"start": begun, "end": begun + 300}
-        yield _part(work, name, {"type": "text", "text": "", "time": {"start": begun}})
-        yield _part(work, name, {"type": "text", "text": work.text(), "time": span})
+            yield {"message": {"role": "user", "content": work.text()}, "contextItems": []}
+        usage = {"prompt_tokens": 16, "completion_tokens": work.answer(), "model": "m"}
+        usage |= {"prompt_tokens_details": {"cached_tokens": 5}}
+        item: Json = {"message": {"role": "assistant", "content": work.text(), "usage": usage}, "contextItems": []}
+        if number % 20 != 19:
+            call = work.source.token("call_")
+            tool = {"id": call, "type": "function", "function": {"name": "Read", "arguments": '{"filepath": "a"}'}}
+            state = {"toolCallId": call, "toolCall": tool, "status": "done", "parsedArgs": {"filepath": "a"}}
+            item["toolCallStates"] = [state | {"output": [{"name": "Result", "content": work.text()}]}]
+        yield item
+
+
+def _roo(work: Work) -> Iterator[Json]:
+    for number in range(RESPONSES):
+        if number % 20 == 0:
+            yield {"ts": work.tick(), "type": "say", "say": "user_feedback" if number else "text", "text": work.text()}
+        call = {"request": "r", "tokensIn": 16, "tokensOut": work.answer(), "cacheReads": 5, "cacheWrites": 0}
+        yield {"ts": work.tick(), "type": "say", "say": "api_req_started", "text": json.dumps(call)}
+        yield {"ts": work.tick(), "type": "say", "say": "text", "text": work.text()}
+        if number % 20 != 19:
+            tool = {"tool": "readFile", "path": "a", "content": work.text()}
+            yield {"ts": work.tick(), "type": "ask", "ask": "tool", "text": json.dumps(tool)}
+
+
+def _grok(work: Work) -> Iterator[Json]:
+    def update(kind: str, **more: object) -> Json:
+        meta = {"eventId": work.source.uuid(), "agentTimestampMs": work.tick()}
+        params = {"sessionId": "s", "update": {"sessionUpdate": kind, **more}, "_meta": meta}
+        return {"timestamp": work.at / 1000, "method": "session/update", "params": params}
+
+    used = 0
+    for number in range(RESPONSES):
+        call, last = work.source.token("call_"), number % 20 == 19
+        if number % 20 == 0:
+            yield update("user_message_chunk", content={"type": "text", "text": work.text()})
+        used += work.answer()
+        yield update("agent_message_chunk", content={"type": "text", "text": work.text()})
         if not last:
-            state: Json = {"status": "running", "input": {"path": "a"}, "time": span}
-            tool = {"type": "tool", "callID": call, "tool": "read"}
-            yield _part(work, name, tool | {"state": state})
-            yield _part(work, name, tool | {"state": state | {"status": "completed", "output": work.text()}})
-        tokens = {"input": 10, "output": work.answer(), "reasoning": 0, "cache": {"read": 5, "write": 1}}
-        finish = "stop" if last else "tool-calls"
-        ended = said | {"tokens": tokens, "finish": finish}
-        yield "message.updated.1", {"info": ended}
-        yield "message.updated.1", {"info": ended | {"time": {"created": begun, "completed": work.tick()}}}
+            yield update("tool_call", toolCallId=call, title="read", rawInput={"path": "a"})
+            result = [{"type": "content", "content": {"type": "text", "text": work.text()}}]
+            yield update("tool_call_update", toolCallId=call, status="completed", content=result)
+        else:
+            work.responses -= 19  # tokens are those of a turn
+            usage = {"modelUsage": {"m": {"inputTokens": 16, "outputTokens": used, "cachedReadTokens": 5}}}
+            yield update("turn_completed", prompt_id=work.source.uuid(), stop_reason="end_turn", usage=usage)
+            used = 0
 
 
-def _part(work: Work, message: str, part: Json) -> tuple[str, Json]:
-    return "message.part.updated.1", {
-        "part": {"id": work.source.token("prt_"), "messageID": message, **part},
-        "time": work.tick(),
-    }
-
-
-def write_database(path: Path, work: Work, megabytes: float) -> None:
-    """A database of OpenCode of about this size, in WAL mode, closed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(open_database(path)) as connection:
-        while path.stat().st_size < megabytes * 1e6:
-            connection.execute("BEGIN")
-            for _ in range(5):
-                add_session(connection, work)
-            connection.execute("COMMIT")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def open_database(path: Path) -> sqlite3.Connection:
-    """The database as its agent holds it."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = wal")
-    connection.execute("CREATE TABLE IF NOT EXISTS session (id TEXT PRIMARY KEY, parent_id TEXT)")
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS event (id TEXT PRIMARY KEY, aggregate_id TEXT, seq INTEGER, type TEXT, data TEXT)"
-    )
-    return connection
-
-
-def add_session(connection: sqlite3.Connection, work: Work) -> None:
-    """One more session."""
-    session = work.source.token("ses_")
-    connection.execute("INSERT INTO session VALUES (?, NULL)", (session,))
-    for seq, (kind, data) in enumerate(_opencode(work, session)):
-        row = (work.source.token("evt_"), session, seq, kind, json.dumps(data))
-        connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", row)
+def _aider(work: Work) -> str:
+    """A chat; results of tools are not in it, and tokens are rounded to hundreds."""
+    began = datetime.fromtimestamp(work.tick() / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    parts = [f"\n# aider chat started at {began}\n\n> Aider v0.86.2  \n> Model: m with diff edit format  \n"]
+    for _ in range(RESPONSES):
+        work.responses += 1
+        work.output_tokens += 100
+        asked, said = (" ".join(work.text().split()) for _ in range(2))
+        parts.append(f"\n#### {asked}\n\n{said}\n\n> Tokens: 2.4k sent, 100 received.\n")
+    return "".join(parts)
 
 
 def _write_lines(place: Callable[[str], str], lines: Callable[[Work], Iterator[Json]]) -> Callable[..., None]:
@@ -217,25 +177,87 @@ def _write_lines(place: Callable[[str], str], lines: Callable[[Work], Iterator[J
     return write
 
 
-def _write_documents(home: Path, work: Work, megabytes: float) -> None:
-    written = 0
-    while written < megabytes * 1e6:
-        name = work.source.token("1794")
-        path = home / ".cline" / "data" / "sessions" / name / f"{name}.messages.json"
-        path.parent.mkdir(parents=True)
-        document = {"version": 1, "sessionId": name, "origin": {"mode": "user"}, "messages": list(_cline(work))}
-        written += path.write_bytes(json.dumps(document, indent=2).encode())
+def _write_files(one: Callable[[Work], tuple[str, bytes]]) -> Callable[..., None]:
+    def write(home: Path, work: Work, megabytes: float) -> None:
+        written = 0
+        while written < megabytes * 1e6:
+            name, data = one(work)
+            path = home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            written += path.write_bytes(data)
+
+    return write
+
+
+def _cline_document(work: Work) -> tuple[str, bytes]:
+    name = work.source.token("1794")
+    document = {"version": 1, "sessionId": name, "origin": {"mode": "user"}, "messages": list(_cline(work))}
+    return f".cline/data/sessions/{name}/{name}.messages.json", json.dumps(document, indent=2).encode()
+
+
+def _continue_document(work: Work) -> tuple[str, bytes]:
+    name = work.source.uuid()
+    document = {"sessionId": name, "title": "t", "workspaceDirectory": "/w", "history": list(_continue(work))}
+    return f".continue/sessions/{name}.json", json.dumps(document, indent=2).encode()
+
+
+def _roo_document(work: Work) -> tuple[str, bytes]:
+    folder = f".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks/{work.source.uuid()}"
+    return f"{folder}/ui_messages.json", json.dumps(list(_roo(work))).encode()
+
+
+def _aider_history(work: Work) -> tuple[str, bytes]:
+    return f"projects/{work.source.uuid()}/.aider.chat.history.md", _aider(work).encode()
 
 
 _WRITERS: dict[str, Callable[[Path, Work, float], None]] = {
     "OpenCode (database)": lambda home, work, megabytes: write_database(
         home / ".local/share/opencode/opencode.db", work, megabytes
     ),
+    "Goose (database)": lambda home, work, megabytes: write_goose(
+        home / ".local/share/goose/sessions/sessions.db", work, megabytes
+    ),
     "GitHub Copilot CLI": _write_lines(lambda name: f".copilot/session-state/{name}/events.jsonl", _copilot),
     "Gemini CLI": _write_lines(lambda name: f".gemini/tmp/p/chats/{name}/session-{name[:8]}.jsonl", _gemini),
     "Pi": _write_lines(lambda name: f".pi/agent/sessions/{name}/1_{name}.jsonl", _pi),
-    "Cline CLI (documents)": _write_documents,
+    "Grok Build": _write_lines(lambda name: f".grok/sessions/w/{name}/updates.jsonl", _grok),
+    "Cline CLI (documents)": _write_files(_cline_document),
+    "Continue CLI (documents)": _write_files(_continue_document),
+    "Roo Code (documents)": _write_files(_roo_document),
+    "Aider (Markdown)": _write_files(_aider_history),
 }
+
+
+def write_home(home: Path, files: int = 5_000) -> None:
+    """A home directory with logs of all these agents, so many small ones of Pi, and a hundred projects."""
+    work = Work(seed=1, pool=500)
+    for write in _WRITERS.values():
+        write(home, work, 1)
+    for _ in range(files):
+        name = work.source.uuid()
+        log = home / f".pi/agent/sessions/{name[:2]}/1_{name}.jsonl"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in islice(_pi(work), 3)))
+    for number in range(100):
+        (home / "projects" / f"{number}").mkdir(parents=True)
+
+
+def measure_home(work: Path, seconds: float = 30) -> Row:
+    """Follow such a home directory while nothing is written."""
+    shutil.rmtree(work, ignore_errors=True)
+    home, store = work / "home", work / "ours"
+    write_home(home)
+    ours.record_once(None, store, index=True, **_places(home))
+    with ours.following(None, store, **_places(home)) as process:
+        ours.await_rest(process)
+        share = ours.cpu_share(process.pid, seconds)
+        figures = {"CPU %": f"{share * 100:.2f}", "RSS MB": f"{ours.rss_mb(process.pid):.0f}"}
+    return Row("a home directory with logs of all agents, 5,000 files", figures)
+
+
+def _places(home: Path) -> dict[str, Any]:
+    places = {"HOME": home, "XDG_DATA_HOME": home / ".local/share", "XDG_CONFIG_HOME": home / ".config"}
+    return {name: str(place) for name, place in places.items()}
 
 
 def measure(work: Path, megabytes: float) -> Result:
@@ -246,7 +268,7 @@ def measure(work: Path, megabytes: float) -> Result:
         shutil.rmtree(home, ignore_errors=True)
         write(home, told, megabytes)
         size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
-        cost, summary = ours.record_once(None, work / "ours", HOME=str(home), XDG_DATA_HOME=str(home / ".local/share"))
+        cost, summary = ours.record_once(None, work / "ours", **_places(home))
         with closing(ours.store(work / "ours")) as store:
             found = store.execute("SELECT count(*), sum(output_tokens) FROM responses").fetchone()
         figures = {
@@ -259,38 +281,3 @@ def measure(work: Path, megabytes: float) -> Result:
         }
         rows.append(Row(name, figures))
     return Result("Import of other agents' logs, the same work in each", rows)
-
-
-def measure_database(work: Path, megabytes: float, seconds: float = 15) -> Result:
-    """Follow a database of OpenCode: when nothing happens, and while its agent writes twenty events a second."""
-    shutil.rmtree(work, ignore_errors=True)
-    path, told, store = work / "agent" / "opencode.db", Work(seed=1), work / "ours"
-    write_database(path, told, megabytes)
-    cost, _ = ours.record_once(path, store)
-    ours.record_once(path, store, index=True, fresh=False)  # else indexing fills the quiet moments
-    with closing(open_database(path)) as agent, ours.following(path, store) as process:
-        time.sleep(12)  # until a file that has just changed counts as quiet
-        quiet = ours.cpu_share(process.pid, seconds)
-        before = ours.cpu_seconds(process.pid)
-        began = time.monotonic()
-        add_slowly(agent, told, seconds)
-        busy = (ours.cpu_seconds(process.pid) - before) / (time.monotonic() - began)
-        figures = {
-            "quiet CPU %": f"{quiet * 100:.2f}",
-            "busy CPU %": f"{busy * 100:.1f}",
-            "RSS MB": f"{ours.rss_mb(process.pid):.0f}",
-            "import CPU s/GB": f"{cost.cpu_seconds / path.stat().st_size * 1e9:.1f}",
-        }
-    return Result(f"Following an OpenCode database of {path.stat().st_size / 1e6:.0f} MB", [Row("agenttrace", figures)])
-
-
-def add_slowly(connection: sqlite3.Connection, work: Work, seconds: float) -> None:
-    """Twenty events a second, each in its own transaction."""
-    session, ends = work.source.token("ses_"), time.monotonic() + seconds
-    connection.execute("INSERT INTO session VALUES (?, NULL)", (session,))
-    for seq, (kind, data) in enumerate(_opencode(work, session)):
-        if time.monotonic() > ends:
-            return
-        row = (work.source.token("evt_"), session, seq, kind, json.dumps(data))
-        connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", row)
-        time.sleep(0.05)

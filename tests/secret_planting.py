@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sqlite3
 import string
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +19,8 @@ import msgspec
 
 from agenttrace.record.formats import otlp_names
 from agenttrace.record.formats.native import NativeLine
+from format_samples import LOGS, Log
+from telemetry_rig import claude, conversation, lines
 
 DATA = Path(__file__).resolve().parent / "data"
 #: Logs of each agent that are small and have a bit of everything.
@@ -30,6 +34,13 @@ SAMPLES = (
 )
 #: By these a format is recognised, its lines are told apart, and times are read.
 _STRUCTURE = frozenset({"type", "subtype", "role", "timestamp", "ts", "time", "created_at", "v", "event.name", "kind"})
+#: The same in agents whose logs are written from ``format_samples``.
+_MORE_STRUCTURE = _STRUCTURE | {
+    *("status", "sessionUpdate", "say", "ask", "displayRole", "infoType", "stopReason", "finish", "stop_reason"),
+    *("table", "event", "startTime", "apiProtocol", "provenance", "$set", "lastUpdated"),
+}
+#: The longest ones of each agent, which have a bit of everything.
+_MOST_LOGS = 4
 _ALPHABET = string.ascii_letters + string.digits
 _TRACE = re.compile(rb"ghp_\w*")
 
@@ -73,6 +84,68 @@ def _planted_line(raw: bytes) -> bytes:
         return json.dumps(planted(json.loads(raw))).encode()
     except ValueError:
         return raw
+
+
+# -- lines, documents and databases of the other agents ----------------------------------------------------------------
+
+
+def plant_agents(root: Path) -> None:
+    """Logs of every agent in ``format_samples``, each in the layout of a home directory."""
+    for agent, logs in LOGS.items():
+        taken: dict[str, Log] = {}
+        for log in sorted(logs, key=lambda log: -len(log.records)):
+            taken.setdefault(log.path, log)
+        for log in list(taken.values())[:_MOST_LOGS]:
+            home = root / agent
+            path = log.put(home, [_planted_record(record) for record in log.records])
+            for name, _ in log.beside:
+                _plant_beside(home / name)
+            if path.suffix == ".db" and agent != "goose":
+                _plant_parents(path)
+
+
+def _planted_record(record: bytes) -> bytes:
+    try:
+        value = json.loads(record)
+    except ValueError:  # Markdown
+        text = record.decode()
+        return record if not text.strip() or text.startswith(("# ", "```")) else with_secret(text.strip()).encode()
+    return json.dumps(_planted_value(value)).encode()
+
+
+def _planted_value(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """With a secret in every text, also in those of JSON inside of texts, which stays JSON."""
+    if isinstance(value, dict):
+        return {
+            name: each if name in _MORE_STRUCTURE and isinstance(each, str) else _planted_value(each)
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_planted_value(each) for each in value]
+    if not isinstance(value, str) or not value:
+        return value
+    if value[0] in "[{":
+        try:
+            return json.dumps(_planted_value(json.loads(value)))
+        except ValueError:
+            pass
+    return with_secret(value)
+
+
+def _plant_beside(path: Path) -> None:
+    """A small file beside a log: JSON, or lines with a value each."""
+    if path.suffix == ".json":
+        path.write_text(json.dumps(_planted_value(json.loads(path.read_bytes()))))
+    else:
+        path.write_text("".join(with_secret(line) + "\n" for line in path.read_text().splitlines()))
+
+
+def _plant_parents(path: Path) -> None:
+    """The sessions of subagents, by their planted names."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        pairs = connection.execute("SELECT id, parent_id FROM session").fetchall()
+        named = [(with_secret(name), parent and with_secret(parent)) for name, parent in pairs]
+        connection.executemany("INSERT INTO session VALUES (?, ?)", named)
 
 
 # -- our own format, exhaustively -----------------------------------------------------------------------------------
@@ -151,6 +224,16 @@ def received_lines() -> Iterator[dict[str, Any]]:
         }
 
 
+def telemetry_lines() -> Iterator[dict[str, Any]]:
+    """Events of Claude Code's telemetry with a secret in every attribute that is a text."""
+    failed = claude("api_error", 40, "telemetry", prompt__id="p1", model="claude-x", error="refused", attempt=1)
+    for raw in lines(*conversation("telemetry"), failed):
+        line = json.loads(raw)
+        attributes = _planted_value(line["attributes"]) | {"event.name": line["attributes"]["event.name"]}
+        resource = _planted_value(line["resource"]) | {"service.name": line["resource"]["service.name"]}
+        yield line | {"attributes": attributes, "resource": resource}
+
+
 def _attribute_names() -> set[str]:
     """All attributes that are looked at, whatever for."""
     told = [name for names in vars(otlp_names).values() if isinstance(names, tuple) for name in names]
@@ -160,8 +243,10 @@ def _attribute_names() -> set[str]:
 def plant(root: Path) -> None:
     """Logs of all agents and of our own format."""
     plant_samples(root)
-    for name, lines in (("own", native_lines()), ("cut", cut_lines()), ("received", received_lines())):
-        (root / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    plant_agents(root)
+    own = {"own": native_lines(), "cut": cut_lines(), "received": received_lines(), "telemetry": telemetry_lines()}
+    for name, values in own.items():
+        (root / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in values))
 
 
 def text_fields() -> list[str]:

@@ -142,6 +142,9 @@ def test_requests(visit: Visit, told: Program) -> None:
     expect(rows).to_have_count(len(calls))
     expect(page.get_by_role("figure").locator("canvas").first).to_be_visible()
     expect(page.get_by_text(f"Model calls: {len(found['items'])} · cache breaks: 1 · compactions: 1")).to_be_visible()
+    breaks = page.get_by_role("listitem").filter(has_text="cache lost")
+    expect(breaks).to_have_count(1)
+    expect(breaks).to_contain_text(f"cache lost {found['cache_lost_tokens']} tokens: compaction")
     broken = next(index for index, call in enumerate(calls) if call["cache_lost_tokens"])
     expect(rows.nth(broken)).to_contain_text(f"cache lost {calls[broken]['cache_lost_tokens']} tokens")
     page.get_by_role("combobox", name="Agent").select_option(

@@ -10,13 +10,19 @@ import shutil
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import forked
 from agent_homes import KILO_HELPER, KILO_SESSION, KINDS, fill_home, golden_tokens
+from agenttrace.model import Session
 from agenttrace.record.formats import AGENTS
 from agenttrace.service import kept_variables
+from agenttrace.views.resume import Resume, quoted, resume_of
 
 from .conftest import DATA, Program
 
@@ -116,6 +122,34 @@ def test_up_shows_every_agent(
     said = capsys.readouterr().out
     assert "OpenCode: 1 log," in said
     assert "Continue CLI: 8 sessions," in said
+    assert ": none" not in said
+    (none,) = (line for line in said.splitlines() if line.startswith("  no logs of: "))
+    titles = {agent.name: agent.title for agent in AGENTS}
+    assert sorted(none.partition(": ")[2].split(", ")) == sorted(
+        titles[name] for name in titles.keys() - SAMPLED | {"agenttrace"}
+    )
+
+
+def test_agents_without_logs_are_wrapped_at_the_edge(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At a terminal no title is cut, and the names stay beside their label."""
+    import sys
+
+    from rich.console import Console
+
+    from agenttrace.cli import output
+    from agenttrace.cli.up import show_found
+
+    console = Console(file=sys.stdout, width=50, force_terminal=True, color_system=None)
+    monkeypatch.setattr(output, "stdout", lambda: console)
+    show_found([{"agent": each.name, "title": each.title, "sessions": 0, "bytes": 0} for each in AGENTS])
+    _, first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("  no logs of: AgentTrace JSONL,")
+    assert rest
+    assert all(line.startswith(" " * 14) and len(line) <= 50 for line in rest)
+    shown = " ".join(line[14:].strip() for line in (first, *rest))
+    assert shown == ", ".join(sorted((each.title for each in AGENTS), key=str.casefold))
 
 
 def test_statusline_counts_sessions_of_all_agents(everyone: Program) -> None:
@@ -146,6 +180,33 @@ def test_gemini_deletes_after_a_month(program: Program) -> None:
     assert retention()[0] == "ok"
 
 
+def test_only_these_agents_delete_by_age(everyone: Program) -> None:
+    """Every other agent keeps its logs until the user deletes them."""
+    told = [check["found"] for check in everyone.json("doctor")["checks"] if check["name"] == "retention"]
+    assert sorted(found.partition(" deletes")[0] for found in told) == ["Claude Code", "Gemini CLI"]
+    assert all("after 30 days" in found for found in told)
+
+
+@pytest.mark.parametrize("name", ["cline", "continue", "opencode", "pi"])
+def test_retention_by_kind_of_source(
+    everyone: Program, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What an agent would delete counts as recorded, be it lines, documents or the rows of a database."""
+    from agenttrace.config import load_settings
+    from agenttrace.record.formats.contract import LogCleanup
+    from agenttrace.views import checks, places
+
+    agent = next(each for each in AGENTS if each.name == name)
+    (home,) = (each for each in agent.homes({}, everyone.user) if each.exists())
+    cleanup = LogCleanup(directory=home if home.is_dir() else home.parent, days=0.0, origin="a test")
+    monkeypatch.setattr(type(agent), "cleanups", lambda self, logs: [cleanup] if self.name == name else [])
+    monkeypatch.setenv("HOME", str(everyone.user))
+    for here, state in ((everyone.user / ".agenttrace", "ok"), (tmp_path / "new", "warn")):
+        settings = load_settings({"HOME": str(everyone.user), "AGENTTRACE_HOME": str(here)})
+        found = [each for each in checks.deletions(settings, places.logs(settings)) if agent.title in each.found]
+        assert [each.state for each in found] == [state], found
+
+
 def test_the_service_gets_every_variable_that_moves_logs(tmp_path: Path) -> None:
     """Whatever variable an agent looks at to find its logs is one that the service is started with."""
 
@@ -166,6 +227,19 @@ def test_the_service_gets_every_variable_that_moves_logs(tmp_path: Path) -> None
 
 
 # -- resume --------------------------------------------------------------------------------------------------------
+
+
+def test_the_guide_names_every_agent_with_its_variables_and_its_command() -> None:
+    """What the formats say is in the guide."""
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "agents.md").read_text()
+    commands = {**COMMANDS, **UNSAMPLED}
+    for agent in AGENTS:
+        if agent.name in ("agenttrace", "otlp"):
+            continue
+        assert re.search(rf"^\| {agent.title} \|", guide, re.MULTILINE), agent.title
+        assert [name for name in agent.traits.variables if f"${name}`" not in guide] == []
+        if agent.name in commands:
+            assert f"`{commands[agent.name].format(session='ID', log='FILE')}`" in guide
 
 
 def test_every_agent_says_how_to_resume() -> None:
@@ -189,13 +263,83 @@ def test_resume_prints_the_command(everyone: Program, agent: str, tmp_path: Path
     assert directory
     if not os.path.isdir(directory):
         refused = everyone.run("resume", session["session_id"], code=1)
-        assert directory in refused.stderr
+        assert f"does not exist on this machine: {directory}" in refused.stderr
         assert " ".join(command.split()) in " ".join(refused.stderr.split())
         return
     assert everyone.run("resume", session["session_id"]).stdout == f"cd {directory} && {command}\n"
     told = everyone.json("resume", session["session_id"])
     assert told["arguments"] == command.split()
     assert told["limit"] == LIMITS.get(agent)
+
+
+#: What a file may have as the id of a session, or as its directory.
+HOSTILE = (
+    "x; touch bad",
+    "$(touch bad)",
+    "`touch bad`",
+    "it's",
+    "a\\",
+    "\\'; touch bad; \\'",
+    "a b",
+    'a"b',
+    "!!",
+    "~",
+    "a&b|c>d",
+    "\u00e9\u4e2d",
+)
+REFUSED = ("-rf", "--dangerously-skip-permissions", "", "a\nb", "a\x1b[31m", "a\u202eb", "a\x00b")
+
+
+def _resumed(agent: str, session_id: str, directory: str | None) -> Resume | None:
+    """How to go on with a session of that name, without a store."""
+    session = Session(id=1, agent=agent, session_id=session_id, project=directory)
+    store = SimpleNamespace(source_files=lambda numbers: [])
+    index = SimpleNamespace(of=lambda store, number: SimpleNamespace(files=list))
+    return resume_of(store, session, index)  # type: ignore[arg-type]  # what it asks of them
+
+
+@pytest.mark.parametrize("agent", [*COMMANDS, *UNSAMPLED])
+def test_no_id_and_no_directory_injects(agent: str, tmp_path: Path) -> None:
+    """A shell sees one word for each argument, in the directory, and runs nothing else; the rest is refused."""
+    # Two commands name no session.
+    named = agent not in LIMITS
+    for text in HOSTILE:
+        directory = tmp_path / text.replace("/", "")
+        directory.mkdir(exist_ok=True)
+        how = _resumed(agent, text, str(directory))
+        assert how is not None
+        assert any(text in argument for argument in how.arguments) == named
+        program, *arguments = how.arguments
+        shown = f"{program}() {{ pwd; printf '%s\\n' \"$@\"; }}; {how.line}"
+        for shell in filter(shutil.which, ("sh", "bash", "zsh")):
+            said = forked.run([shell, "-c", shown], capture_output=True, text=True, cwd=tmp_path, check=True)
+            assert said.stdout.splitlines() == [str(directory), *arguments]
+        assert not list(tmp_path.rglob("bad"))
+    for text in REFUSED:
+        assert _resumed(agent, text, "/") is None or not named
+        how = _resumed(agent, "id", f"/tmp/{text}" if text.isprintable() else f"/{text}")
+        assert how is not None
+        assert how.directory is None or how.directory.isprintable()
+    for relative in ("-", "--help", "relative", ""):
+        how = _resumed(agent, "id", relative)
+        assert how is not None
+        assert how.directory is None
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_reads_the_words_too() -> None:
+    """A backslash in single quotes is one of fish's own."""
+    for text in HOSTILE:
+        said = forked.run(["fish", "-c", f"printf '%s' {quoted(text)}"], capture_output=True, text=True, check=True)
+        assert said.stdout == text
+
+
+@given(st.text(st.characters(exclude_characters="\x00")))
+def test_quoted_words_are_read_back(text: str) -> None:
+    """By the rules of POSIX; and single quotes protect no backslash, which fish would read."""
+    assert shlex.split(f"x {quoted(text)} y") == ["x", text, "y"]
+    inside = re.sub(r'"[^"]*"', "", quoted(text)) if "'" in quoted(text) else ""
+    assert "\\" not in inside or '"' in text
 
 
 def _pretend(program: Program, directory: Path, session: str) -> None:
@@ -231,6 +375,37 @@ def test_resume_runs_the_agent_in_its_directory(program: Program, tmp_path: Path
     assert words == ["cd", str(directory), "&&", "claude", "--resume", session]
     assert "not installed" in program.run("resume", session, "--run", code=1, env={"PATH": "/nowhere"}).stderr
     program.run("resume", session, "--run", "--json", code=2)
+
+
+def test_resume_of_a_session_of_another_machine(program: Program, tmp_path: Path) -> None:
+    """Its log is not here, or only its telemetry is: the command is given with a warning."""
+    session = "0a0a0a0a-1111-4111-8111-111111111111"
+    _pretend(program, tmp_path, session)
+    assert program.run("resume", session).stderr == ""
+    shutil.rmtree(program.user / ".claude")
+    done = program.run("resume", session)
+    assert "not on this machine" in done.stderr
+    assert done.stdout == f"cd {tmp_path} && claude --resume {session}\n"
+
+
+def test_resume_runs_no_program_of_the_sessions_directory(program: Program, tmp_path: Path) -> None:
+    """A PATH with a relative directory means that of the user, not one in a project that somebody else wrote."""
+    session = "0a0a0a0a-1111-4111-8111-111111111111"
+    for place, says in (("here", "right"), ("project", "wrong")):
+        tool = tmp_path / place / "bin" / "claude"
+        tool.parent.mkdir(parents=True)
+        tool.write_text(f"#!/bin/sh\necho {says}\n")
+        tool.chmod(0o755)
+    _pretend(program, tmp_path / "project", session)
+    done = forked.run(
+        program.command("resume", session, "--run"),
+        env={**program.environment, "PATH": f"bin:{program.environment['PATH']}"},
+        cwd=tmp_path / "here",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "right\n"
 
 
 def test_resume_is_refused_where_it_cannot_work(recorded: Program, program: Program) -> None:

@@ -50,6 +50,27 @@ def test_the_cost_of_a_commit(program: Program) -> None:
     assert "per commit" in program.run("outcomes", "--by", "project").stdout
 
 
+def test_usage_with_the_cost_of_a_commit(program: Program) -> None:
+    plain = program.json("usage", "--by", "agent")
+    found = program.json("usage", "--by", "agent", "--commits")
+    rows = {row["agent"]: row for row in found["rows"]}
+    assert {row["agent"]: (row["commits"], row["known_from"]) for row in found["rows"]} == {
+        "aider": (1, ["log"]),
+        "claude-code": (0, ["tool call"]),
+    }
+    assert rows["aider"]["cost_per_commit"] == {"USD": pytest.approx(rows["aider"]["cost"])}
+    assert rows["claude-code"]["cost_per_commit"] == {}
+    assert (rows["claude-code"]["added"], rows["aider"]["added"]) == (1, None)
+    assert found["total"]["commits"] == 1
+    assert [set(row) for row in plain["rows"]] == [set(row) - set(EXTRA) for row in found["rows"]]
+    shown = program.run("usage", "--by", "agent", "--commits")
+    assert "per commit" in shown.stdout
+    assert "known from: log, tool call" in shown.stderr
+
+
+EXTRA = ("commits", "added", "removed", "cost_per_commit", "known_from")
+
+
 def test_sessions_with_commits(program: Program) -> None:
     """Whether or not the background has examined them."""
     before = program.json("sessions", "--with-commits")
@@ -57,6 +78,17 @@ def test_sessions_with_commits(program: Program) -> None:
     program.run("record", "--once", "--index", str(DATA / "claude-code-2.1.325" / "projects"))
     assert program.json("sessions", "--with-commits") == before
     assert "commits" in program.run("sessions", "--with-commits").stdout
+
+
+def test_sessions_with_other_outcomes(program: Program) -> None:
+    found = program.json("sessions", "--with", "files")
+    assert {session["agent"]: session["outcomes"]["added"] for session in found} == {"aider": None, "claude-code": 1}
+    assert program.json("sessions", "--with", "tests", "--with-commits") == []
+    assert "not one of" in program.run("sessions", "--with", "fame", code=2).stderr
+    fields = program.json("sessions", "--limit", "1")[0]
+    assert "outcomes" in fields
+    shown = program.run("sessions", "--with", "files", env={"COLUMNS": "200"}).stdout
+    assert "+1 -1" in shown
 
 
 def test_a_session_and_filters_do_not_go_together(program: Program) -> None:

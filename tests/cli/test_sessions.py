@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.cli.sessions import short_ids
+from agenttrace.cli.sessions import _COLUMNS, short_id, short_ids
 from agenttrace.ids import session_key, session_number
 
 from .conftest import CLAUDE, CLAUDE_FORK, KIMI_CODE, Program
@@ -147,3 +147,25 @@ def test_short_ids_tell_sessions_apart(names: list[str]) -> None:
         assert len(short[name]) >= 8
         clashes = [other for other in names if other != name and other.startswith(short[name])]
         assert not clashes or all(other.startswith(name) for other in clashes)
+
+
+def test_agents_stay_in_narrow_terminals() -> None:
+    """Of the columns that are dropped, the agent is the last one."""
+    numbers = {column.name: column.optional for column in _COLUMNS if column.optional}
+    assert min(numbers, key=numbers.__getitem__) == "agent"
+
+
+@pytest.mark.parametrize(
+    ("session", "short"),
+    [
+        ("b341ac93-9d28-4a5f-b743-edcd63b5a71f", "b341ac93"),
+        ("session_23a8c988-f8e6-415e-8d14-214153980f20", "23a8c988"),
+        ("01a1e1cf-f87d-7674-87bb-90c7a760b790", "01a1e1cf-f87d"),
+        ("1794790175621_zpeix", "1794790175621"),
+        ("ses_e1e345bb1ffe4AORQaLi3JbBWQ", "ses_e1e345bb1"),
+        ("2026-11-16T004828-12a2413c", "2026-11-16T004828"),
+    ],
+)
+def test_short_ids_of_times(session: str, short: str) -> None:
+    """An id that begins with a time is cut where sessions of the same hour differ."""
+    assert short_id(session) == short

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from agenttrace.config import Settings, ensure_home, load_settings
-from agenttrace.record.files import reader
+from agenttrace.record.files import databases, reader
 from agenttrace.record.ingest.fold import StreamState
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.store.sqlite.database import connect
@@ -389,7 +389,8 @@ def differences(found: Rows, expected: Rows) -> dict[str, tuple[list[Any], list[
 
 def _record_and_die(dies_at: int, path: str) -> None:
     """Record; SIGKILL this process before it executes its ``dies_at``-th statement."""
-    reader.CHUNK_BYTES = 20_000
+    for module in (reader, databases):
+        setattr(module, "CHUNK_BYTES", 20_000)  # noqa: B010
     made = Recorder(settings_of(Path(os.environ["AGENTTRACE_HOME"])), paths=[path])
     executed = count(1)
 

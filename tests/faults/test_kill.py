@@ -24,6 +24,7 @@ from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.search import match_expression
 from faults import store_rig
+from faults.source_rig import SOURCES, LiveSource
 from faults.store_rig import (
     CLI,
     JUNK,
@@ -59,9 +60,17 @@ def kill(process: subprocess.Popen[bytes], *, workers: bool = True) -> None:
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """The processes it started, where the system tells."""
-    listing = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(number) for number in listing.read_text().split()] if listing.exists() else []
+    """The processes it started, and theirs, where the system tells."""
+    return _children_of(process.pid)
+
+
+def _children_of(pid: int) -> list[int]:
+    try:
+        listing = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    children = [int(number) for number in listing.split()]
+    return children + [number for child in children for number in _children_of(child)]
 
 
 def wait_until_recording(process: subprocess.Popen[bytes], home: Path) -> bool:
@@ -94,11 +103,11 @@ def import_with_kills(home: Path, logs: Path, seed: int, command: tuple[str, ...
 
 
 @pytest.mark.slow
-def test_an_import_that_is_killed_again_and_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "turns"), [("lines", 120), ("database", 150), ("documents", 80)])
+def test_an_import_that_is_killed_again_and_again(tmp_path: Path, kind: str, turns: int) -> None:
     """Thousands of lines, killed at random moments, search index and all: the rows of an undisturbed import."""
     logs = tmp_path / "logs"
-    write_logs(logs, turns=60, sessions=20, pad=1000)
-    assert sum(path.stat().st_size for path in logs.rglob("*.jsonl")) > 5_000_000
+    SOURCES[kind](logs, turns=turns, pad=1000)
     with recorder(tmp_path / "undisturbed", logs) as undisturbed:
         undisturbed.run_once()
         index_all(undisturbed.store)
@@ -198,11 +207,11 @@ def test_a_compressed_log_that_is_read_in_pieces(tmp_path: Path) -> None:
     assert len(rows(home)["processed_events"]) == 4000
 
 
-@pytest.mark.parametrize("statements", [2, 9])
-def test_an_import_that_dies_between_two_statements(tmp_path: Path, statements: int) -> None:
+@pytest.mark.parametrize(("kind", "statements"), [("lines", 2), ("lines", 9), ("database", 5), ("documents", 5)])
+def test_an_import_that_dies_between_two_statements(tmp_path: Path, kind: str, statements: int) -> None:
     """Each recorder dies a little later in its life, inside a transaction or between two, until one gets through."""
     logs = tmp_path / "logs"
-    write_logs(logs, seed=3, turns=8)
+    SOURCES[kind](logs, seed=3, turns=8)
     record_once(tmp_path / "undisturbed", logs)
     (tmp_path / "killed").mkdir()
     run = subprocess.run(
@@ -262,6 +271,29 @@ def test_killed_while_following(tmp_path: Path) -> None:
     finish(home, logs)
     record_once(tmp_path / "undisturbed", logs)
     assert differences(rows(home), rows(tmp_path / "undisturbed")) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["database", "documents"])
+def test_killed_while_following_other_sources(tmp_path: Path, kind: str) -> None:
+    """The same for a database that is checkpointed and vacuumed, and for documents that are torn for a moment.
+
+    Known messages are read again with every version of a document: only the counts of a file tell how often.
+    """
+    logs, home = tmp_path / "logs", tmp_path / "killed"
+    live = LiveSource(logs, kind, seconds=3.0)
+    live.start()
+    chance = random.Random(7)
+    for _ in range(4):
+        process = start(home, "record", str(logs), "--json")
+        assert wait_until_recording(process, home)
+        time.sleep(chance.uniform(0.1, 0.6))
+        kill(process)
+    live.join()
+    finish(home, logs)
+    record_once(tmp_path / "undisturbed", logs)
+    found = differences(rows(home), rows(tmp_path / "undisturbed"))
+    assert found.keys() <= {"file_offsets", "raw lines"}, found
 
 
 def finish(home: Path, logs: Path) -> None:

@@ -47,6 +47,7 @@ _SENSIBLE = {
     "state": st.sampled_from(["working", "waiting", "ended", "interrupted", "dead"]),
     "thinking": st.booleans(),
     "only_cache_breaks": st.booleans(),
+    "with_outcome": st.sampled_from(["files", "commits", "failed_tests", "fame"]),
 }
 
 

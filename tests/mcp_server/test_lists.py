@@ -275,6 +275,15 @@ def test_outcomes_are_those_of_the_log(program: Program) -> None:
     program.run("record", "--once", str(chats.parent))
     with serving(program) as asker:
         (line,) = asker.fields("list_sessions")["sessions"]
+        assert "outcomes" not in line
+        assert asker.fields("usage")["not_examined"] == 1
+    program.run("record", "--once", "--index", str(chats.parent))
+    with serving(program) as asker:
+        (line,) = asker.fields("list_sessions", with_outcome="commits")["sessions"]
+        assert line["outcomes"] == {"files_changed": 1, "commits": 1}
+        assert asker.fields("list_sessions", with_outcome="tests")["sessions"] == []
+        total = asker.fields("usage")["total"]
+        assert (total["commits"], total["commits_known_from"]) == (1, ["log"])
         found = asker.fields("outcomes", session=line["session"])
         assert found["files"] == [{"path": "app.py", "known_from": ["log"]}]
         (commit,) = found["commits"]

@@ -74,7 +74,7 @@ class Mutator:
         self._kinds: list[Callable[[bytes], bytes]] = [
             *(self._other_value, self._other_value, self._other_value, self._without, self._key_again, self._moved_key),
             *(self._bit, self._bytes, self._cut, self._glued, self._torn_and_whole, self._another, self._swapped_id),
-            *(self._wrapped, self._escape, self._blank),
+            *(self._wrapped, self._escape, self._blank, self.number),
         ]
 
     def __call__(self, raw: bytes) -> bytes:
@@ -97,6 +97,16 @@ class Mutator:
         if not parts:
             return raw
         place, key = self._chance.choice(parts)
+        place[key] = _PLACE
+        return json.dumps(value).replace(json.dumps(_PLACE), self._chance.choice(VALUES)).encode()
+
+    def number(self, raw: bytes) -> bytes:
+        """Another value for a number, which may be a count of tokens or a time."""
+        value, parts = self._parts(raw)
+        numbers = [(place, key) for place, key in parts if type(place[key]) in (int, float)]
+        if not numbers:
+            return raw
+        place, key = self._chance.choice(numbers)
         place[key] = _PLACE
         return json.dumps(value).replace(json.dumps(_PLACE), self._chance.choice(VALUES)).encode()
 

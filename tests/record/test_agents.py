@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import product
@@ -12,13 +13,16 @@ from pathlib import Path
 import pytest
 
 from agenttrace.config import RecordSettings, Settings, ensure_home
-from agenttrace.record.files.kinds import tracked_file
+from agenttrace.record.files.discover import agent_roots, list_files
+from agenttrace.record.files.kinds import is_recorded, tracked_file
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Agent
 from agenttrace.record.recorder import Recorder, Summary
 from agenttrace.record.texts.search_index import index_all
+from agenttrace.store import open_store
 from agenttrace.store.batch import FileRow
 from agenttrace.store.sqlite.database import connect
+from agenttrace.views.status import file_states
 from faults.store_rig import Rows, differences, rows
 from store_on import store_on
 
@@ -114,6 +118,127 @@ def test_old_formats_claim_none_of_them(name: str) -> None:
         assert not [agent.name for agent in others if agent.recognise(Path("/x/y.jsonl"), head) is not None], path
 
 
+#: Where logs are when a variable of the agent says ``/moved``.
+MOVED = {
+    ("aider", "AIDER_CHAT_HISTORY_FILE"): ["/moved"],
+    ("claude-code", "CLAUDE_CONFIG_DIR"): ["/moved/projects"],
+    ("claude-code", "XDG_CONFIG_HOME"): ["/moved/claude/projects", "/moved/Claude/local-agent-mode-sessions"],
+    ("claude-code", "APPDATA"): ["/moved/Claude/local-agent-mode-sessions"],
+    ("cline", "CLINE_DIR"): ["/moved/data/sessions"],
+    ("cline", "CLINE_DATA_DIR"): ["/moved/sessions"],
+    ("codex", "CODEX_HOME"): ["/moved/sessions", "/moved/archived_sessions"],
+    ("continue", "CONTINUE_GLOBAL_DIR"): ["/moved/sessions"],
+    ("copilot-cli", "COPILOT_HOME"): ["/moved/session-state"],
+    ("gemini-cli", "GEMINI_CLI_HOME"): ["/moved/.gemini/tmp"],
+    ("goose", "GOOSE_PATH_ROOT"): ["/moved/data/sessions"],
+    ("goose", "XDG_DATA_HOME"): ["/moved/goose/sessions"],
+    ("goose", "APPDATA"): ["/moved/Block/goose/data/sessions"],
+    ("grok", "GROK_HOME"): ["/moved/sessions"],
+    ("kilo", "KILO_DB"): ["/moved"],
+    ("kilo", "XDG_DATA_HOME"): ["/moved/kilo/kilo.db", "/moved/kilo/kilo-*.db"],
+    ("kimi-cli", "KIMI_SHARE_DIR"): ["/moved/sessions"],
+    ("kimi-code", "KIMI_CODE_HOME"): ["/moved/sessions"],
+    ("opencode", "OPENCODE_DB"): ["/moved"],
+    ("opencode", "XDG_DATA_HOME"): ["/moved/opencode/opencode.db", "/moved/opencode/opencode-*.db"],
+    ("pi", "PI_CODING_AGENT_DIR"): ["/moved/sessions"],
+    ("qwen-code", "QWEN_HOME"): ["/moved/projects", "/moved/tmp"],
+    ("qwen-code", "QWEN_RUNTIME_DIR"): ["/moved/projects", "/moved/tmp"],
+    ("roo-code", "XDG_CONFIG_HOME"): [
+        f"/moved/{editor}/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
+        for editor in ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+    ],
+    ("roo-code", "APPDATA"): [
+        f"/moved/{editor}/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
+        for editor in ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+    ],
+}
+
+
+class Asked(dict[str, str]):
+    """An environment that knows which variables were asked for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def get(self, name: str, otherwise: str | None = None) -> str | None:  # type: ignore[override]
+        self.names.add(name)
+        return otherwise
+
+
+def test_every_variable_of_an_agent_is_tested() -> None:
+    """Those that a format asks for are those that it names, and each of them is in the table above."""
+    for agent in AGENTS:
+        asked = Asked()
+        agent.homes(asked, Path("/home/me"))
+        if agent.name not in ("agenttrace", "otlp"):
+            assert asked.names == set(agent.traits.variables), agent.name
+    assert {(agent.name, name) for agent in AGENTS for name in agent.traits.variables} == set(MOVED)
+
+
+@pytest.mark.parametrize(("agent", "variable"), MOVED)
+def test_a_variable_moves_the_logs(agent: str, variable: str) -> None:
+    """As a whole path, and with the user's directory in it."""
+    user = Path("/home/me")
+    homes = agent_of(agent).homes({variable: "/moved"}, user)
+    assert [str(each) for each in homes if each.is_relative_to("/moved")] == MOVED[agent, variable]
+    if variable != "APPDATA":  # Windows gives it as a whole path
+        assert [
+            str(each).replace("/home/me/moved", "/moved")
+            for each in agent_of(agent).homes({variable: "~/moved"}, user)
+            if each.is_relative_to("/home/me/moved")
+        ] == MOVED[agent, variable]
+
+
+@pytest.mark.parametrize(
+    ("agent", "log", "settings", "days"),
+    [
+        ("claude-code", "projects/-p/s.jsonl", None, 30),
+        ("claude-code", "projects/-p/s.jsonl", '{"cleanupPeriodDays": 90}', 90),
+        ("claude-code", "projects/-p/s.jsonl", '{"cleanupPeriodDays": 0}', 0),
+        ("claude-code", "projects/-p/s.jsonl", '{"cleanupPeriodDays": "90"}', 30),
+        ("claude-code", "projects/-p/s.jsonl", f'{{"cleanupPeriodDays": 1{"0" * 400}}}', 30),
+        ("claude-code", "projects/-p/s.jsonl", '{"cleanupPeriodDays": -1', 30),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", None, 30),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"maxAge": "2w"}}}', 14),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"maxAge": "12h"}}}', 0.5),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"maxCount": 5}}}', 30),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"maxAge": "soon"}}}', None),
+        ("gemini-cli", ".gemini/tmp/p/chats/s.jsonl", '{"general": {"sessionRetention": {"enabled": false}}}', None),
+    ],
+)
+def test_after_how_long_an_agent_deletes(
+    tmp_path: Path, agent: str, log: str, settings: str | None, days: float | None
+) -> None:
+    """As its settings say, or else by its default; settings that cannot be read are none."""
+    place = tmp_path / log
+    base = tmp_path / ".gemini" if agent == "gemini-cli" else tmp_path
+    base.mkdir(exist_ok=True)
+    if settings is not None:
+        (base / "settings.json").write_text(settings)
+    assert [cleanup.days for cleanup in agent_of(agent).cleanups([place])] == ([] if days is None else [days])
+
+
+def test_other_agents_delete_nothing_by_age() -> None:
+    """None of them has such a setting."""
+    for agent in AGENTS:
+        if agent.name not in ("claude-code", "gemini-cli"):
+            assert agent.cleanups([Path("/home/me/projects/p/chats/tmp/x.jsonl")]) == []
+
+
+def test_several_directories_of_claude_code() -> None:
+    """Its variable may name more than one."""
+    homes = agent_of("claude-code").homes({"CLAUDE_CONFIG_DIR": "/one, ~/two"}, Path("/home/me"))
+    assert homes[:2] == [Path("/one/projects"), Path("/home/me/two/projects")]
+
+
+@pytest.mark.parametrize(("name", "variable"), [("opencode", "OPENCODE_DB"), ("kilo", "KILO_DB")])
+def test_a_database_with_a_relative_name(name: str, variable: str) -> None:
+    """It is in the directory for data, wherever the recorder was started; one in memory is none."""
+    user = Path("/home/me")
+    assert agent_of(name).homes({variable: "work.db"}, user) == [user / ".local" / "share" / name / "work.db"]
+    assert agent_of(name).homes({variable: ":memory:"}, user) == []
+
+
 def test_where_batches_end_changes_nothing(home: Home) -> None:
     """Line by line or all at once: the same rows."""
     assert differences(home.rows("one", batch_lines=1), home.rows("all")) == {}
@@ -129,6 +254,53 @@ def test_read_again_nothing_is_new(home: Home) -> None:
     again = home.record(settings, backwards=True)
     assert (again.recorded, again.quarantined, again.duplicate) == (0, 0, first.recorded)
     assert differences(rows(settings.home), before).keys() <= {"file_offsets", "streams"}
+
+
+def _unrecorded(home: Home, settings: Settings, name: str) -> list[str]:
+    """The logs of which the store does not have everything, as their kind of source tells."""
+    listing = list_files(agent_roots([agent_of(name)], {}, home.home))
+    assert listing.files
+    with open_store(settings) as store:
+        known = dict(store.files.rows())
+    return [each.path for each in listing.files if not is_recorded(each, known.get(each.path), 1 << 25)]
+
+
+def _behind(home: Home, settings: Settings, name: str) -> int:
+    """What the status says."""
+    listing = list_files(agent_roots([agent_of(name)], {}, home.home))
+    with open_store(settings) as store:
+        return sum(file["behind"] for file in file_states(store, listing, 1 << 25)[0])
+
+
+def test_whether_a_log_is_recorded(home: Home, name: str) -> None:
+    """A log is recorded when all of it was read, whatever a position in it means; a change of it is not."""
+    settings = home.settings("home")
+    with closing(Recorder(settings, environ={"HOME": str(home.root / "empty")})) as recorder:
+        recorder.run_once()
+    agent = agent_of(name)
+    logs = list_files(agent_roots([agent], {}, home.home)).files
+    assert len(_unrecorded(home, settings, name)) == len(logs)
+    home.record(settings)
+    assert _unrecorded(home, settings, name) == []
+    assert _behind(home, settings, name) == 0
+    for found in logs:
+        if agent.table is not None:
+            with closing(sqlite3.connect(found.path)) as connection:
+                # Other tables do not matter.
+                connection.execute("CREATE TABLE other (x)")
+                connection.executemany("INSERT INTO other VALUES (?)", [("x" * 1000,)] * 100)
+                connection.commit()
+                assert _unrecorded(home, settings, name) == []
+                assert _behind(home, settings, name) == 0
+                connection.execute("INSERT INTO event SELECT 'new', aggregate_id, 1000, type, data FROM event LIMIT 1")
+                connection.commit()
+        elif agent.writes_documents:
+            # Of the same size: a document may change in place.
+            os.utime(found.path, (1, 1))
+        else:
+            with open(found.path, "ab") as log:
+                log.write(b"x")
+        assert found.path in _unrecorded(home, settings, name)
 
 
 def test_sums_do_not_depend_on_the_order_of_files(home: Home) -> None:

@@ -274,3 +274,23 @@ def test_a_subagent_is_a_stream_of_the_topmost_session(machine: Machine) -> None
     machine.record()
     with machine.recorder() as recorder:
         assert [session.session_id for session in recorder.store.sessions()] == ["top"]
+
+
+@pytest.mark.parametrize("name", ["opencode.db", "opencode-beta.db", "of-any-name"])
+def test_a_change_of_a_new_database_is_noticed(machine: Machine, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is called; files beside it, which its agent writes all the time, are not looked at any closer."""
+    machine.path = machine.path.with_name(name)
+    environ = {"HOME": str(machine.home)}
+    recorder = Recorder(machine.settings, environ=environ | ({} if "." in name else {"OPENCODE_DB": str(machine.path)}))
+    try:
+        recorder.scan()
+        with closing(machine.create()) as agent:
+            machine.write(agent, "a")
+            for path in (f"{machine.path}-wal", f"{machine.path}"):
+                recorder.dirty.clear()
+                recorder.see_path(path)
+                assert [file.path for file in recorder.dirty.values()] == [str(machine.path)]
+        monkeypatch.setattr("agenttrace.record.recorder.Bounds", None)
+        recorder.see_path(str(machine.path.parent / "log" / "dev.log"))
+    finally:
+        recorder.close()

@@ -443,3 +443,14 @@ def test_spans_have_previews_only() -> None:
     turn, step, tool = (folded.only(kind).attributes for kind in ("turn", "step", "tool"))
     assert turn["prompt"] == long[: fold.PROMPT_PREVIEW]
     assert turn["error"] == step["error"] == tool["error"] == long[: fold.ERROR_PREVIEW]
+
+
+def test_a_compaction_between_turns_leaves_the_agent_waiting() -> None:
+    """A model call of the agent itself after the turn is a turn that is over; within a turn it is part of it."""
+    turn: list[Happening] = [(1, [a.TurnBegin("go")]), (2, [a.StepBegin("s")]), (3, [a.StepEnd("s"), a.TurnEnd()])]
+    usage = a.ResponseUsage("r", Usage(input_tokens=5), detached=True)
+    after = Folded().feed([*turn, (4, [usage])])
+    assert (after.state.state, after.state.turns) == ("waiting", 2)
+    assert {span.status for span in after.rows.values()} == {"ok"}
+    within = Folded().feed([*turn[:2], (3, [usage])])
+    assert (within.state.state, within.state.turns) == ("working", 1)

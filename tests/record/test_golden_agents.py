@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ import pytest
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.model import Event
 from agenttrace.record.recorder import Recorder
+from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
+from store_on import store_on
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 #: Logs of agents in the layout of their home directories, and those of which only the projects are here.
@@ -32,6 +36,40 @@ ENDED = ("copilot-1.0.102",)
 #: Nothing in their logs says that they were killed, or that the call failed.
 UNFINISHED = {"1794789998554_g5xnz", "1794790009662_v9niy", "1bc6b6b0-b4c1-4cc4-bb6a-14ca096968be"}
 KINDS = ("input", "cache_read", "cache_write", "output")
+#: What is golden, and not in the log of these agents.
+NOT_SAID = {
+    "agent_version": ("continue-cli-1.5.47", "gemini-cli-0.61.0", "pi-0.87.1"),
+    "forked_from": ("claude-code-2.1.325", "continue-cli-1.5.47", "opencode-1.18.33"),
+    # Anthropic's API has no number of them, and Cline does not write it.
+    "reasoning": (
+        *("claude-code-2.1.325", "cline-3.0.65", "continue-cli-1.5.47"),
+        *("copilot-1.0.102", "opencode-1.18.33", "pi-0.87.1"),
+    ),
+}
+#: Every golden field of a session, so that a new one does not go unnoticed.
+FACTS = {
+    "title": "title",
+    "cwd": "project",
+    "git_branch": "branch",
+    "model": "model",
+    "agent_version": "version",
+    "forked_from": "parent",
+}
+FIELDS = {
+    *FACTS,
+    *("session_id", "files", "parent_session_id", "prompts", "turns", "tool_calls", "tool_call_count", "tool_errors"),
+    *("tool_calls_without_result", "errors", "model_responses", "model_response_count", "usage"),
+    *("copied_response_count", "copied_usage_do_not_count", "extra"),
+    "mock_run_labels",  # what the runs were called when the samples were made
+}
+EXTRA = {
+    *("subagents", "status", "exit_code", "metadata_usage_cumulative", "aggregateUsage", "usage_total_in_file"),
+    *("last_cost_state_modelUsage", "record_types", "event_types", "entry_types", "record_kinds", "events_by_type"),
+    "assistant_usage_events_rows",  # of an index of Copilot's, which is not read
+    "compaction_usage_only_in",  # words
+}
+#: How the samples call the states of a tool call.
+STATES = {"completed": "ok", "none": "unclosed", "running": "unclosed", "open": "unclosed"}
 
 _USAGE = """
 SELECT sessions.session_id, sum(responses.input_tokens), sum(responses.cache_read_tokens),
@@ -51,6 +89,12 @@ def expected(agent: str) -> dict[str, Any]:
             parent["usage"] = _sum([parent["usage"], golden["usage"]])
             for name in ("model_response_count", "tool_call_count", "tool_errors", "tool_calls_without_result"):
                 parent[name] += golden[name]
+            for name in ("tool_calls", "model_responses", "errors", "files"):
+                parent[name] += golden[name]
+            for name in parent["extra"].keys() & {"record_kinds", "events_by_type"}:
+                parent["extra"][name] = {"main": parent["extra"][name], "subagent": golden["extra"][name]}
+            stream = golden["session_id"]
+            parent["extra"].setdefault("subagents", {})[stream] = {"prompts": golden["prompts"]}
             del sessions[golden["session_id"]]
     found["sessions"] = list(sessions.values())
     return found
@@ -134,6 +178,220 @@ def test_turns_tools_and_errors_are_those_of_the_books(agent: str, store: sqlite
         assert errors == golden["tool_errors"] + failed
         over = "ended" if agent in ENDED else "waiting"
         assert state == over or golden["session_id"] in UNFINISHED
+
+
+def sessions(agent: str, store: sqlite3.Connection) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each golden session with its number in the store."""
+    numbers = dict(store.execute("SELECT session_id, id FROM sessions"))
+    for golden in expected(agent)["sessions"]:
+        yield numbers.pop(golden["session_id"]), golden
+    assert not numbers
+
+
+def test_every_golden_field_is_compared(agent: str) -> None:
+    """A field that is new in the samples is compared by a test, or it is said here why not."""
+    for golden in expected(agent)["sessions"]:
+        assert golden.keys() == FIELDS
+        assert golden["extra"].keys() <= EXTRA
+
+
+def test_facts_of_sessions(agent: str, store: sqlite3.Connection) -> None:
+    """Title, directory, branch, model, version and the session that one was forked from."""
+    names = ", ".join(FACTS.values())
+    for number, golden in sessions(agent, store):
+        row = store.execute(f"SELECT {names}, first_prompt FROM sessions WHERE id = ?", (number,)).fetchone()
+        *found, prompt = row
+        wanted = [None if agent in NOT_SAID.get(name, ()) else golden[name] for name in FACTS]
+        if wanted[0] in ("Untitled Session", prompt):
+            wanted[0] = None  # lists show the first prompt then
+            found[0] = None if found[0] == prompt else found[0]
+        assert found == wanted, golden["session_id"]
+
+
+def test_prompts_are_those_of_the_books(agent: str, store: sqlite3.Connection) -> None:
+    """Without the tag and the quotes that programs put around them; a fork begins with those that it copied."""
+    query = (
+        "SELECT attributes FROM spans WHERE session_id = ? AND stream = ? AND kind = 'turn' ORDER BY turn_index, start"
+    )
+    for number, golden in sessions(agent, store):
+        turns = [json.loads(told) for (told,) in store.execute(query, (number, "main")) if told]
+        found = [turn["prompt"] for turn in turns if "origin" not in turn]
+        wanted = [re.sub(r'^<user_input mode="act">|</user_input>$|^"|"$', "", each) for each in golden["prompts"]]
+        copied = golden["copied_response_count"]
+        assert found[copied:] == wanted, golden["session_id"]
+        assert len(found) == copied + len(wanted)
+
+
+def test_each_tool_call_is_that_of_the_books(agent: str, store: sqlite3.Connection) -> None:
+    """Its id, its name, how it ended, whose it was, and the model call that asked for it."""
+    query = """
+        SELECT json_extract(tool.attributes, '$.call'), tool.name, tool.status, tool.stream, step.response
+        FROM spans tool LEFT JOIN spans step ON step.session_id = tool.session_id AND step.span_id = tool.parent_id
+        WHERE tool.session_id = ? AND tool.kind = 'tool'
+    """
+    for number, golden in sessions(agent, store):
+        found = {call: rest for call, *rest in store.execute(query, (number,))}
+        calls = golden["tool_calls"]
+        assert len(calls) == len(found) == golden["tool_call_count"]
+        asked = {
+            call: tuple(response["usage"][kind] for kind in KINDS)
+            for response in golden["model_responses"]
+            for call in response["tool_call_ids"]
+        }
+        for call in calls:
+            name, status, stream, response = found[call["id"]]
+            assert name == f"execute_tool {call['name']}"
+            assert STATES.get(status, status) == STATES.get(call["status"], call["status"])
+            if "agent_id" in call:
+                assert stream == (call["agent_id"] or "main") or stream in golden["extra"]["subagents"]
+            if call["id"] in asked:
+                row = "input_tokens, cache_read_tokens, cache_write_tokens, output_tokens"
+                used = store.execute(f"SELECT {row} FROM responses WHERE response = ?", (response,)).fetchone()
+                assert used == asked[call["id"]], call
+
+
+def test_each_response_used_what_the_model_answered(agent: str, store: sqlite3.Connection) -> None:
+    """One by one, with the tokens of thinking where the log has them."""
+    kinds = (*KINDS, "reasoning")
+    columns = ", ".join(f"{kind}_tokens" for kind in kinds)
+    query = f"""
+        SELECT {columns} FROM responses WHERE session_id = ?
+        AND response NOT IN (SELECT response FROM spans WHERE stream = ? AND response NOT NULL)
+    """
+    for number, golden in sessions(agent, store):
+        usages = [response["usage"] for response in golden["model_responses"]]
+        if agent in NOT_SAID["reasoning"]:
+            usages = [usage | {"reasoning": 0} for usage in usages]
+        found = Counter(store.execute(query, (number, NOT_IN_LOG)).fetchall())
+        assert found == Counter(tuple(usage[kind] for kind in kinds) for usage in usages), golden["session_id"]
+
+
+def test_copies_are_in_the_fork_and_count_in_the_original(agent: str, store: sqlite3.Connection) -> None:
+    """A fork shows the calls that it copied; their tokens belong to another session."""
+    query = """
+        SELECT count(DISTINCT r.response), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+            sum(output_tokens)
+        FROM spans JOIN responses r ON r.response = spans.response
+        WHERE spans.session_id = ? AND r.session_id != spans.session_id AND spans.stream != ?
+    """
+    for number, golden in sessions(agent, store):
+        copied, *tokens = store.execute(query, (number, NOT_IN_LOG)).fetchone()
+        assert copied == golden["copied_response_count"], golden["session_id"]
+        if copied:
+            assert tokens == [golden["copied_usage_do_not_count"][kind] for kind in KINDS]
+
+
+def test_errors_can_be_read(agent: str, store: sqlite3.Connection) -> None:
+    """Why a call failed is found in the session, also where the next attempt worked."""
+    if not any(golden["errors"] for golden in expected(agent)["sessions"]):
+        return
+    index_all(store_on(store))
+    words = "SELECT count(*) FROM search JOIN processed_events ON event_no = search.rowid WHERE search MATCH ? AND "
+    for number, golden in sessions(agent, store):
+        for error in golden["errors"]:
+            if "message" in error:
+                phrase = '"' + error["message"].replace('"', '""') + '"'
+                found = store.execute(f"{words} session_id = ?", (phrase, number)).fetchone()[0]
+                assert found, (golden["session_id"], error)
+            else:
+                steps = "SELECT count(*) FROM spans WHERE session_id = ? AND kind = 'step' AND status = 'unclosed'"
+                assert store.execute(steps, (number,)).fetchone()[0] == 1
+
+
+def test_subagents_are_streams_of_their_session(agent: str, store: sqlite3.Connection) -> None:
+    """Each with the call that started it, what it was asked, and what it used."""
+    for number, golden in sessions(agent, store):
+        told = golden["extra"].get("subagents", {})
+        streams = "SELECT DISTINCT stream FROM spans WHERE session_id = ? AND stream NOT IN ('main', ?)"
+        found = {stream for (stream,) in store.execute(streams, (number, NOT_IN_LOG))}
+        assert {name.removeprefix("agent-") for name in told} == {name.removeprefix("agent-") for name in found}
+        links = dict(store.execute("SELECT stream, call FROM links WHERE session_id = ?", (number,)))
+        calls = {call["id"] for call in golden["tool_calls"]}
+        assert links.keys() >= found
+        assert {links[stream] for stream in found} <= calls
+        prompts = "SELECT json_extract(attributes, '$.prompt') FROM spans WHERE session_id = ? AND stream = ?"
+        for stream in found:
+            asked = told.get(stream, {}).get("prompts")
+            if asked:
+                rows = store.execute(f"{prompts} AND kind = 'turn'", (number, stream)).fetchall()
+                assert [text for (text,) in rows] == asked
+
+
+def _total(records: dict[str, Any]) -> int:
+    return sum(_total(each) if isinstance(each, dict) else each for each in records.values())
+
+
+def test_every_line_is_counted(agent: str, store: sqlite3.Connection) -> None:
+    """As many lines of each session as the books have records of its files; of a database, events."""
+    counts = ("record_types", "event_types", "entry_types", "record_kinds", "events_by_type")
+    files = [(Path(path), lines) for path, lines in store.execute("SELECT filepath, lines FROM file_offsets")]
+    for number, golden in sessions(agent, store):
+        records = [golden["extra"][name] for name in counts if name in golden["extra"]]
+        if not records:
+            continue
+        if agent == "opencode-1.18.33":
+            query = "SELECT count(*) FROM processed_events WHERE session_id = ?"
+            found = store.execute(query, (number,)).fetchone()[0]
+        else:
+            names = {Path(name).parts[-2:] for name in golden["files"]}
+            found = sum(lines for path, lines in files if path.parts[-2:] in names)
+        assert found == _total(records[0]), golden["session_id"]
+
+
+def test_the_agents_own_totals(agent: str, store: sqlite3.Connection) -> None:
+    """Those of Cline have no helper in them, those of Continue nothing of what a fork copied."""
+    query = """
+        SELECT coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+            coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0)
+        FROM responses WHERE session_id = ? AND response IN (SELECT response FROM spans WHERE stream = 'main')
+    """
+    for number, golden in sessions(agent, store):
+        found = store.execute(query, (number,)).fetchone()
+        for name in ("metadata_usage_cumulative", "aggregateUsage"):
+            if total := golden["extra"].get(name):
+                cached, written = total["cacheReadTokens"], total["cacheWriteTokens"]
+                assert found == (total["inputTokens"] - cached - written, cached, written, total["outputTokens"])
+        if total := golden["extra"].get("usage_total_in_file"):
+            details = total["promptTokensDetails"]
+            own = (total["promptTokens"], details["cachedTokens"], details["cacheWriteTokens"])
+            assert found == (*own, total["completionTokens"])
+
+
+def test_the_totals_of_all_sessions(agent: str, store: sqlite3.Connection) -> None:
+    """Sessions, prompts, calls, tools and tokens of the whole sample."""
+    totals = json.loads((DATA / agent / "EXPECTED.json").read_text())["totals"]
+    found = expected(agent)["sessions"]
+    count = "SELECT count(*) FROM {} WHERE {}"
+    assert store.execute(count.format("spans", "kind = 'tool'")).fetchone()[0] == totals["tool_calls"]
+    assert (
+        store.execute(count.format("spans", "kind = 'tool' AND status = 'error'")).fetchone()[0]
+        == (totals["tool_errors"])
+    )
+    assert sum(golden["model_response_count"] for golden in found) == totals["model_responses_recorded"]
+    usage = sum((used for used, _ in tokens(store, in_log=True).values()), Counter())
+    assert usage == +_sum([totals["usage_recorded"]])
+
+
+def test_aider_is_read_as_its_books_say(tmp_path: Path) -> None:
+    """Chats, prompts, estimates, commits and edits."""
+    books = json.loads((DATA / "aider-0.86.2" / "EXPECTED.json").read_text())["sessions"]
+    settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(settings)
+    with closing(Recorder(settings, environ={"HOME": str(DATA / "aider-0.86.2")})) as recorder:
+        recorder.run_once()
+        names = recorder.connection.execute("SELECT session_id, id FROM sessions ORDER BY session_id").fetchall()
+        assert len(names) == len(books)
+        for (name, number), golden in zip(names, books, strict=True):
+            assert golden.keys() == {"started_local_time", "prompts", "token_lines", "commits", "applied"}
+            assert name.startswith(golden["started_local_time"].replace(":", "").replace(" ", "T"))
+            notices = [json.loads(line.raw) for line in recorder.store.lines(session=number)]
+            texts = [block["text"] for block in notices if block["kind"] == "notice"]
+            assert [block["text"] for block in notices if block["kind"] == "prompt"] == golden["prompts"]
+            for kind, start in (("token_lines", "Tokens: "), ("commits", "Commit "), ("applied", "Applied edit to ")):
+                assert [text for text in texts if text.startswith(start)] == [each.strip() for each in golden[kind]]
+            query = "SELECT count(*), coalesce(min(estimated), 1) FROM responses WHERE session_id = ?"
+            found = recorder.connection.execute(query, (number,)).fetchone()
+            assert found == (len(golden["token_lines"]), 1)
 
 
 def test_steps_last_as_long_as_the_calls() -> None:

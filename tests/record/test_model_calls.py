@@ -16,9 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.config import ensure_home, load_settings
-from agenttrace.model import Usage
+from agenttrace.model import Event, Usage
+from agenttrace.record.formats.context import Piece
+from agenttrace.record.formats.opencode import OpenCode
 from agenttrace.record.recorder import Recorder
-from agenttrace.record.texts.call_changes import ModelCall, ModelCalls, lost_tokens
+from agenttrace.record.texts.call_changes import ModelCall, ModelCalls, ToolPresence, lost_tokens
 from agenttrace.record.texts.model_calls import model_calls
 from agenttrace.store import open_store
 from agenttrace.store.store import Store
@@ -145,7 +147,16 @@ def test_attempts_and_tools(claude: Store) -> None:
     assert went["ToolSearch"] == (0, 3)
     assert went["CronCreate"] == (3, None)
     assert [change.changed for change in found.calls[1].changes] == [("betas",)]
+    assert "ToolSearch until call 3" in Requests(found).moved_tools()
+    assert "CronCreate from call 4" in Requests(found).moved_tools()
     assert "tools +CronCreate +CronDelete" in changes_text(found.calls[3])
+
+
+def test_calls_of_a_tool() -> None:
+    """A tool that came and went has its first and its last call."""
+    tools = [ToolPresence(name="a", stream="main", size=1, came=3, went=5, initial=False)]
+    tools += [ToolPresence(name="b", stream="main", size=1, came=0, went=None, initial=True)]
+    assert Requests(ModelCalls(calls=[], tools=tools)).moved_tools() == ["a calls 4–5"]
 
 
 def test_copies_are_computed(claude: Store) -> None:
@@ -173,6 +184,48 @@ def test_system_prompts_and_tools_of_others() -> None:
     with recorded(home=DATA / "pi-0.87.1") as store:
         for session in store.sessions():
             assert all(call.parts["tools"] and call.parts["system"] for call in model_calls(store, session).calls)
+
+
+def test_parts_that_are_not_in_the_log() -> None:
+    """A part that an agent sends and does not log is unknown, and not 0; what Gemini CLI logs of it is counted."""
+    for sample in ("aider-0.86.2", "cline-3.0.65", "continue-cli-1.5.47", "opencode-1.18.33"):
+        paths = [DATA / sample] if sample.startswith("aider") else []
+        with recorded(*paths, home=None if paths else DATA / sample) as store:
+            for session in store.sessions():
+                for call in model_calls(store, session).calls:
+                    assert "context" not in call.parts
+                    assert ("files" in call.parts) != sample.startswith("aider")
+    log = next((DATA / "gemini-cli-0.61.0").rglob("*-0f71985b.jsonl"))
+    first = json.loads(log.read_text().splitlines()[1])["$set"]["messages"][0]["content"][0]["text"]
+    with recorded(log) as store:
+        assert [call.parts["context"] for call in model_calls(store, store.sessions()[0]).calls] == [len(first)] * 2
+
+
+def test_texts_that_opencode_adds() -> None:
+    """A synthetic part of a message is sent with it: context, and no prompt."""
+    text = "Called the Read tool"
+    part = {"id": "p", "messageID": "m", "type": "text", "text": text, "synthetic": True}
+    agent = OpenCode()
+    event = Event("message.part.updated/text", "s:1", None, {"part": part})
+    source = agent.source(Path("opencode.db"), "s")
+    assert list(agent.context(event, source, {}, b"")) == [Piece("context", len(text))]
+
+
+def test_thinking_that_is_not_in_the_log() -> None:
+    """Tokens of thinking without a text of it: later calls may have been sent it, in a form that the log hides."""
+    with recorded(DATA / "codex-0.166.0") as store:
+        (session,) = store.sessions()
+        whole = model_calls(store, session).calls
+    assert [call.parts["thinking"] > 0 for call in whole] == [False, True, True]
+    log = next((DATA / "codex-0.166.0").rglob("*.jsonl"))
+    with tempfile.TemporaryDirectory() as root:
+        lines = [
+            line for line in log.read_text().splitlines() if '"reasoning"' not in line and "agent_reasoning" not in line
+        ]
+        (Path(root) / log.name).write_text("\n".join(lines) + "\n")
+        with recorded(Path(root) / log.name) as store:
+            calls = model_calls(store, store.sessions()[0]).calls
+    assert ["thinking" in call.parts for call in calls] == [True, False, False]
 
 
 def test_compactions_of_others(tmp_path: Path) -> None:
@@ -286,14 +339,31 @@ counts = st.builds(
 
 @given(counts, counts)
 def test_lost_tokens(before: Usage, now: Usage) -> None:
-    """Never more than the prompt could have read; nothing where as much was read as before, or all of the prompt."""
+    """Never more than the prompt could have read; nothing where all that was there is read, or all of the prompt."""
     lost = lost_tokens(before, now)
     prompt = now.input_tokens + now.cache_read_tokens + now.cache_write_tokens
+    there = before.cache_read_tokens + before.cache_write_tokens
     assert 0 <= lost <= prompt - now.cache_read_tokens
-    if now.cache_read_tokens >= before.cache_read_tokens > 0 or now.cache_read_tokens == prompt:
+    if now.cache_read_tokens >= there or now.cache_read_tokens == prompt:
         assert lost == 0
-    if before.cache_read_tokens == before.cache_write_tokens == 0:
+    if now.cache_read_tokens > before.cache_read_tokens and 2 * now.cache_read_tokens >= there:
         assert lost == 0
+
+
+def test_a_cache_that_is_written_and_never_read() -> None:
+    """A prompt that begins differently each time reads the same few tokens each time: what was written is lost."""
+    each = Usage(input_tokens=3, cache_read_tokens=500, cache_write_tokens=50_000)
+    assert lost_tokens(each, each) == 50_000
+    first, second = Usage(cache_write_tokens=20_000), Usage(cache_read_tokens=500, cache_write_tokens=20_000)
+    assert lost_tokens(first, second) == 19_500
+
+
+def test_errors_without_tokens_hide_no_break() -> None:
+    """An error that the agent writes as an answer has no tokens: the next call is compared with the one before it."""
+    lines = list(log_of([(["a"], True), (["a", "b"], False), (["a", "b", "c"], False)], [100, 0, 0]))
+    error = next(line for line in lines if line.get("uuid") == "a1")
+    error["message"]["usage"] = {"input_tokens": 0, "output_tokens": 0}
+    assert [call.cache_lost for call in calls_in(lines)] == [0, 0, 100]
 
 
 def test_a_long_pause_is_a_cause() -> None:

@@ -321,6 +321,41 @@ def test_copies_of_the_store(golden: Golden, tmp_path: Path) -> None:
     assert copy.tables(*TABLES) == golden.alone.tables(*TABLES)
 
 
+# -- sessions that were pruned ------------------------------------------------------------------------------------
+
+
+def _prune(store: Store) -> None:
+    """Remove what every session said, and the ids of its events, as if its files were gone for long."""
+    with SqliteStore.open(store.settings.home / "agenttrace.db", read_only=False) as opened:
+        opened.retention.prune(2**40)
+        list(opened.retention.expire_ids(2**40, lambda path: False))
+
+
+def _usage(store: Store) -> dict[str, Any]:
+    """What was used, however often the same was said again."""
+    counts = "sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_tokens)"
+    return store.tables(
+        f"SELECT session_id, sum(requests), {counts} FROM usage_rollup GROUP BY 1 ORDER BY 1",
+        f"SELECT session_id, count(*), {counts} FROM responses GROUP BY 1 ORDER BY 1",
+    )
+
+
+@pytest.mark.parametrize(
+    "steps", ["tpt", "tpl", "lpt", "tptpl", "tlpt", "ltpt", "tpltpt", "hpal", "lphpa", "hplpa", "tplpl"]
+)
+def test_a_pruned_session_counts_once(golden: Golden, tmp_path: Path, steps: str) -> None:
+    """[t]elemetry, its [h]alf and what comes [a]fter it, the [l]og and [p]runing in any order: never double."""
+    store, half = Store(tmp_path), len(golden.telemetry) // 2
+    told = {"t": golden.telemetry, "h": golden.telemetry[:half], "a": golden.telemetry[half:]}
+    for step in steps:
+        if step == "p":
+            _prune(store)
+        else:
+            store.append(*told.get(step, []))
+            golden.record(store, logs=step == "l")
+    assert _usage(store) == _usage(golden.alone)
+
+
 # -- metrics ------------------------------------------------------------------------------------------------------
 
 
@@ -358,6 +393,47 @@ def test_a_cumulative_counter(store: Store) -> None:
         store.append(*points(counter(value, 60.0 * number, temporality=CUMULATIVE)))
     store.record()
     assert _agreement(store).status == "agree"
+
+
+def _values(part: int, rest: int = 0) -> dict[tuple[str, str], int]:
+    """So many tenths of what was called, or what was called without so many tenths."""
+    share = {kind: count * (rest or part) // 10 for kind, count in CALLED.items()}
+    return {("claude-sonnet-4-5", kind): CALLED[kind] - count if rest else count for kind, count in share.items()}
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_a_counter_that_is_reset(store: Store, start: bool) -> None:
+    """A process that was restarted counts from 0 again; it names another beginning, or none at all."""
+    store.append(*lines(*conversation()))
+    for at, begun, value in (
+        (10, 1, _values(3)),
+        (20, 1, _values(7)),
+        (30, 25, _values(1)),
+        (40, 25, _values(0, rest=7)),
+        (40, 25, _values(0, rest=7)),
+    ):
+        since = begun if start else -NOW / SECOND
+        store.append(*points(counter(value, at, temporality=CUMULATIVE, start=since)))
+        # By one recorder after another: what is remembered outlives each of them.
+        store.record()
+    assert (_agreement(store).status, _agreement(store).checked) == ("agree", 2)
+
+
+def test_points_without_a_beginning_in_any_order(store: Store) -> None:
+    """A smaller point of an earlier time is late, and no reset."""
+    store.append(*lines(*conversation()))
+    for at, part in ((60, 10), (50, 5), (40, 2)):
+        store.append(*points(counter(_values(part), at, temporality=CUMULATIVE, start=-NOW / SECOND)))
+    store.record()
+    assert _agreement(store).status == "agree"
+
+
+def test_metrics_alone(store: Store) -> None:
+    """They add no tokens, and the check says that the calls are missing."""
+    store.append(*points(counter(_values(10), 60)))
+    store.record()
+    assert store.rows(USAGE) == []
+    assert _agreement(store).status == "differ"
 
 
 def test_a_counter_that_differs(store: Store) -> None:

@@ -26,10 +26,11 @@ from agenttrace.record.repository import Repository, lines_still_there
 from agenttrace.store import open_store
 from agenttrace.store.questions import OutcomeFigures
 from agenttrace.store.store import Store
-from agenttrace.views.outcome_figures import figures_by_session
+from agenttrace.views.outcome_figures import outcomes_by_session
 from agenttrace.views.outcomes import outcomes_of
 
 DATA = Path(__file__).resolve().parents[1] / "data"
+SCRUBBED = Path(__file__).resolve().parents[3] / "shared" / "samples" / "kimi" / "ihhashi-scrubbed"
 HOMES = ("cline-3.0.65", "continue-cli-1.5.47", "copilot-1.0.102", "gemini-cli-0.61.0", "opencode-1.18.33", "pi-0.87.1")
 PATHS = {"claude-code-2.1.325": "projects", "qwen-code-0.24.4": "projects", "aider-0.86.2": "project"}
 
@@ -172,6 +173,158 @@ def test_codex_patches_count_once_they_are_applied(tmp_path: Path) -> None:
         ("a.py", 1, 1),
         ("b.py", 2, 0),
     ]
+
+
+def _codex(*payloads: dict[str, Any]) -> list[dict[str, Any]]:
+    """A rollout of Codex with these payloads."""
+    lines = [{"type": "session_meta", "payload": {"id": "01a1de77-0000-7000-8000-000000000000", "cwd": "/w"}}]
+    for payload in payloads:
+        kind = "event_msg" if payload["type"].startswith("patch_apply") else "response_item"
+        lines.append({"type": kind, "payload": payload})
+    return [line | {"timestamp": f"2026-11-16T00:00:{at:02}.000Z"} for at, line in enumerate(lines)]
+
+
+_PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-b = 1\n+b = 2\n+c = 3\n*** Delete File: old.py\n*** End Patch\n"
+_CALL = {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": _PATCH, "status": "completed"}
+_DONE = {"type": "custom_tool_call_output", "call_id": "c1", "output": "Exit code: 0\nWall time: 0 seconds\nOutput:\n"}
+#: As Codex writes it since 0.137: whole paths, where the patch has those relative to the directory.
+_END = {
+    "type": "patch_apply_end",
+    "call_id": "c1",
+    "turn_id": "t1",
+    "stdout": "Success.",
+    "stderr": "",
+    "success": True,
+    "changes": {
+        "/w/a.py": {
+            "type": "update",
+            "unified_diff": "@@ -1,3 +1,4 @@\n a = 0\n-b = 1\n+b = 2\n+c = 3\n d = 4\n",
+            "move_path": None,
+        },
+        "/w/old.py": {"type": "delete", "content": "x\ny\n"},
+    },
+    "status": "completed",
+}
+
+
+@pytest.mark.parametrize("order", [(_CALL, _END, _DONE), (_CALL, _DONE, _END)], ids=["end first", "output first"])
+def test_a_patch_of_codex_that_two_lines_report_counts_once(order: tuple[dict[str, Any], ...], tmp_path: Path) -> None:
+    whats = [fact.what for fact in _said("codex", _codex(*order), tmp_path)]
+    changes = {relative_to("/w", what.path): what for what in whats if isinstance(what, FileChange)}
+    assert len(changes) == len(whats) == 2
+    assert (changes["a.py"].added, changes["a.py"].removed, changes["a.py"].lines) == (2, 1, ("b = 2", "c = 3"))
+    # Only the end of a patch has what was in a deleted file.
+    assert (changes["old.py"].added, changes["old.py"].removed) == (0, 2 if order[1] is _END else 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "done", "count"),
+    [
+        ({"success": False, "status": "failed"}, {"output": "Exit code: 1\nOutput:\n"}, 0),
+        ({"success": False, "status": "declined", "changes": {}}, {"output": "patch rejected by user"}, 0),
+        # Before 0.60 the end of a patch does not have its changes.
+        ({"changes": None}, {}, 2),
+    ],
+)
+def test_a_patch_of_codex_that_failed(end: dict[str, Any], done: dict[str, Any], count: int, tmp_path: Path) -> None:
+    assert len(_said("codex", _codex(_CALL, _END | end, _DONE | done), tmp_path)) == count
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "added", "removed"),
+    [
+        ({"type": "add", "content": "p\n\nq"}, "/w/a.py", 3, 0),
+        ({"type": "update", "unified_diff": "@@ -1 +1 @@\n-a\n+b\n", "move_path": "/w/b.py"}, "/w/b.py", 1, 1),
+    ],
+)
+def test_ends_of_patches(change: dict[str, Any], path: str, added: int, removed: int, tmp_path: Path) -> None:
+    (fact,) = _said("codex", _codex(_END | {"changes": {"/w/a.py": change}}), tmp_path)
+    assert isinstance(fact.what, FileChange)
+    assert (fact.what.path, fact.what.added, fact.what.removed) == (path, added, removed)
+
+
+def _tools(sample: str, name: str) -> dict[str, Any]:
+    """The parameters of a tool as the log of a live agent has them."""
+
+    def found(value: object) -> Iterator[dict[str, Any]]:
+        if isinstance(value, dict):
+            if value.get("name") == name and "parameters" in value:
+                yield value["parameters"]["properties"]
+            for part in value.values():
+                yield from found(part)
+        elif isinstance(value, list):
+            for part in value:
+                yield from found(part)
+
+    for log in sorted((DATA / sample).rglob("*.jsonl")):
+        for line in log.read_text().splitlines():
+            for parameters in found(json.loads(line)) if f'"name":"{name}"' in line else ():
+                return parameters
+    raise LookupError(name)
+
+
+def test_tools_that_no_sample_calls_have_the_parameters_that_are_read() -> None:
+    """Edits of Kimi Code and ``write`` of Pi: the logs of live agents describe the tools, but do not call them."""
+    assert {"path", "old_string", "new_string", "replace_all"} <= set(_tools("kimi-code-2.1.0", "Edit"))
+    assert {"path", "content"} <= set(_tools("kimi-code-2.1.0", "Write"))
+    assert {"path", "content"} <= set(_tools("pi-0.87.1", "write"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "added", "removed"),
+    [
+        ("Edit", {"path": "a.py", "old_string": "x\ny", "new_string": "x\nz\nz"}, 2, 1),
+        ("Edit", {"path": "a.py", "old_string": "x", "new_string": "y", "replace_all": True}, None, None),
+        ("Write", {"path": "a.py", "content": "x\ny\n"}, 2, None),
+    ],
+)
+def test_edits_of_kimi_code(name: str, arguments: dict[str, Any], added: int | None, removed: int | None) -> None:
+    agent = next(each for each in AGENTS if each.name == "kimi-code")
+    call = {"event": {"type": "tool.call", "toolCallId": "c", "name": name, "args": arguments}}
+    (change,) = agent.outcomes(json.dumps(call, separators=(",", ":")).encode())
+    assert isinstance(change, FileChange)
+    assert (change.path, change.added, change.removed, change.asked) == ("a.py", added, removed, True)
+
+
+def test_the_file_that_kimi_cli_wrote(tmp_path: Path) -> None:
+    """From the fixtures of its program: one file, new."""
+    log = DATA / "kimi-code-migration-fixtures"
+    settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(settings)
+    recorder = Recorder(settings, paths=[str(log)], environ={})
+    recorder.run_once()
+    facts = [fact for session in recorder.store.sessions() for fact in session_facts(recorder.store, session)]
+    recorder.close()
+    (change,) = [fact.what for fact in facts if isinstance(fact.what, FileChange)]
+    assert (change.path.rpartition("/")[2], change.added, change.removed) == ("translated.py", 9, 0)
+
+
+@pytest.mark.skipif(not SCRUBBED.is_dir(), reason="needs the shared samples")
+def test_the_files_of_a_real_session_of_kimi_cli(tmp_path: Path) -> None:
+    """27 results of edits; one of them shows the 26 places that it changed in one file, and all of them count."""
+    settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(settings)
+    recorder = Recorder(settings, paths=[str(SCRUBBED)], environ={})
+    recorder.run_once()
+    facts = [fact for session in recorder.store.sessions() for fact in session_facts(recorder.store, session)]
+    recorder.close()
+    changes = [fact.what for fact in facts if isinstance(fact.what, FileChange)]
+    assert len(changes) == 27 - 1 + 26
+    net = sum(len(new.splitlines()) - len(old.splitlines()) for old, new in _shown(SCRUBBED))
+    added, removed = (sum(getattr(change, name) for change in changes) for name in ("added", "removed"))
+    assert added - removed == net == 3538
+    assert added == 3673
+
+
+def _shown(logs: Path) -> Iterator[tuple[str, str]]:
+    """The texts before and after that results of edits show."""
+    for log in logs.rglob("*.jsonl"):
+        for line in map(json.loads, log.read_text().splitlines()):
+            message = line.get("message")
+            if isinstance(message, dict) and message.get("type") == "ToolResult":
+                for each in message["payload"]["return_value"].get("display") or ():
+                    if each["type"] == "diff":
+                        yield each["old_text"], each["new_text"]
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -354,12 +507,142 @@ def test_a_commit_that_was_reset_is_not_kept(project: Path) -> None:
     git(project, "commit", "-q", "--allow-empty", "-m", "second")
     second = git(project, "rev-parse", "HEAD").strip()
     repository = Repository(str(project))
-    assert repository.full_hash(second[:7]) == second
+    assert [each.hash for each in [repository.commit(second[:7])] if each] == [second]
     assert repository.branches_with(second) == ["main"]
     git(project, "reset", "-q", "--hard", "HEAD~1")
     assert Repository(str(project)).branches_with(second) == []
-    assert repository.full_hash("0" * 40) is None
-    assert repository.full_hash("--help") is None
+    assert repository.commit("0" * 40) is None
+    assert repository.commit("--help") is None
+    git(project, "branch", "1234567")
+    assert repository.commit("1234567") is None
+
+
+def _head(project: Path) -> str:
+    return git(project, "rev-parse", "HEAD").strip()
+
+
+def _change(project: Path, text: str, *arguments: str) -> str:
+    """A commit of a change of its own."""
+    (project / f"{text}.py").write_text(f"{text} = 1\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", text, *arguments)
+    return _head(project)
+
+
+def _became(project: Path, commit: str) -> tuple[bool | None, str | None]:
+    found = Repository(str(project)).kept([commit[:9]])[commit[:9]]
+    assert found.hash == commit
+    return found.kept, found.successor
+
+
+def test_a_commit_that_was_amended_or_rebased_is_kept_as_another(project: Path) -> None:
+    git(project, "switch", "-q", "-c", "work")
+    first = _change(project, "one", "--date=2026-11-01T00:00:00Z")
+    (project / "one.py").write_text("one = 2\n")
+    git(project, "commit", "-q", "-a", "--amend", "--no-edit")
+    amended = _head(project)
+    assert amended != first
+    assert _became(project, first) == (True, amended)
+    git(project, "switch", "-q", "main")
+    _change(project, "other")
+    git(project, "rebase", "-q", "main", "work")
+    rebased = _head(project)
+    assert _became(project, first) == (True, rebased)
+    assert _became(project, amended) == (True, rebased)
+    assert _became(project, rebased) == (True, None)
+
+
+def test_a_branch_that_was_deleted(project: Path) -> None:
+    git(project, "switch", "-q", "-c", "work")
+    commit = _change(project, "one")
+    git(project, "switch", "-q", "main")
+    git(project, "branch", "-q", "copy", "work")
+    git(project, "branch", "-q", "-D", "work")
+    assert Repository(str(project)).branches_with(commit) == ["copy"]
+    git(project, "branch", "-q", "-D", "copy")
+    assert _became(project, commit) == (False, None)
+    # Removed from the repository too: nothing is known any more.
+    git(project, "reflog", "expire", "--expire=now", "--all")
+    git(project, "gc", "-q", "--prune=now")
+    assert Repository(str(project)).kept([commit]) == {}
+
+
+def test_a_branch_that_was_merged_and_deleted(project: Path) -> None:
+    git(project, "switch", "-q", "-c", "work")
+    commit = _change(project, "one")
+    git(project, "switch", "-q", "main")
+    git(project, "merge", "-q", "--no-ff", "--no-edit", "work")
+    git(project, "branch", "-q", "-D", "work")
+    assert _became(project, commit) == (True, None)
+
+
+@pytest.mark.parametrize("message", [(), ("-m", "all of it")], ids=["message of git", "message of the user"])
+def test_a_squash_merge(project: Path, message: tuple[str, ...]) -> None:
+    """Git's own message names the commits; with another message only the lines of the files tell."""
+    git(project, "switch", "-q", "-c", "work")
+    one, two = _change(project, "one"), _change(project, "two")
+    git(project, "switch", "-q", "main")
+    git(project, "merge", "-q", "--squash", "work")
+    git(project, "commit", "-q", "--no-edit", *message)
+    git(project, "branch", "-q", "-D", "work")
+    kept = (False, None) if message else (True, _head(project))
+    assert (_became(project, one), _became(project, two)) == (kept, kept)
+    assert lines_still_there(str(project), "two.py", ["two = 1"]) == (1, 1)
+
+
+def test_a_revert_names_a_commit_and_does_not_keep_it(project: Path) -> None:
+    git(project, "switch", "-q", "-c", "work")
+    commit = _change(project, "one")
+    git(project, "switch", "-q", "main")
+    git(project, "commit", "-q", "--allow-empty", "-m", f"Revert one\n\nThis reverts commit {commit}.")
+    git(project, "branch", "-q", "-D", "work")
+    assert _became(project, commit) == (False, None)
+
+
+def test_a_default_branch_of_a_remote_is_no_branch_of_its_own(project: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(project), "clone")
+    assert Repository(str(tmp_path / "clone")).branches_with(_head(project)) == ["main", "origin/main"]
+
+
+def test_a_repository_that_was_moved(project: Path) -> None:
+    commit = _head(project)
+    project.rename(project.parent / "elsewhere")
+    repository = Repository(str(project))
+    assert not repository.exists
+    assert repository.kept([commit]) == {}
+
+
+def _a_git(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of this name that stands for git in a repository where it needs long."""
+    directory.mkdir()
+    exists = 'case "$*" in *is-inside-work-tree*) echo true; exit;; esac'
+    (directory / "git").write_text(f"#!/bin/sh\n{exists}\n{script}\n")
+    (directory / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("script", ["sleep 600 & sleep 600", "yes", "exec >&-; sleep 600"])
+def test_git_is_stopped_when_it_takes_too_long_or_prints_too_much(
+    script: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what it has started, which would keep its output open."""
+    _a_git(tmp_path / "bin", f"echo $$ >> {tmp_path}/started\n{script}", monkeypatch)
+    monkeypatch.setattr("agenttrace.record.repository.TIMEOUT", 0.2)
+    repository = Repository(str(project))
+    assert repository.exists
+    assert repository.branches_with("1234567") is None
+    for process in (tmp_path / "started").read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(process), 0)
+
+
+def test_many_questions_have_one_time_limit(project: Path) -> None:
+    commit = _head(project)
+    repository = Repository(str(project), deadline=time.monotonic() + 60)
+    assert repository.kept([commit])[commit].kept
+    repository._deadline = time.monotonic()
+    assert repository.kept([commit]) == {}
+    assert not Repository(str(project), deadline=time.monotonic()).exists
 
 
 def test_lines_of_files_outside_are_not_looked_for(project: Path) -> None:
@@ -422,13 +705,15 @@ def test_a_hostile_repository_runs_nothing(project: Path) -> None:
         f"tree {tree}\nparent {'1' * 40}\nauthor {who}\ncommitter {who}\n{signature}\n\nhostile\n"
     )
     head = git(project, "hash-object", "-t", "commit", "-w", "commit").strip()
+    lost = git(project, "rev-parse", "HEAD").strip()
     (project / ".git" / "refs" / "heads" / "main").write_text(head + "\n")
     repository = Repository(str(project))
     assert repository.exists
     repository.commits_between(0, 4_000_000_000_000_000)
     repository.branches_with(head)
-    repository.full_hash(head[:8])
-    repository.full_hash("1234567890")
+    assert repository.commit(head[:8]) is not None
+    repository.commit("1234567890")
+    repository.kept([head[:8], lost])
     repository.author()
     assert not ran.exists()
 
@@ -492,10 +777,12 @@ def test_a_fork_does_not_repeat_what_its_original_did(tmp_path: Path) -> None:
     while recorder.store.outcome_table.waiting(time.time()):
         updates.step(0)
     stored = recorder.store.outcomes([session.id for session in recorder.store.sessions()])
-    figures = {session.session_id: stored[session.id].figures for session in recorder.store.sessions()}
+    found = {session.session_id: stored[session.id] for session in recorder.store.sessions()}
     recorder.close()
-    assert figures[first] == OutcomeFigures(commits=1, test_runs=1, tests_passed=3, tests_failed=0, hashes=("1a2b3c4",))
-    assert figures[second] == OutcomeFigures(commits=1, hashes=("2b3c4d5",))
+    assert found[first].figures == OutcomeFigures(commits=1, test_runs=1, tests_passed=3, tests_failed=0)
+    assert found[second].figures == OutcomeFigures(commits=1)
+    assert (found[first].hashes, found[second].hashes) == (["1a2b3c4"], ["2b3c4d5"])
+    assert {share.model for each in found.values() for share in each.shares} == {"claude-sonnet-4-5"}
 
 
 def test_lines_that_cannot_be_read_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,5 +802,5 @@ def test_lines_that_cannot_be_read_are_tried_again(tmp_path: Path, monkeypatch: 
     assert store.outcomes([session.id])[session.id].figures.commits == 0
     assert store.outcome_table.waiting(time.time()) == []
     assert store.outcome_table.waiting(time.time() + 3_600) == [session.id]
-    assert figures_by_session(store, [session])[session.id].commits == 1
+    assert outcomes_by_session(store, [session])[session.id].figures.commits == 1
     recorder.close()

@@ -23,7 +23,7 @@ from agenttrace.serve.api.live import hub as hub_module
 from agenttrace.serve.api.live.hub import Hub, Subscriber
 from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.sessions.timeline import whole_timeline
-from agenttrace.serve.api.shapes import Timeline
+from agenttrace.serve.api.shapes.spans import Timeline
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.retention import Retention

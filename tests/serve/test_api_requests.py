@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agenttrace.serve.api.shapes import RequestList
+from agenttrace.serve.api.shapes.spans import RequestList
 
 from .session_rig import DATA, Store, said, turn
 

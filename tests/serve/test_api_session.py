@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import httpx
@@ -243,3 +244,18 @@ def test_figures_of_outcomes_in_lists(tmp_path: Path) -> None:
         rest = client.get("/sessions", params={"commits": False, "limit": 500}).json()["items"]
         assert len(rest) == len(rows) - 1
         assert client.get(f"/sessions/{found[0]['key']}").json()["outcomes"] == found[0]["outcomes"]
+        assert client.get("/sessions", params={"outcome": ["files", "commits"]}).json()["items"] == found
+        assert client.get("/sessions", params={"outcome": ["files", "failed_tests"]}).json()["items"] == []
+        assert client.get("/sessions", params={"sort": "commits"}).json()["items"][0] == found[0]
+        assert client.get("/sessions", params={"outcome": "fame"}).status_code == 422
+        usage = client.get("/usage", params={"by": "agent"}).json()
+        cost = usage["total"]["cost"]
+        assert usage["total_outcomes"] == usage["rows"][0]["outcomes"]
+        assert (usage["total_outcomes"]["commits"], usage["not_examined"]) == (1, 0)
+        assert usage["total_outcomes"]["cost_per_commit"] == {"USD": pytest.approx(cost)}
+        assert usage["total_outcomes"]["known_from"] == ["log"]
+        (table,) = csv.DictReader(client.get("/usage.csv", params={"by": "agent"}).text.splitlines())
+        assert (table["commits"], table["lines_added"]) == ("1", "")
+        assert float(table["per_commit_usd"]) == pytest.approx(cost, abs=1e-6)
+        none = client.get("/usage", params={"by": "agent", "until": "2020-01-01"}).json()
+        assert none["total_outcomes"]["cost_per_commit"] == {}

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import msgspec
 import pytest
@@ -19,9 +19,10 @@ from agenttrace.model import Session
 from agenttrace.serve.api.sessions import session_index
 from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionIndex
 from agenttrace.serve.api.sessions.session_list import Order, Sort, Sorted, facets
-from agenttrace.serve.api.shapes import Bill, SessionRow
+from agenttrace.serve.api.shapes.figures import Bill
+from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.questions import SessionFilter
+from agenttrace.store.questions import OutcomeFigures, SessionFilter
 from agenttrace.store.session_state import SessionState
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.retention import Retention
@@ -32,7 +33,7 @@ from agenttrace.views.times import iso
 from .servers import eventually
 from .trace_rig import Console, Logs, console, opened
 
-SORTS: tuple[Sort, ...] = ("last", "started", "cost", "tokens", "errors", "turns", "duration")
+SORTS: tuple[Sort, ...] = get_args(Sort)
 
 
 @pytest.fixture
@@ -148,6 +149,12 @@ def _bills(draw: st.DrawFn) -> Bill:
     )
 
 
+_lines = st.none() | _counts
+_outcomes = st.none() | st.builds(
+    OutcomeFigures, files=_counts, added=_lines, removed=_lines, commits=_counts, test_runs=_counts, tests_failed=_lines
+)
+
+
 @st.composite
 def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
     started, last = draw(_times), draw(_times)
@@ -172,7 +179,7 @@ def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
         version=None,
         parent=None,
         bill=draw(_bills()),
-        outcomes=None,
+        outcomes=draw(_outcomes),
     )
     session = Session(
         id=number,
@@ -207,6 +214,8 @@ _wanted = st.builds(
     since=_times,
     until=_times,
     errors=st.none() | st.booleans(),
+    commits=st.none() | st.booleans(),
+    outcomes=_some(["files", "tests", "failed_tests"]),
 )
 _min_cost = st.none() | st.sampled_from([0.0, 0.5, 6.0])
 
@@ -218,6 +227,7 @@ def _expected(
 
     def fits(entry: SessionEntry) -> bool:
         row, costs = entry.row, entry.row.bill.costs.values()
+        came = row.outcomes or OutcomeFigures()
         text = wanted.text.casefold()
         started, last = entry.session.started_at, entry.session.last_at
         return all(
@@ -230,12 +240,18 @@ def _expected(
                 wanted.until is None or (started is not None and started < wanted.until),
                 min_cost is None or any(cost >= min_cost for cost in costs),
                 wanted.errors in (None, row.errors > 0),
+                wanted.commits in (None, came.commits > 0),
+                "files" not in wanted.outcomes or came.files > 0,
+                "tests" not in wanted.outcomes or came.test_runs > 0,
+                "failed_tests" not in wanted.outcomes or (came.tests_failed or 0) > 0,
                 any(text in (name or "").casefold() for name in (row.title, row.session_id, row.project)),
             )
         )
 
     def value(entry: SessionEntry) -> float | None:
         bill = entry.row.bill
+        came = entry.row.outcomes
+        lines = (None, None) if came is None else (came.added, came.removed)
         both = entry.session.started_at is not None and entry.session.last_at is not None
         values: dict[Sort, float | None] = {
             "last": entry.session.last_at,
@@ -245,6 +261,8 @@ def _expected(
             "errors": entry.row.errors,
             "turns": entry.row.turns,
             "duration": (entry.session.last_at or 0) - (entry.session.started_at or 0) if both else None,
+            "changes": None if None in lines else sum(number or 0 for number in lines),
+            "commits": None if came is None else came.commits,
         }
         return values[sort]
 

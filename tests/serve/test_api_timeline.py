@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agenttrace.model import Session
 from agenttrace.serve.api.lists import from_cursor
 from agenttrace.serve.api.sessions.timeline import changed_timeline, whole_timeline
-from agenttrace.serve.api.shapes import Timeline
+from agenttrace.serve.api.shapes.spans import Timeline
 from agenttrace.store.sqlite.span_rows import session_spans
 from store_on import store_on
 

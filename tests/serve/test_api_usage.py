@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 import forked
 from agenttrace.serve.api.sessions.usage import usage_table
-from agenttrace.serve.api.shapes import Bill, UsageAnswer, UsageGroup
+from agenttrace.serve.api.shapes.figures import Bill
+from agenttrace.serve.api.shapes.usage import UsageAnswer, UsageGroup
 from agenttrace.views.usage import day_after, first_day
+from agenttrace.views.usage_outcomes import UsageOutcomes
 
 from .servers import Outliving
 from .trace_rig import Logs
@@ -293,6 +295,9 @@ def test_a_moment_is_in_a_day(text: str, zone: str, first: str, after: str) -> N
 # -- the table ----------------------------------------------------------------------------------------------------
 
 
+NO_OUTCOMES = UsageOutcomes(commits=0, added=0, removed=0, cost_per_commit={}, known_from=[])
+
+
 def _bill(**given: Any) -> Bill:  # noqa: ANN401 - any field
     plain: dict[str, Any] = dict.fromkeys(COUNTS, 0) | {"cost": None, "currency": None, "costs": {}}
     return Bill(**plain | {"unpriced_models": []} | given)
@@ -306,8 +311,8 @@ cells = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.sampl
 @given(st.lists(cells, unique=True), st.lists(cells))
 def test_the_table_holds_every_text_and_no_formula(groups: list[str], unpriced: list[str]) -> None:
     """Read back, each cell is the text that went in, but for a mark before those that a spreadsheet would carry out."""
-    rows = [UsageGroup(group, None, None, _bill(unpriced_models=unpriced), []) for group in groups]
-    body, _ = usage_table(UsageAnswer("project", None, "UTC", _bill(), rows))
+    rows = [UsageGroup(group, None, None, _bill(unpriced_models=unpriced), [], NO_OUTCOMES) for group in groups]
+    body, _ = usage_table(UsageAnswer("project", None, "UTC", _bill(), rows, NO_OUTCOMES, 0))
     found = list(csv.DictReader(io.StringIO(body.decode(), newline=""), strict=True))
     assert [row["project"].removeprefix("'") for row in found] == [group.removeprefix("'") for group in groups]
     for row in found:

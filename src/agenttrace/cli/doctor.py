@@ -61,7 +61,6 @@ def _show(check: Finding) -> None:
     from rich.text import Text
 
     mark, style = _MARKS[check.state]
-    console = output.stdout()
-    console.print(Text.assemble((f"{mark} ", style), (f"{check.name:<15}", "bold"), safe(check.found)), soft_wrap=True)
+    output.wrapped(Text.assemble((f"{mark} ", style), (f"{check.name:<15}", "bold")), Text(safe(check.found)))
     if check.fix:
-        console.print(Text.assemble(("  fix:           ", "green"), safe(check.fix)), soft_wrap=True)
+        output.stdout().print(Text.assemble(("  fix:           ", "green"), safe(check.fix)), soft_wrap=True)

@@ -19,9 +19,8 @@ from agenttrace.views.outcome_figures import (
     GroupOutcomes,
     KeptCommits,
     OutcomeGroup,
-    figure_fields,
-    figures_by_session,
     outcomes_by,
+    outcomes_by_session,
 )
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import bills_of, title_of
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.prices.costing import Bill
     from agenttrace.store.questions import OutcomeFigures
-    from agenttrace.views.outcomes import ChangedFile, Outcomes, SessionCommit, SessionTests
+    from agenttrace.views.outcomes import ChangedFile, SessionCommit, SessionOutcomes, SessionTests
 
 EPILOG = """
   agenttrace outcomes --since 7d     the sessions of the last week, in figures
@@ -81,10 +80,10 @@ def outcomes(
         if by is not None:
             _by(by, outcomes_by(store, Cashier.load(settings), found, by, settings.usage.timezone), as_json=as_json)
             return
-        figures_of, bills = figures_by_session(store, found), bills_of(store, settings, found)
+        found_of, bills = outcomes_by_session(store, found), bills_of(store, settings, found)
     kept, short = KeptCommits(), short_ids([each.session_id for each in found])
     rows = [
-        _Row(each, short[each.session_id], figures_of[each.id], bills[each.id], kept.of(each, figures_of[each.id]))
+        _Row(each, short[each.session_id], found_of[each.id].figures, bills[each.id], kept.of(each, found_of[each.id]))
         for each in found
     ]
     print_list(
@@ -115,7 +114,7 @@ class _Row(NamedTuple):
             **names,
             "title": title_of(session) or None,
             "last_at": iso(session.last_at),
-            **figure_fields(self.figures),
+            **msgspec.structs.asdict(self.figures),
             "commits_kept": None if self.kept is None else self.kept[0],
             **self.bill.cost_fields(),
         }
@@ -132,8 +131,8 @@ _SESSIONS: tuple[Column[_Row], ...] = (
     Column("agent", lambda row: row.session.agent, optional=3),
     Column("title", lambda row: one_line(title_of(row.session), 200), least=16),
     Column("files", lambda row: row.figures.files or None, right=True),
-    Column("added", lambda row: _signed("+", row.figures.added or None), right=True, style="green"),
-    Column("removed", lambda row: _signed("-", row.figures.removed or None), right=True, style="red"),
+    Column("added", lambda row: figures.signed("+", row.figures.added or None), right=True, style="green"),
+    Column("removed", lambda row: figures.signed("-", row.figures.removed or None), right=True, style="red"),
     Column("commits", lambda row: row.figures.commits or None, right=True),
     Column("kept", lambda row: None if row.kept is None else f"{row.kept[0]}/{row.kept[1]}", right=True),
     Column("PRs", lambda row: row.figures.pull_requests or None, right=True, optional=2),
@@ -147,12 +146,12 @@ def _by(by: OutcomeGroup, groups: list[GroupOutcomes], *, as_json: bool) -> None
         Column(by, lambda group: one_line(group.name) or f"(no {by})", least=14, keep_end=by == "project"),
         Column("sessions", lambda group: group.sessions, right=True, optional=2),
         Column("files", lambda group: group.figures.files, right=True, optional=1),
-        Column("added", lambda group: _signed("+", group.figures.added), right=True, style="green"),
-        Column("removed", lambda group: _signed("-", group.figures.removed), right=True, style="red"),
+        Column("added", lambda group: figures.signed("+", group.figures.added), right=True, style="green"),
+        Column("removed", lambda group: figures.signed("-", group.figures.removed), right=True, style="red"),
         Column("commits", lambda group: group.figures.commits, right=True),
         Column("PRs", lambda group: group.figures.pull_requests, right=True, optional=3),
         Column("cost", lambda group: money.cost_text(group.bill), right=True),
-        Column("per commit", _per_commit, right=True),
+        Column("per commit", lambda group: money.per_commit_text(group.per_commit() or {}), right=True),
     )
     hint = "A commit counts when the output of a command, or the agent itself, names it; cost is that of all sessions."
     empty = "No session matches. Try fewer filters, or record first: agenttrace record --once"
@@ -160,17 +159,10 @@ def _by(by: OutcomeGroup, groups: list[GroupOutcomes], *, as_json: bool) -> None
 
 
 def _group_fields(by: OutcomeGroup, group: GroupOutcomes) -> dict[str, Any]:
-    figures = figure_fields(group.figures)
+    figures = msgspec.structs.asdict(group.figures)
     sums = {name: value for name, value in figures.items() if name not in ("tests_passed", "tests_failed")}
     costs = {**group.bill.cost_fields(), "cost_per_commit": group.per_commit()}
     return {by: group.name or None, "sessions": group.sessions, **sums, **costs}
-
-
-def _per_commit(group: GroupOutcomes) -> str | None:
-    costs = group.per_commit()
-    if not costs:
-        return None
-    return " + ".join(figures.money(round(amount * 1e6), currency) for currency, amount in costs.items())
 
 
 # -- one session --------------------------------------------------------------------------------------------------
@@ -190,7 +182,7 @@ def _one(name: str, *, as_json: bool) -> None:
         _show(found, result)
 
 
-def _show(session: Session, found: Outcomes) -> None:
+def _show(session: Session, found: SessionOutcomes) -> None:
     output.say(one_line(title_of(session)) or "(no title)", "bold")
     output.fact("session", session.session_id)
     output.fact("project", one_line(session.project or "") or None)
@@ -214,12 +206,12 @@ def _show(session: Session, found: Outcomes) -> None:
         output.note("The repository is not on this machine: whether commits were kept is not known.")
 
 
-def _files_text(found: Outcomes) -> str:
-    lines = (_signed("+", found.added), _signed("-", found.removed))
+def _files_text(found: SessionOutcomes) -> str:
+    lines = (figures.signed("+", found.added), figures.signed("-", found.removed))
     return " ".join([figures.counted(len(found.files), "file"), *filter(None, lines)])
 
 
-def _kept(found: Outcomes) -> str | None:
+def _kept(found: SessionOutcomes) -> str | None:
     parts = []
     if found.kept_commits is not None:
         kept, known = found.kept_commits
@@ -228,10 +220,6 @@ def _kept(found: Outcomes) -> str | None:
         kept, known = found.kept_lines
         parts.append(f"{kept} of {figures.counted(known, 'added line')} still in the files")
     return ", ".join(parts) or None
-
-
-def _signed(sign: str, number: int | None) -> str | None:
-    return None if number is None else f"{sign}{number}"
 
 
 def _lines_kept(file: ChangedFile) -> str | None:
@@ -243,8 +231,8 @@ _KEPT = {True: "yes", False: "no", None: None}
 _FILES: tuple[Column[ChangedFile], ...] = (
     Column("file", lambda file: one_line(file.path), least=20, keep_end=True, style="cyan"),
     Column("changes", lambda file: file.changes, right=True, optional=2),
-    Column("added", lambda file: _signed("+", file.added), right=True, style="green"),
-    Column("removed", lambda file: _signed("-", file.removed), right=True, style="red"),
+    Column("added", lambda file: figures.signed("+", file.added), right=True, style="green"),
+    Column("removed", lambda file: figures.signed("-", file.removed), right=True, style="red"),
     Column("still there", _lines_kept, right=True, optional=1),
     Column("known from", lambda file: ", ".join(file.known_from), optional=3),
 )

@@ -75,6 +75,22 @@ def put(line: Text) -> None:
         console.print(line, soft_wrap=True)
 
 
+def wrapped(label: Text, text: Text) -> None:
+    """Print a text behind its label: wrapped beside it at the terminal's edge, one line everywhere else."""
+    from rich.table import Table
+    from rich.text import Text
+
+    console = stdout()
+    if not console.is_terminal:
+        console.print(Text.assemble(label, text), soft_wrap=True)
+        return
+    grid = Table.grid()
+    grid.add_column(width=label.cell_len, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(label, text)
+    console.print(grid)
+
+
 def fact(name: str, value: object, style: str = "", *, width: int = 13) -> None:
     """Print a name and its value; ``None`` is shown as a dash."""
     from rich.text import Text

@@ -78,7 +78,7 @@ def show_entry(quarantine_id: Number, as_json: AsJson = False) -> None:
         output.fact(name, value, width=15)
     output.say()
     if kept is None:
-        output.say("The line was too long to be stored; its offset in the file is above.")
+        output.say("It was too long to be stored; its offset in the file is above.")
         return
     output.say(kept[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"))
     if len(kept) > _SHOWN_BYTES:

@@ -320,10 +320,7 @@ def _watch(recorder: Recorder, stop: threading.Event, *, quiet: bool) -> None:
 
 
 def _say_what_is_followed(recorder: Recorder) -> None:
-    from agenttrace.record.files.discover import list_files
-
-    record = recorder.settings.record
-    found = list_files(recorder.roots, record.exclude, follow=record.follow_symlinks).files
+    found = recorder.listing().files
     if found:
         size = figures.size(sum(file.size for file in found))
         output.say(f"Following {figures.counted(len(found), 'log file')}, {size}, and every new one.", "bold")

@@ -38,7 +38,7 @@ def resume(
     found, how = _asked(session)
     if how.directory_gone:
         fix = f"Create it again, or run this in another directory: {how.command}"
-        raise CommandError(f"the directory of the session does not exist: {how.directory}", fix)
+        raise CommandError(f"the directory of the session does not exist on this machine: {how.directory}", fix)
     if how.remark is not None:
         output.note(how.remark, "yellow")
     if run:
@@ -50,6 +50,7 @@ def resume(
 
 
 def _asked(name: str) -> tuple[Session, Resume]:
+    from agenttrace.ids import session_key
     from agenttrace.record.texts.line_index import LineIndex
     from agenttrace.views.resume import resume_of
 
@@ -60,7 +61,8 @@ def _asked(name: str) -> tuple[Session, Resume]:
         title = opening.agent_title(found.agent)
         raise CommandError(
             f"{title} has no command to go on with session {found.session_id}",
-            f"Read it: agenttrace show {found.session_id}",
+            # An id is whatever a file says; what is pasted into a shell must not be.
+            f"Read it: agenttrace show {session_key(found.id)}",
         )
     return found, how
 
@@ -83,6 +85,8 @@ def _run(how: Resume) -> NoReturn:
         raise CommandError(
             f"{how.arguments[0]} is not installed, or not in PATH", f"Where it is installed, run: {how.line}"
         )
+    # Found from here: a PATH may have relative directories, and the session's directory may have such a program.
+    program = os.path.abspath(program)
     if how.directory is not None:
         os.chdir(how.directory)
     sys.stdout.flush()

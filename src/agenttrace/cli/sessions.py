@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
+import msgspec
 import typer
 
 from agenttrace.cli import opening, output
@@ -11,7 +13,7 @@ from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.options import Agent, AsJson, Project, Since
 from agenttrace.store import errors
-from agenttrace.store.questions import SessionFilter
+from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter
 from agenttrace.store.session_state import SessionState, recent_since
 from agenttrace.views import figures, money
 from agenttrace.views.plain import one_line
@@ -24,11 +26,16 @@ if TYPE_CHECKING:
     from agenttrace.store.errors import SessionNameError
     from agenttrace.store.store import Store
 
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(-(?![0-9a-f]{4}-7)|[0-9a-f]{24}$)", re.IGNORECASE)
+_DATED_ID = re.compile(r"\d{4}-\d\d-\d\dT")
+_TIMED_CHARS, _DATED_CHARS = 13, 17
+
 EPILOG = """
   agenttrace sessions                            the latest twenty
   agenttrace sessions --state waiting            sessions that wait for you
   agenttrace sessions --project shop --since 7d  one project, last week
   agenttrace sessions --with-commits             sessions in which commits were made
+  agenttrace sessions --with failed_tests        sessions whose last run of tests failed
   agenttrace sessions --json | jq '.[].cost'
 """
 
@@ -44,6 +51,7 @@ def sessions(
     with_commits: Annotated[
         bool, typer.Option("--with-commits", help="Only sessions in which commits were made.")
     ] = False,
+    with_outcome: Annotated[OutcomeKind | None, typer.Option("--with", help="Only sessions with this outcome.")] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=0, help="The maximum number of rows; 0: all.", show_default="20, with --json all"),
@@ -61,16 +69,19 @@ def sessions(
     )
     with opening.opened_store(settings) as store:
         shown = (limit if limit is not None else 0 if as_json else _LATEST) or None
-        found = store.sessions(wanted, limit=None if with_commits else shown)
-        commits: dict[int, int] = {}
-        if with_commits:
-            commits = _commits(store, found)
-            found = [session for session in found if commits[session.id]][:shown]
+        kinds: set[OutcomeKind] = {*([with_outcome] if with_outcome else ()), *(("commits",) if with_commits else ())}
+        found = store.sessions(wanted, limit=None if kinds else shown)
+        outcomes = _outcomes(store, found, read=bool(kinds))
+        if kinds:
+            found = [session for session in found if all(map(outcomes[session.id].has, kinds))][:shown]
         bills = bills_of(store, settings, found)
     short = short_ids([session.session_id for session in found])
     print_list(
-        [_Row(session, bills[session.id], short[session.session_id], commits.get(session.id)) for session in found],
-        (*_COLUMNS, *_COMMITS) if with_commits else _COLUMNS,
+        [
+            _Row(session, bills[session.id], short[session.session_id], outcomes.get(session.id), with_commits)
+            for session in found
+        ],
+        _COLUMNS,
         _fields,
         as_json=as_json,
         empty="No session matches. Try fewer filters, or record first: agenttrace record --once",
@@ -102,35 +113,48 @@ class _Row(NamedTuple):
     session: Session
     bill: Bill
     short: str
-    #: Where they were asked for.
-    commits: int | None = None
+    #: ``None`` where the session was not examined yet.
+    outcomes: OutcomeFigures | None
+    with_commits: bool
 
 
 def _fields(row: _Row) -> dict[str, Any]:
-    fields = session_fields(row.session, row.bill)
-    return fields if row.commits is None else {**fields, "commits": row.commits}
+    outcomes = None if row.outcomes is None else msgspec.structs.asdict(row.outcomes)
+    commits = {"commits": row.outcomes.commits} if row.with_commits and row.outcomes else {}
+    return {**session_fields(row.session, row.bill), "outcomes": outcomes, **commits}
 
 
-def _commits(store: Store, found: list[Session]) -> dict[int, int]:
-    from agenttrace.views.outcome_figures import figures_by_session
+def _outcomes(store: Store, found: list[Session], *, read: bool) -> dict[int, OutcomeFigures]:
+    """As far as sessions were examined; with ``read``, the lines of the others are read."""
+    from agenttrace.views.outcome_figures import outcomes_by_session
 
-    return {number: figures.commits for number, figures in figures_by_session(store, found).items()}
+    known = outcomes_by_session(store, found) if read else store.outcomes([session.id for session in found])
+    return {number: outcomes.figures for number, outcomes in known.items()}
+
+
+def changes_text(outcomes: OutcomeFigures | None) -> str | None:
+    """Lines that were added and removed: ``+12 -3``; nothing where no file was changed."""
+    if outcomes is None or not outcomes.files:
+        return None
+    lines = (("+", outcomes.added), ("-", outcomes.removed))
+    return " ".join(sign + ("?" if number is None else str(number)) for sign, number in lines)
 
 
 _COLUMNS: tuple[Column[_Row], ...] = (
     Column("session", lambda row: row.short, style="cyan"),
-    Column("agent", lambda row: row.session.agent, optional=2),
+    Column("agent", lambda row: row.session.agent, optional=1),
     Column("state", lambda row: row.session.state, style=STATE_STYLES),
-    Column("last", lambda row: figures.clock(row.session.last_at), right=True, optional=1),
+    Column("last", lambda row: figures.clock(row.session.last_at), right=True, optional=2),
     Column("title", lambda row: one_line(title_of(row.session), 200), least=16),
     Column("project", lambda row: _last_part(row.session.project), least=8, optional=7),
     Column("turns", lambda row: row.session.turns, right=True, optional=3),
     Column("tools", lambda row: _tools(row.session), right=True, optional=4),
     Column("in", lambda row: figures.tokens(row.bill.all_input), right=True, optional=6),
     Column("out", lambda row: figures.tokens(row.bill.tokens["output_tokens"]), right=True, optional=5),
+    Column("changes", lambda row: changes_text(row.outcomes), right=True, optional=9),
+    Column("commits", lambda row: (row.outcomes and row.outcomes.commits) or None, right=True, optional=8),
     Column("cost", lambda row: money.cost_text(row.bill), right=True),
 )
-_COMMITS: tuple[Column[_Row], ...] = (Column("commits", lambda row: row.commits, right=True),)
 
 
 def _tools(session: Session) -> str:
@@ -154,8 +178,12 @@ def short_ids(session_ids: list[str]) -> dict[str, str]:
 
 
 def short_id(session_id: str) -> str:
-    """The first eight characters, without the prefix that some agents write."""
-    return one_line(session_id.removeprefix("session_"))[:8]
+    """The beginning that tells a session from others, without the prefix that some agents write.
+
+    Eight characters of a random id; of one that begins with a time, as much as differs from one second to the next.
+    """
+    name = one_line(session_id.removeprefix("session_"))
+    return name[:8] if _RANDOM_ID.match(name) else name[: _DATED_CHARS if _DATED_ID.match(name) else _TIMED_CHARS]
 
 
 def _shared(one: str, other: str) -> int:

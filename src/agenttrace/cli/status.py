@@ -65,7 +65,7 @@ def _show(found: dict[str, Any]) -> None:
     output.fact("behind", lag, "yellow" if behind else "")
     output.fact("files", f"{figures.count(found['file_count'])}, {figures.size(found['read_bytes'])} read")
     sessions = ", ".join(f"{name} {figures.count(number)}" for name, number in found["sessions"].items())
-    output.fact("sessions", sessions or "none yet")
+    output.wrapped(output.styled(f"{'sessions':<13}", "dim"), output.styled(sessions or "none yet"))
     lines = found["lines"]
     output.fact(
         "lines",

@@ -156,7 +156,7 @@ def _head(path: str) -> bytes:
 
 
 def show_found(found: list[dict[str, Any]]) -> None:
-    """``Claude Code: 214 sessions, 1.2 GB``, one line an agent."""
+    """``Claude Code: 214 sessions, 1.2 GB``, one line an agent; those without logs in one line."""
     from agenttrace.record.formats import AGENTS
 
     # One file of theirs has many sessions, which are counted when they are recorded.
@@ -164,8 +164,10 @@ def show_found(found: list[dict[str, Any]]) -> None:
     output.say("Found on this machine:", "bold")
     for each in sorted(found, key=lambda each: -each["bytes"]):
         number, unit = each["sessions"], "log" if each["agent"] in mixed else "session"
-        what = f"{figures.counted(number, unit)}, {figures.size(each['bytes'])}" if number else "none"
-        output.say(f"  {each['title']}: {what}", "" if number else "dim")
+        if number:
+            output.say(f"  {each['title']}: {figures.counted(number, unit)}, {figures.size(each['bytes'])}")
+    if absent := sorted((each["title"] for each in found if not each["sessions"]), key=str.casefold):
+        output.wrapped(output.styled("  no logs of: ", "dim"), output.styled(", ".join(absent), "dim"))
 
 
 def _next_steps(something: bool) -> None:

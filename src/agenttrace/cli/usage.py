@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import typer
@@ -22,6 +22,7 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import parse_since
 from agenttrace.views.usage import GroupUsage, UsageReport, usage_report
+from agenttrace.views.usage_outcomes import OutcomeReport, UsageOutcomes, with_outcomes
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -31,6 +32,7 @@ EPILOG = """
   agenttrace usage                            by day
   agenttrace usage --by model --since 30d     cost of each model
   agenttrace usage --by project               cost of each project
+  agenttrace usage --by project --commits     and of a commit in each
   agenttrace usage --by month --json | jq .total.cost
   agenttrace usage --check                    compare with the totals that agents write
 
@@ -44,8 +46,11 @@ By = Literal["day", "month", "model", "agent", "project", "session"]
 
 
 def usage(
-    by: Annotated[By, typer.Option(help="GroupUsage by.")] = "day",
+    by: Annotated[By, typer.Option(help="Group by.")] = "day",
     since: Since = None,
+    commits: Annotated[
+        bool, typer.Option("--commits", help="Add commits, changed lines and the cost of a commit.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare sessions with the totals of their agents.")] = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="With --check: exit with 1 if a session differs.")
@@ -59,40 +64,77 @@ def usage(
         differ = _check(settings, moment, as_json=as_json)
         raise typer.Exit(1 if differ and exit_code else 0)
     since_day = None if moment is None else day_finder(settings.usage.timezone)(moment)
+    cashier, query = Cashier.load(settings), UsageQuery(by=by, since_day=since_day)
+    outcomes: OutcomeReport | None = None
     with opening.opened_store(settings) as store:
-        report = usage_report(store, Cashier.load(settings), UsageQuery(by=by, since_day=since_day))
+        report = usage_report(store, cashier, query)
+        if commits:
+            outcomes = with_outcomes(store, cashier, query, report, settings.usage.timezone, read=True)
+            report = outcomes.usage
     if as_json:
-        rows = [{by: each.name or None, **each.bill.fields()} for each in report.groups]
-        output.print_json({"total": report.total.fields(), "rows": rows})
+        output.print_json(_fields(report, outcomes))
     elif not report.groups:
         output.say(
             "No usage recorded" + (f" since {since_day}." if since_day else " yet. Try: agenttrace record --once")
         )
     else:
-        _show(report)
+        _show(report, outcomes)
 
 
-def _number(name: str) -> Callable[[tuple[str, Bill]], str]:
+def _fields(report: UsageReport, outcomes: OutcomeReport | None) -> dict[str, Any]:
+    total = {} if outcomes is None else msgspec.to_builtins(outcomes.total)
+    groups = {} if outcomes is None else msgspec.to_builtins(outcomes.groups)
+    rows = [
+        {report.by: each.name or None, **each.bill.fields(), **groups.get(each.group, {})} for each in report.groups
+    ]
+    return {"total": {**report.total.fields(), **total}, "rows": rows}
+
+
+class _Row(NamedTuple):
+    name: str
+    bill: Bill
+    outcomes: UsageOutcomes | None
+
+
+def _number(name: str) -> Callable[[_Row], str]:
     shown = figures.count if output.stdout().width >= 110 else figures.tokens
-    return lambda row: shown(row[1].tokens[name])
+    return lambda row: shown(row.bill.tokens[name])
 
 
-def _show(report: UsageReport) -> None:
-    columns: tuple[Column[tuple[str, Bill]], ...] = (
-        Column(report.by, lambda row: row[0], least=14),
-        Column("requests", lambda row: figures.count(row[1].requests), right=True, optional=3),
+def _show(report: UsageReport, outcomes: OutcomeReport | None) -> None:
+    columns: tuple[Column[_Row], ...] = (
+        Column(report.by, lambda row: row.name, least=14),
+        Column("requests", lambda row: figures.count(row.bill.requests), right=True, optional=3),
         Column("input", _number("input_tokens"), right=True),
         Column("cache read", _number("cache_read_tokens"), right=True),
         Column("cache write", _number("cache_write_tokens"), right=True, optional=1),
         Column("output", _number("output_tokens"), right=True),
         Column("reasoning", _number("reasoning_tokens"), right=True, optional=2),
-        Column("cost", lambda row: money.cost_text(row[1]), right=True),
+        Column("cost", lambda row: money.cost_text(row.bill), right=True),
+        *(() if outcomes is None else _OUTCOMES),
     )
-    rows = [(_label(report.by, each), each.bill) for each in report.ranked()]
-    print_table(columns, rows, footer=("total", report.total) if len(rows) > 1 else None)
+    groups = {} if outcomes is None else outcomes.groups
+    rows = [_Row(_label(report.by, each), each.bill, groups.get(each.group)) for each in report.ranked()]
+    total = _Row("total", report.total, None if outcomes is None else outcomes.total)
+    print_table(columns, rows, footer=total if len(rows) > 1 else None)
     output.note("reasoning is part of output; input, cache read and cache write do not overlap")
+    if outcomes is not None:
+        origins = ", ".join(outcomes.total.known_from) or "nothing that was recorded"
+        output.note(f"commits and lines are known from: {origins}; the cost of a commit is that of all work of its row")
     for remark in money.remarks(report.total):
         output.note(remark, "yellow")
+
+
+def _came(text: Callable[[UsageOutcomes], str | int | None]) -> Callable[[_Row], str | int | None]:
+    return lambda row: None if row.outcomes is None else text(row.outcomes) or None
+
+
+_OUTCOMES: tuple[Column[_Row], ...] = (
+    Column("added", _came(lambda found: figures.signed("+", found.added or None)), right=True, optional=4),
+    Column("removed", _came(lambda found: figures.signed("-", found.removed or None)), right=True, optional=5),
+    Column("commits", _came(lambda found: found.commits), right=True),
+    Column("per commit", _came(lambda found: money.per_commit_text(found.cost_per_commit)), right=True),
+)
 
 
 def _label(by: str, group: GroupUsage) -> str:

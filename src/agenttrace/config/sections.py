@@ -66,9 +66,10 @@ class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
     idle_close_seconds: Annotated[
         Seconds, about("How long a rotated file stays open, for lines that are still written to it.", "10")
     ] = 60.0
-    max_line_bytes: Annotated[Positive, about("A longer line (32 MiB) is quarantined and not loaded.", "8388608")] = (
-        32 * _MIB
-    )
+    max_line_bytes: Annotated[
+        Positive,
+        about("A longer line, database row or document (32 MiB) is quarantined and not loaded.", "8388608"),
+    ] = 32 * _MIB
     max_unpacked_bytes: Annotated[
         Big, about("The limit for an unpacked compressed log (2 GiB). The rest is refused.", "1073741824")
     ] = 2048 * _MIB

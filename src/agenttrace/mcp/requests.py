@@ -63,7 +63,11 @@ class RequestPage(ToolAnswer, kw_only=True, omit_defaults=True):
 
     calls: int
     cache_breaks: int
+    #: Tokens that were in the cache and were not read from it, in all cache breaks.
+    cache_lost_tokens: int
     compactions: int
+    #: Tools that were not offered all the time.
+    moved_tools: list[str] = msgspec.field(default_factory=list)
     requests: list[SentRequest] = msgspec.field(default_factory=list)
     next_cursor: str | None = None
 
@@ -83,6 +87,8 @@ def read(context: ToolContext, asked: RequestArguments) -> RequestPage:
     return RequestPage(
         calls=len(found.calls),
         cache_breaks=found.cache_breaks,
+        cache_lost_tokens=found.cache_lost,
+        moved_tools=[_line(context, text) for text in found.moved_tools()],
         compactions=found.compactions,
         requests=[_request(context, number, call) for number, call in page],
         next_cursor=to_cursor(page[-1][0]) if len(wanted) > limit else None,

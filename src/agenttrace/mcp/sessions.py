@@ -11,7 +11,7 @@ from agenttrace.mcp.tool import DATA_NOTE, NarrowedArguments, Tool, ToolAnswer, 
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
 from agenttrace.prices.costing import Bill
-from agenttrace.store.questions import SessionFilter, SessionPlace
+from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter, SessionPlace, StoredOutcomes
 from agenttrace.store.session_state import SessionState
 from agenttrace.views.cursors import from_cursor, page_of
 from agenttrace.views.sessions import title_of
@@ -33,6 +33,28 @@ class SessionArguments(NarrowedArguments, frozen=True, kw_only=True):
         Annotated[SessionState, msgspec.Meta(description="Only in this state; waiting: it is the user's turn.")] | None
     ) = None
     limit: Annotated[int, most(MOST, "How many at most.")] = 20
+    with_outcome: (
+        Annotated[
+            OutcomeKind,
+            msgspec.Meta(description="Only with this outcome; failed_tests: in the last run of tests with a summary."),
+        ]
+        | None
+    ) = None
+
+
+class Came(ToolAnswer):
+    """What came of a session, in figures; the tool outcomes has the details."""
+
+    files_changed: int = 0
+    #: Left out where the log names files only.
+    lines_added: int | None = None
+    lines_removed: int | None = None
+    commits: int = 0
+    pull_requests: int = 0
+    test_runs: int = 0
+    #: Of the last run with a summary.
+    tests_passed: int | None = None
+    tests_failed: int | None = None
 
 
 class SessionLine(ToolAnswer):
@@ -59,6 +81,8 @@ class SessionLine(ToolAnswer):
     #: Tokens of models without a known price: the cost is that much too low.
     unpriced_tokens: int = 0
     forked_from: str | None = None
+    #: What came of it; left out before the session is examined, which happens in the background.
+    outcomes: Came | None = None
 
 
 class ListedSessions(ToolAnswer):
@@ -77,19 +101,24 @@ def listed(context: ToolContext, asked: SessionArguments) -> ListedSessions:
     found = context.store.sessions(_filter(context, asked), limit=limit + 1, after=after)
     page, following = page_of(found, limit, SessionPlace.of)
     usage = context.store.usage_by_session([session.id for session in page])
-    lines = [_line(context, session, context.prices.bill(usage.get(session.id, ()))) for session in page]
+    outcomes = context.store.outcomes([session.id for session in page])
+    lines = [
+        _line(context, session, context.prices.bill(usage.get(session.id, ())), outcomes.get(session.id))
+        for session in page
+    ]
     return ListedSessions(note=DATA_NOTE, sessions=lines, next_cursor=following)
 
 
 def _filter(context: ToolContext, asked: SessionArguments) -> SessionFilter:
     return SessionFilter(
         states=frozenset() if asked.state is None else frozenset([asked.state]),
+        outcomes=frozenset() if asked.with_outcome is None else frozenset([asked.with_outcome]),
         words=tuple((asked.query or "").split()[:_MOST_WORDS]),
         **narrowed(context, asked),
     )
 
 
-def _line(context: ToolContext, session: Session, bill: Bill) -> SessionLine:
+def _line(context: ToolContext, session: Session, bill: Bill, outcomes: StoredOutcomes | None) -> SessionLine:
     line = context.line
     return SessionLine(
         session=name_of(context, session),
@@ -110,6 +139,20 @@ def _line(context: ToolContext, session: Session, bill: Bill) -> SessionLine:
         cost=bill.amounts,
         unpriced_tokens=bill.unpriced_tokens,
         forked_from=line(session.parent),
+        outcomes=None if outcomes is None else _came(outcomes.figures),
+    )
+
+
+def _came(figures: OutcomeFigures) -> Came:
+    return Came(
+        files_changed=figures.files,
+        lines_added=figures.added,
+        lines_removed=figures.removed,
+        commits=figures.commits,
+        pull_requests=figures.pull_requests,
+        test_runs=figures.test_runs,
+        tests_passed=figures.tests_passed,
+        tests_failed=figures.tests_failed,
     )
 
 
@@ -118,9 +161,9 @@ TOOL = Tool(
     title="List past sessions",
     description=(
         "List the recorded sessions of coding agents on this machine (Claude Code, Codex, Kimi and others), newest "
-        "first: title, directory, state, times, counts of turns, tool calls and errors, tokens and cost. Use it to "
-        "find the session you mean by project, time or title; use search for what was said inside sessions, and "
-        "read_session to read one."
+        "first: title, directory, state, times, counts of turns, tool calls and errors, tokens, cost, and what "
+        "came of it. Use it to find the session you mean by project, time or title; use search for what was said "
+        "inside sessions, and read_session to read one."
     ),
     arguments=SessionArguments,
     answer=ListedSessions,

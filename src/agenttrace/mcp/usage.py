@@ -13,6 +13,7 @@ from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.prices.costing import Bill
 from agenttrace.store.questions import UsageQuery
 from agenttrace.views.usage import day_after, first_day, usage_report
+from agenttrace.views.usage_outcomes import UsageOutcomes, with_outcomes
 
 MOST = 500
 _GROUP_CHARS = 300
@@ -56,6 +57,14 @@ class Figures(ToolAnswer, kw_only=True, omit_defaults=True):
     estimated_requests: int = 0
     #: Further mentions of responses that were counted once.
     folded_copies: int = 0
+    #: Commits that logs name, each once, and lines that were changed; left out: none are known.
+    commits: int = 0
+    lines_added: int = 0
+    lines_removed: int = 0
+    #: The cost of the group by its commits, by currency.
+    cost_per_commit: dict[str, float] = msgspec.field(default_factory=dict)
+    #: Where commits and lines are known from.
+    commits_known_from: list[str] = msgspec.field(default_factory=list)
 
 
 class GroupedUsage(ToolAnswer):
@@ -66,26 +75,31 @@ class GroupedUsage(ToolAnswer):
     groups: list[Figures]
     #: Groups that were left out: of days and months the oldest, of others the cheapest.
     left_out: int = 0
+    #: Sessions that were not examined for commits and lines yet.
+    not_examined: int = 0
 
 
 def used(context: ToolContext, asked: UsageArguments) -> GroupedUsage:
     """Tokens and cost by group."""
-    report = usage_report(context.store, context.prices, _query(context, asked))
-    groups = report.ranked()
+    query = _query(context, asked)
+    report = usage_report(context.store, context.prices, query)
+    found = with_outcomes(context.store, context.prices, query, report, context.settings.usage.timezone)
+    groups = found.usage.ranked()
     limit = min(asked.limit, MOST)
     kept = groups[-limit:] if asked.by in ("day", "month") else groups[:limit]
     return GroupedUsage(
         by=asked.by,
-        total=Figures(**_fields(context, report.total)),
+        total=Figures(**_fields(context, report.total, found.total)),
         groups=[
             Figures(
                 group=context.shown.line(each.name, _GROUP_CHARS) or None,
                 title=context.shown.line(each.title, TITLE_CHARS) or None,
-                **_fields(context, each.bill),
+                **_fields(context, each.bill, found.groups[each.group]),
             )
             for each in kept
         ],
         left_out=len(groups) - len(kept),
+        not_examined=found.not_examined,
     )
 
 
@@ -101,8 +115,11 @@ def _query(context: ToolContext, asked: UsageArguments) -> UsageQuery:
     )
 
 
-def _fields(context: ToolContext, bill: Bill) -> dict[str, Any]:
+def _fields(context: ToolContext, bill: Bill, outcomes: UsageOutcomes) -> dict[str, Any]:
     fields = bill.fields()
+    fields |= {"commits": outcomes.commits, "cost_per_commit": outcomes.cost_per_commit}
+    fields |= {"lines_added": outcomes.added or 0, "lines_removed": outcomes.removed or 0}
+    fields["commits_known_from"] = list(outcomes.known_from)
     fields["unpriced_models"] = [context.shown.line(model, _GROUP_CHARS) for model in fields["unpriced_models"][:MOST]]
     return fields
 
@@ -113,8 +130,8 @@ TOOL = Tool(
     description=(
         "Tokens and cost of the recorded sessions, grouped by day, month, model, agent, project or session; each model "
         "response counts once, however many sessions hold a copy of it. Costs of different currencies stay apart, and "
-        "tokens of models without a known price are told as unpriced, never as free. The figures are those of the "
-        "command agenttrace usage."
+        "tokens of models without a known price are told as unpriced, never as free. Commits and their cost are "
+        "known from the logs. The figures are those of the command agenttrace usage."
     ),
     arguments=UsageArguments,
     answer=GroupedUsage,

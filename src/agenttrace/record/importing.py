@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import BinaryIO
 
 import msgspec
 
@@ -26,11 +28,11 @@ PARALLEL_BYTES = 64 << 20
 _STOP_SECONDS = 30
 
 
-class ImportShare(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker reads from its standard input."""
+class ImportJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What the workers read from their standard input."""
 
-    index: int
-    count: int
+    #: Where each of them writes its reports: descriptors.
+    reports: list[int]
     paths: list[str]
     agent: str | None
 
@@ -66,8 +68,7 @@ def import_all(
             sessions.update(report.sessions)
     recorder = Recorder(settings, paths=paths, agent=agent, on_progress=on_progress)
     try:
-        recorder.scan()
-        recorder.drain(fair=False, stop=stop)
+        recorder.catch_up(stop=stop)
         last = recorder.finish(started)
         sessions |= recorder.sessions
     finally:
@@ -105,14 +106,11 @@ def _run_workers(
     stop: Callable[[], bool],
     on_progress: Callable[[int], None],
 ) -> list[ImportReport]:
-    workers = [
-        _start(settings, lock, ImportShare(index=n, count=count, paths=list(paths), agent=agent)) for n in range(count)
-    ]
+    workers, pipes = _start(settings, lock, count, paths, agent)
     reports: list[ImportReport] = []
     selector = selectors.DefaultSelector()
-    for worker in workers:
-        assert worker.stdout is not None
-        selector.register(worker.stdout, selectors.EVENT_READ)
+    for pipe in pipes:
+        selector.register(pipe, selectors.EVENT_READ)
     try:
         while selector.get_map():
             if stop():
@@ -129,39 +127,48 @@ def _run_workers(
     finally:
         selector.close()
         _end(workers)
+        for pipe in pipes:
+            pipe.close()
     return reports
 
 
-def _start(settings: Settings, lock: RecorderLock, job: ImportShare) -> subprocess.Popen[bytes]:
-    """A worker has the lock too: no other process can record while it runs, even if this process is killed."""
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "agenttrace.record.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pass_fds=(lock.descriptor,),
-        env={**os.environ, "AGENTTRACE_HOME": str(settings.home)},
-        start_new_session=True,
-    )
-    assert worker.stdin is not None
-    worker.stdin.write(msgspec.json.encode(job) + b"\n")
-    worker.stdin.flush()
-    return worker
+def _start(
+    settings: Settings, lock: RecorderLock, count: int, paths: Sequence[str], agent: str | None
+) -> tuple[subprocess.Popen[bytes], list[BinaryIO]]:
+    """Start the process that all workers are forked from, and the pipe of each.
+
+    They have the lock too: no other process can record while they run, even if this process is killed.
+    """
+    pipes = [os.pipe() for _ in range(count)]
+    reports = [report for _, report in pipes]
+    try:
+        workers = subprocess.Popen(
+            [sys.executable, "-m", "agenttrace.record.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(lock.descriptor, *reports),
+            env={**os.environ, "AGENTTRACE_HOME": str(settings.home)},
+            start_new_session=True,
+        )
+    finally:
+        for report in reports:
+            os.close(report)
+    assert workers.stdin is not None
+    workers.stdin.write(msgspec.json.encode(ImportJob(reports=reports, paths=list(paths), agent=agent)) + b"\n")
+    workers.stdin.flush()
+    return workers, [open(pipe, "rb") for pipe, _ in pipes]
 
 
-def _ask_to_stop(workers: Sequence[subprocess.Popen[bytes]]) -> None:
-    """The end of its input makes a worker commit what it has and exit."""
-    for worker in workers:
-        if worker.stdin is not None and not worker.stdin.closed:
-            worker.stdin.close()
+def _ask_to_stop(workers: subprocess.Popen[bytes]) -> None:
+    """The end of their input makes workers commit what they have and exit."""
+    if workers.stdin is not None and not workers.stdin.closed:
+        workers.stdin.close()
 
 
-def _end(workers: Sequence[subprocess.Popen[bytes]]) -> None:
+def _end(workers: subprocess.Popen[bytes]) -> None:
     _ask_to_stop(workers)
-    for worker in workers:
-        try:
-            worker.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
-        if worker.stdout is not None:
-            worker.stdout.close()
+    try:
+        workers.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(workers.pid, signal.SIGKILL)
+        workers.wait()

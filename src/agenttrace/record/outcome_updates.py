@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from agenttrace.record.outcomes import Fact, OutcomeReader, figures_of, own_facts
+from agenttrace.record.outcomes import Fact, OutcomeReader, outcomes_by_share
 from agenttrace.record.texts.contents import InterpretedLine, Interpreter
 
 if TYPE_CHECKING:
@@ -73,6 +73,6 @@ def _examine(store: SqliteStore, session: Session) -> Iterator[None]:
             lines += [] if said is None else [said]
         facts += reader.facts(lines)
         yield
-    figures = figures_of(own_facts(store, session, facts), session.project)
-    store.outcome_table.put(session.id, figures, events=0 if unread else session.events, now=time.time())
+    found = outcomes_by_share(store, session, facts, events=0 if unread else session.events)
+    store.outcome_table.put(session.id, found, now=time.time())
     yield

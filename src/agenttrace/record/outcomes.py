@@ -6,8 +6,8 @@ pull requests and tests from shell commands and their output, which look alike f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -17,19 +17,20 @@ from agenttrace.record.formats.contract import Applied, Commit, Content, FileCha
 from agenttrace.record.formats.lenient import DECODING_ERRORS
 from agenttrace.record.ingest.bad_lines import is_a_lines_fault
 from agenttrace.record.texts.contents import InterpretedLine, session_lines
-from agenttrace.store.questions import OutcomeFigures
+from agenttrace.store.questions import KnownFrom, OutcomeFigures, OutcomeShare, StoredOutcomes
 
 if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.store.store import Store
 
-#: Where a fact is known from: the result of a tool call, the output of a command, or a line of the log itself.
-KnownFrom = Literal["tool call", "command output", "log"]
 #: Commands that wait for their output, and calls that wait for their result; beyond this the oldest are dropped.
 _MOST_WAITING = 1_000
 #: Facts of one session; a session has hundreds, a broken log could have millions.
 MOST_FACTS = 20_000
+#: Hashes of one session that are stored.
 _MOST_HASHES = 500
+#: In microseconds.
+QUARTER_HOUR = 900_000_000
 
 T = TypeVar("T")
 _anything = msgspec.json.Decoder()
@@ -56,6 +57,8 @@ class OutcomeReader:
         #: The last call of each stream whose arguments are still being streamed.
         self._streamed: dict[str, str] = {}
         self._told: set[tuple[object, ...]] = set()
+        #: The files that each call changed, and the line that says so.
+        self._changed: dict[tuple[object, ...], dict[str, int]] = {}
         self._facts = 0
 
     def facts(self, lines: Iterable[InterpretedLine]) -> Iterator[Fact]:
@@ -105,9 +108,11 @@ class OutcomeReader:
         """Whether it was not said before: agents write a call again with each of its states."""
         match what:
             case FileChange(call=str() as call):
-                key: tuple[object, ...] = (stream, said.line.turn_index, said.line.step_n, call, what.path)
+                return self._is_new_change(
+                    (stream, said.line.turn_index, said.line.step_n, call), what.path, said.line.event_no
+                )
             case Commit():
-                key = ("commit", what.hash)
+                key: tuple[object, ...] = ("commit", what.hash)
             case PullRequest():
                 key = ("pull request", what.url)
             case _:
@@ -115,6 +120,18 @@ class OutcomeReader:
         new = key not in self._told
         self._told.add(key)
         return new
+
+    def _is_new_change(self, call: tuple[object, ...], path: str, line: int) -> bool:
+        """Whether no other line said it: one has all changes of a call to a file, each for itself.
+
+        A file can be named relative to the directory in one line, and by its whole path in another.
+        """
+        told = self._changed.setdefault(call, {})
+        known = [other for other in told if path == other or path.endswith(f"/{other}") or other.endswith(f"/{path}")]
+        if any(told[other] != line for other in known):
+            return False
+        told[path] = line
+        return True
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -200,6 +217,49 @@ def _copied_spans(store: Store, session: Session) -> set[bytes]:
     return steps | {span.span_id for span in spans if span.kind == "tool" and span.parent_id in steps}
 
 
+def outcomes_by_share(store: Store, session: Session, facts: Iterable[Fact], *, events: int) -> StoredOutcomes:
+    """What came of a session as it is stored, from all facts of its lines."""
+    own = own_facts(store, session, facts)
+    models = _models(store, session) if own else {}
+    return StoredOutcomes(events, figures_of(own, session.project), shares_of(own, models))
+
+
+def _models(store: Store, session: Session) -> dict[bytes, str | None]:
+    """The model of each model call, and of each tool call the model that asked for it."""
+    spans = list(store.span_rows(session))
+    steps = {span.span_id: span.billed_model or span.model for span in spans if span.kind == "step"}
+    return {span.span_id: steps.get(span.span_id) or steps.get(span.parent_id or b"") for span in spans}
+
+
+def shares_of(facts: Iterable[Fact], models: Mapping[bytes, str | None]) -> tuple[OutcomeShare, ...]:
+    """Lines and commits by time and model."""
+    groups: dict[tuple[int | None, str | None], list[Fact]] = {}
+    for fact in facts:
+        if isinstance(fact.what, FileChange | Commit):
+            quarter = None if fact.at is None else fact.at // QUARTER_HOUR
+            groups.setdefault((quarter, models.get(fact.span_id or b"")), []).append(fact)
+    shares, left = [], _MOST_HASHES
+    for (quarter, model), members in groups.items():
+        share = _share(quarter, model, members, left)
+        left -= len(share.hashes)
+        shares.append(share)
+    return tuple(shares)
+
+
+def _share(quarter: int | None, model: str | None, facts: list[Fact], most: int) -> OutcomeShare:
+    changes = [fact.what for fact in facts if isinstance(fact.what, FileChange)]
+    hashes = [fact.what.hash for fact in facts if isinstance(fact.what, Commit)]
+    return OutcomeShare(
+        quarter=quarter,
+        model=model,
+        added=known_sum(change.added for change in changes),
+        removed=known_sum(change.removed for change in changes),
+        commits=len(hashes),
+        hashes=tuple(hashes[:most]),
+        known_from=tuple(sorted({fact.known_from for fact in facts})),
+    )
+
+
 def known_sum(numbers: Iterable[int | None]) -> int | None:
     """The sum of those that are known; ``None`` where there are some and none of them is."""
     given = list(numbers)
@@ -211,19 +271,17 @@ def figures_of(facts: Iterable[Fact], project: str | None) -> OutcomeFigures:
     """What came of a session, in figures."""
     found = [fact.what for fact in facts]
     changes = [what for what in found if isinstance(what, FileChange)]
-    commits = [what.hash for what in found if isinstance(what, Commit)]
     runs = [what for what in found if isinstance(what, TestRun)]
     last = next((run for run in reversed(runs) if run.passed is not None), None)
     return OutcomeFigures(
         files=len({relative_to(project, change.path) for change in changes}),
         added=known_sum(change.added for change in changes),
         removed=known_sum(change.removed for change in changes),
-        commits=len(commits),
+        commits=sum(isinstance(what, Commit) for what in found),
         pull_requests=sum(isinstance(what, PullRequest) for what in found),
         test_runs=len(runs),
         tests_passed=None if last is None else last.passed,
         tests_failed=None if last is None else last.failed,
-        hashes=tuple(commits[:_MOST_HASHES]),
     )
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from fnmatch import fnmatch
 from glob import has_magic
 from pathlib import Path
 
@@ -33,8 +34,9 @@ from agenttrace.record.files.discover import (
     list_files,
     named_roots,
 )
-from agenttrace.record.files.documents import NOT_WHOLE
-from agenttrace.record.files.reader import BOM, LOG_SUFFIX, Chunk, open_limit, storable
+from agenttrace.record.files.documents import NOT_WHOLE, TOO_LARGE
+from agenttrace.record.files.project_logs import MOST_PROJECTS, ProjectLogs
+from agenttrace.record.files.reader import BOM, LOG_SUFFIX, NOT_A_FILE, Chunk, open_limit, storable
 from agenttrace.record.files.recognition import may_become_known, openings, recognised
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.files.watchlist import Watchlist
@@ -52,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 #: A file that grew within this time is active.
 ACTIVE_SECONDS = 10.0
+#: Between two looks at logs in projects.
+PROJECT_SECONDS = 1.0
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -92,6 +96,13 @@ class Recorder:
         for broken in BROKEN_FORMATS if share is None else ():
             logger.warning("%s", broken)
         self.roots = _roots(settings, self.agents, paths, os.environ if environ is None else environ)
+        #: Not where the user named all paths.
+        self._project_logs = ProjectLogs(() if paths else self.agents)
+        #: Logs in projects, which no watch reports, and when they were looked at.
+        self._in_projects: set[str] = set()
+        self._projects: list[str] = []
+        self._projects_version = (-1, -1)
+        self._looked_at = 0.0
         self.store = open_store(settings, read_only=False)
         self._compressor = ThreadPoolExecutor(1, thread_name_prefix="compress")
         day_of = day_finder(settings.usage.timezone)
@@ -136,12 +147,14 @@ class Recorder:
 
     def scan(self) -> Listing:
         """Search all roots for new, grown, moved and vanished files."""
-        record = self.settings.record
-        listing = list_files(self.roots, record.exclude, follow=record.follow_symlinks)
+        listing = self.listing()
         self._say_links(listing)
         for found in listing.files:
             self.see(found)
+        self._in_projects = {each.path for each in listing.files if each.agent and each.agent.traits.project_log}
         present = {found.path for found in listing.files}
+        for file in self._watchlist.obstructed(present):
+            self._cannot_read(file, OSError(errno.EINVAL, NOT_A_FILE))
         for file in self._watchlist.missing(present, [path for path, _ in listing.unreadable]):
             if file.handle is None:
                 self._let_go(file)
@@ -149,6 +162,21 @@ class Recorder:
                 self.dirty[file.row.file_id] = file
         self._close_idle()
         return listing
+
+    def listing(self) -> Listing:
+        """The logs that are there."""
+        record = self.settings.record
+        return list_files([*self.roots, *self._project_roots()], record.exclude, follow=record.follow_symlinks)
+
+    def _project_roots(self) -> list[Root]:
+        """Logs in the projects of recorded sessions, which are asked for again only after something was recorded."""
+        if not self._project_logs:
+            return []
+        version = (self.summary.recorded, self.store.foreign_version())
+        if version != self._projects_version:
+            self._projects_version = version
+            self._projects = [each.name for each in self.store.status.projects(MOST_PROJECTS)]
+        return self._project_logs.roots(self._projects)
 
     def _say_links(self, listing: Listing) -> None:
         """Log each link that is not followed, once."""
@@ -162,6 +190,8 @@ class Recorder:
         path = path.removesuffix(LOG_SUFFIX)
         if path in self.files:
             agent = self.files[path].home
+        elif not self._may_be_log(path):
+            return
         else:
             bounds = Bounds(self.roots, follow=self.settings.record.follow_symlinks)
             # What a pattern of directories matches is not watched, and takes long to find: the slow scan does it.
@@ -180,12 +210,22 @@ class Recorder:
         if stat.S_ISREG(found.st_mode):
             self.see(found_file(path, agent, found))
 
+    def _may_be_log(self, path: str) -> bool:
+        """By its name alone: most of what changes beside logs is none, and a closer look takes milliseconds.
+
+        An agent's home may be a single file of any name; what the user named may be a link to one.
+        """
+        name = os.path.basename(path)
+        return any(
+            root.agent is None or fnmatch(name, root.path.name) or root.agent.is_log(Path(path)) for root in self.roots
+        )
+
     def see(self, found: FoundFile) -> None:
         """Add a file to those to be read, if it changed."""
         known = len(self.files)
         file = self._watchlist.see(found)
         self.summary.files += max(0, len(self.files) - known)
-        if file.differs(found.size, found.mtime_ns):
+        if file.differs(found.size, found.mtime_ns) or file.row.error is not None:
             self.dirty[file.row.file_id] = file
 
     def _keep_open(self, file: TrackedFile) -> None:
@@ -199,8 +239,9 @@ class Recorder:
         file.row.lost_bytes += lost
         self._watchlist.let_go(file)
         self._unterminated.pop(file.row.file_id, None)
-        if lost:
-            self.pipeline.touch_error(file, f"gone with {lost} unread bytes")
+        if lost or file.row.error is not None:
+            file.row.error = f"gone with {lost} unread bytes" if lost else None
+            self.pipeline.touch_error(file, file.row.error)
         self.store.files.set_gone(file.row.file_id, file.row.gone_at)
 
     def reload(self, numbers: Set[int]) -> None:
@@ -355,8 +396,9 @@ class Recorder:
 
     def _take(self, file: TrackedFile, chunk: Chunk) -> None:
         self._last_taken = time.monotonic()
-        if file.position == 0 and file.row.quarantined and chunk.broken is None:
-            self.pipeline.resolve(file, NOT_WHOLE)
+        if file.position == 0 and file.row.quarantined and chunk.broken is None and chunk.refused is None:
+            for reason in (NOT_WHOLE, TOO_LARGE):
+                self.pipeline.resolve(file, reason)
         self.pipeline.take(file, chunk)
         file.passed(chunk)
         self._unterminated.pop(file.row.file_id, None)
@@ -452,7 +494,7 @@ class Recorder:
         lines = 0
         noted = file.position > 0
         while (chunk := file.read()) is not None:
-            lines += len(chunk.lines) + (chunk.oversized is not None) + (chunk.refused is not None)
+            lines += len(chunk.lines) + (chunk.oversized is not None or chunk.refused is not None)
             file.passed(chunk)
         if not lines:
             return
@@ -467,9 +509,10 @@ class Recorder:
             file.close()
         self._unterminated.pop(file.row.file_id, None)
         reason = error.strerror or str(error)
-        if error.errno == errno.EAGAIN:
+        if error.errno in (errno.EAGAIN, errno.EBUSY):
             self._unterminated[file.row.file_id] = file  # it is busy: another look soon
-            return
+            if error.errno == errno.EAGAIN and not file.is_quiet():
+                return  # that takes moments, unless what it waits for was left behind
         if isinstance(error, FileNotFoundError) or file.row.error == reason:
             return
         logger.warning("cannot read %s: %s", file.path, reason)
@@ -509,6 +552,13 @@ class Recorder:
             if (file.last_growth > recently or file.detached) and self._has_more(file):
                 self.dirty[file.row.file_id] = file
 
+    def look_at_projects(self) -> None:
+        """Logs in projects, which are not watched."""
+        if time.monotonic() - self._looked_at >= PROJECT_SECONDS:
+            self._looked_at = time.monotonic()
+            for path in self._in_projects:
+                self.see_path(path)
+
     @staticmethod
     def _has_more(file: TrackedFile) -> bool:
         """Whether an open file has something that was not read."""
@@ -521,15 +571,23 @@ class Recorder:
     def run_once(self, *, stop: Callable[[], bool] = lambda: False) -> Summary:
         """Record what is there, and return what was done."""
         started = time.monotonic()
+        self.catch_up(stop=stop)
+        return self.finish(started)
+
+    def catch_up(self, *, stop: Callable[[], bool] = lambda: False) -> None:
+        """Record what is there; then what is in projects of which only that told."""
         self.scan()
         self.drain(fair=False, stop=stop)
-        return self.finish(started)
+        if not stop() and any(os.path.realpath(root.path) not in self.files for root in self._project_roots()):
+            self.scan()
+            self.drain(fair=False, stop=stop)
 
     def finish(self, started: float) -> Summary:
         """The summary, with what is pending counted in."""
         summary = self.summary
         waiting = (file for file in self.files.values() if file.row.file_id not in self._for_others)
-        summary.pending = sum(file.pending() for file in waiting)
+        # A database that its agent holds is looked at again soon, like a line that has not ended.
+        summary.pending = sum(file.row.file_id in self._unterminated or file.pending() for file in waiting)
         summary.lines += summary.pending
         summary.sessions = len(self.sessions)
         summary.seconds = round(time.monotonic() - started, 3)

@@ -7,19 +7,24 @@ ever be started: every command here turns them off.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-#: Seconds that one question may take, and all of one session together.
+#: Seconds that one question may take, and all questions of a page or command together.
 TIMEOUT = 3.0
 BUDGET = 10.0
+#: Bytes of an answer; git is stopped at more.
 _MOST_OUTPUT = 4 << 20
 #: Commits of one session that are asked about.
 MOST_COMMITS = 100
@@ -56,6 +61,7 @@ _ENVIRONMENT = {
     "LC_ALL": "C",
 }
 _HASH = re.compile(r"[0-9a-f]{7,64}")
+_FORMAT = "--format=%H%x00%ct%x00%at%x00%ae%x00%s"
 
 
 class LoggedCommit(NamedTuple):
@@ -63,17 +69,40 @@ class LoggedCommit(NamedTuple):
 
     hash: str
     committed_at: int
+    #: Kept when a commit is amended, rebased or cherry-picked.
+    authored_at: int
     author: str
     subject: str
+
+    @property
+    def origin(self) -> tuple[int, str, str]:
+        """What a commit has in common with the one that it was amended or rebased from."""
+        return self.authored_at, self.author, self.subject
+
+
+class KeptCommit(NamedTuple):
+    """A commit that the repository has, and which branches have it today."""
+
+    hash: str
+    #: Some of many; ``None`` where git did not answer.
+    branches: list[str] | None
+    #: The commit that these branches have instead of it.
+    successor: str | None = None
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether a branch has it, or its successor."""
+        return None if self.branches is None else bool(self.branches)
 
 
 class Repository:
     """The git repository of a directory; questions it cannot answer are answered with ``None``."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, deadline: float | None = None) -> None:
         self._directory = directory
         self._git = shutil.which("git")
-        self._deadline = time.monotonic() + BUDGET
+        #: By the monotonic clock; later questions are not asked.
+        self._deadline = time.monotonic() + BUDGET if deadline is None else deadline
         self.exists = self._is_repository()
 
     def _is_repository(self) -> bool:
@@ -88,18 +117,18 @@ class Repository:
         options = [part for setting in _SAFE for part in ("-c", setting)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 [self._git, "--no-pager", "--literal-pathspecs", *options, *arguments],
                 cwd=self._directory,
                 env=environment | _ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=left,
-                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
-        except (OSError, ValueError, subprocess.SubprocessError):
+        except (OSError, ValueError):
             return None
-        return done.stdout[:_MOST_OUTPUT].decode("utf-8", "replace") if done.returncode == 0 else None
+        return _answer(process, left)
 
     def author(self) -> str | None:
         """The mail address that commits are made with here."""
@@ -119,26 +148,85 @@ class Repository:
             f"--until=@{end // 1_000_000 + 1}",
             "--fixed-strings",
             f"--author=<{author}>",
-            "--format=%H%x00%ct%x00%ae%x00%s",
+            _FORMAT,
         )
-        found = [_logged(line) for line in (text or "").split("\n") if line.count("\0") == 3]
+        found = _logged(text)
         return [each for each in found[::-1] if each.author == author and _within(each, start, end)]
 
-    def full_hash(self, name: str) -> str | None:
-        """The whole hash of a commit that the repository still has."""
+    def commit(self, name: str) -> LoggedCommit | None:
+        """A commit that the repository still has, in a branch or not."""
         if not _HASH.fullmatch(name):
             return None
-        return (
-            self._ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}") or ""
-        ).strip() or None
+        found = _logged(self._ask("log", "--no-walk", "--no-show-signature", _FORMAT, "--end-of-options", name, "--"))
+        # A branch can have a name that looks like a hash.
+        return next((each for each in found if each.hash.startswith(name)), None)
 
     def branches_with(self, commit: str) -> list[str] | None:
         """Branches that contain a commit today, some of many; ``None`` where git did not answer."""
         if not _HASH.fullmatch(commit):
             return None
         places = ("refs/heads", "refs/remotes")
-        text = self._ask("for-each-ref", "--count=5", "--format=%(refname:short)", f"--contains={commit}", *places)
-        return None if text is None else text.split()
+        names = "--format=%(refname:short) %(symref)"
+        text = self._ask("for-each-ref", "--count=10", names, f"--contains={commit}", *places)
+        if text is None:
+            return None
+        # ``refs/remotes/origin/HEAD`` is another name of a branch.
+        return [line.strip() for line in text.splitlines() if line.endswith(" ")][:5]
+
+    def kept(self, names: Sequence[str]) -> dict[str, KeptCommit]:
+        """What became of these commits, without those that the repository does not have."""
+        found = {name: commit for name in names if (commit := self.commit(name)) is not None}
+        branches = {commit.hash: self.branches_with(commit.hash) for commit in found.values()}
+        successors = self._successors([commit for commit in found.values() if branches[commit.hash] == []])
+        return {name: self._kept(commit.hash, branches, successors) for name, commit in found.items()}
+
+    def _kept(self, name: str, branches: dict[str, list[str] | None], successors: dict[str, str]) -> KeptCommit:
+        successor = successors.get(name)
+        if successor is None:
+            return KeptCommit(name, branches[name])
+        return KeptCommit(name, self.branches_with(successor), successor)
+
+    def _successors(self, lost: Sequence[LoggedCommit]) -> dict[str, str]:
+        """The commits in branches that commits became which are in none: by their hashes, as far as git tells.
+
+        An amended, rebased or cherry-picked commit has the author, time and subject of the first one. A squashed one
+        names it in its message.
+        """
+        if not lost:
+            return {}
+        since = f"--since=@{min(each.authored_at for each in lost) // 1_000_000 - 1}"
+        branches = ("log", "--branches", "--remotes", "--no-show-signature", since)
+        origins = {each.origin: each.hash for each in _logged(self._ask(*branches, "--max-count=20000", _FORMAT))}
+        found = {each.hash: origins[each.origin] for each in lost if each.origin in origins}
+        rest = [each.hash for each in lost if each.hash not in found][:MOST_COMMITS]
+        if rest:
+            named = [f"--grep={name}" for name in rest]
+            text = self._ask(*branches, "--fixed-strings", *named, "--max-count=1000", "--format=%H%x00%B%x01")
+            found |= _named_in(text or "", rest)
+        return found
+
+
+def _answer(process: subprocess.Popen[bytes], seconds: float) -> str | None:
+    """What a program prints; it is stopped when it takes too long or prints too much."""
+    assert process.stdout is not None
+    timer = threading.Timer(seconds, _kill, (process,))
+    timer.start()
+    try:
+        with process.stdout as pipe:
+            output = pipe.read(_MOST_OUTPUT + 1)
+        if len(output) > _MOST_OUTPUT:
+            _kill(process)
+        return output.decode("utf-8", "replace") if process.wait() == 0 else None
+    finally:
+        _kill(process)
+        timer.cancel()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Stop a program that still runs, and everything that it has started."""
+    with contextlib.suppress(OSError):
+        if process.poll() is None:
+            process.kill() if sys.platform == "win32" else os.killpg(process.pid, signal.SIGKILL)
 
 
 def _within(commit: LoggedCommit, start: int, end: int) -> bool:
@@ -146,9 +234,21 @@ def _within(commit: LoggedCommit, start: int, end: int) -> bool:
     return start // 1_000_000 <= commit.committed_at // 1_000_000 <= end // 1_000_000
 
 
-def _logged(line: str) -> LoggedCommit:
-    name, at, author, subject = line.split("\0")
-    return LoggedCommit(name, int(at) * 1_000_000, author, subject)
+def _logged(text: str | None) -> list[LoggedCommit]:
+    lines = [line.split("\0") for line in (text or "").split("\n") if line.count("\0") == 4]
+    return [
+        LoggedCommit(name, int(at) * 1_000_000, int(authored) * 1_000_000, author, subject)
+        for name, at, authored, author, subject in lines
+    ]
+
+
+def _named_in(text: str, names: Sequence[str]) -> dict[str, str]:
+    """The commits whose messages name one of these, in the order of the log; a revert is the opposite."""
+    found: dict[str, str] = {}
+    for entry in text.split("\x01"):
+        commit, _, message = entry.strip().partition("\0")
+        found |= {name: commit for name in names if name in message and f"reverts commit {name}" not in message}
+    return found
 
 
 # -- files ----------------------------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ _WAKE_SECONDS = 0.25
 _SCAN_SHARE = 250
 #: Between two portions of search indexing while lines keep coming.
 _INDEX_SECONDS = 5.0
+#: So many events at once use memory that is worth freeing, which takes longer than indexing a few.
+_BURST_EVENTS = 500
 #: One portion of clean-up; new lines wait meanwhile.
 _MAINTENANCE_SECONDS = 0.05
 
@@ -101,9 +103,14 @@ class Watcher:
                 return
 
     def _existing_roots(self) -> tuple[Path, ...]:
-        """Directories to watch: the roots that exist, and for single files the directory they are in."""
+        """Directories to watch: the roots that exist, and for single files the directory they are in.
+
+        Projects are not watched for the log that an agent writes there: they may have any number of files.
+        """
         found = []
         for root in self.recorder.roots:
+            if root.agent is not None and root.agent.traits.project_log:
+                continue
             place = root.path if root.path.is_dir() else root.path.parent
             if place.is_dir() and place not in found:
                 found.append(place)
@@ -118,6 +125,7 @@ class Watcher:
             for path in changed or ():
                 recorder.see_path(os.path.realpath(path))
             recorder.look_at_open()
+            recorder.look_at_projects()
             recorder.look_at_unterminated()
             self._retry()
             if recorder.dirty:
@@ -174,11 +182,12 @@ class Watcher:
         interpreter = Interpreter(store)
         deadline = time.monotonic() + 0.1
         while time.monotonic() < deadline:
-            if search_index.index_portion(store, interpreter) == 0:
+            indexed = search_index.index_portion(store, interpreter)
+            if indexed == 0:
                 self._outcomes.step(deadline - time.monotonic())
                 self._rest()
                 return
-            self._rested = False
+            self._rested = self._rested and indexed < _BURST_EVENTS
 
     def _maintain(self) -> None:
         """Retention and clean-up, a piece at a time; what the recorder remembers of removed data is dropped."""

@@ -1,4 +1,8 @@
-"""One process of a parallel import: reads its share from standard input, writes reports to standard output."""
+"""The processes of a parallel import: each takes its share of the sessions and reports through a pipe of its own.
+
+The first one imports the modules and reads the job from standard input, the others are forked from it: starting an
+interpreter costs more than importing ten megabytes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import threading
 import msgspec
 
 from agenttrace.config import load_settings
-from agenttrace.record.importing import ImportReport, ImportShare
+from agenttrace.record.importing import ImportJob, ImportReport
 from agenttrace.record.recorder import Recorder
 
 
@@ -20,14 +24,37 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A batch makes many objects and no cycles.
     gc.set_threshold(100_000, 50, 100)
-    job = msgspec.json.decode(_first_line(), type=ImportShare)
+    job = msgspec.json.decode(_first_line(), type=ImportJob)
+    index, started = _forked(len(job.reports))
+    os.dup2(job.reports[index], 1)
+    for descriptor in job.reports:
+        os.close(descriptor)
+    try:
+        _import(job, index)
+    finally:
+        for process in started:
+            os.waitpid(process, 0)
+
+
+def _forked(count: int) -> tuple[int, list[int]]:
+    """Fork so many processes, this one included, before it has threads: which one it is, and those it has to await."""
+    started: list[int] = []
+    for index in range(1, count):
+        process = os.fork()
+        if not process:
+            return index, []
+        started.append(process)
+    return 0, started
+
+
+def _import(job: ImportJob, index: int) -> None:
     stop = threading.Event()
     threading.Thread(target=_await_end_of_input, args=(stop,), daemon=True).start()
     recorder = Recorder(
         load_settings(os.environ),
         paths=job.paths,
         agent=job.agent,
-        share=(job.index, job.count),
+        share=(index, len(job.reports)),
         on_progress=lambda count: _say(ImportReport(bytes=count)),
     )
     try:

@@ -14,6 +14,10 @@ from agenttrace.store.session_state import SessionState
 UsageGroup = Literal["total", "day", "month", "model", "agent", "project", "session"]
 
 
+#: What sessions can be filtered by; ``failed_tests``: in the last run with a summary.
+OutcomeKind = Literal["files", "commits", "pull_requests", "tests", "failed_tests"]
+
+
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions; every field that is set must match. Times are microseconds since the epoch."""
 
@@ -35,13 +39,16 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     errors: bool | None = None
     #: With commits, without any, or either; a session that was not examined yet has none.
     commits: bool | None = None
+    #: With all of these; a session that was not examined yet has none.
+    outcomes: frozenset[OutcomeKind] = frozenset()
 
-    def matches(self, session: Session, models: Collection[str], commits: int = 0) -> bool:
+    def matches(self, session: Session, models: Collection[str], outcomes: OutcomeFigures | None = None) -> bool:
         """Whether a session with these models matches: the meaning of the filter, which every engine has to agree with.
 
-        A session's models are the one that its log names and those that its tokens are counted for. ``commits`` is the
-        number that ``Store.outcomes`` has of it.
+        A session's models are the one that its log names and those that its tokens are counted for. ``outcomes`` are
+        the figures that ``Store.outcomes`` has of it.
         """
+        came = outcomes or OutcomeFigures()
         return (
             (not self.agents or session.agent in self.agents)
             and (not self.projects or (session.project or "") in self.projects)
@@ -49,7 +56,8 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (not self.states or session.state in self.states)
             and (not self.models or not self.models.isdisjoint(models))
             and (self.errors is None or self.errors == (session.errors > 0))
-            and (self.commits is None or self.commits == (commits > 0))
+            and (self.commits is None or self.commits == (came.commits > 0))
+            and all(came.has(kind) for kind in self.outcomes)
             and (self.since is None or (session.last_at is not None and session.last_at >= self.since))
             and (self.until is None or (session.started_at is not None and session.started_at < self.until))
             and (not self.text or folded(self.text) in folded(title_of(session), session.session_id, session.project))
@@ -99,7 +107,10 @@ class SessionName(NamedTuple):
 
 
 class OutcomeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a session, in figures; copies from another session are not counted."""
+    """What came of a session, in figures; of tests, those of the last run with a summary.
+
+    Copies from another session are not counted.
+    """
 
     files: int = 0
     #: Lines; ``None`` where the log names files only.
@@ -111,15 +122,62 @@ class OutcomeFigures(msgspec.Struct, frozen=True, kw_only=True):
     #: Of the last run whose output has a summary.
     tests_passed: int | None = None
     tests_failed: int | None = None
+
+    def has(self, kind: OutcomeKind) -> bool:
+        """Whether there is any of this kind."""
+        return (getattr(self, OUTCOME_FIELDS[kind]) or 0) > 0
+
+
+#: The figure of each kind.
+OUTCOME_FIELDS: dict[OutcomeKind, str] = {
+    "files": "files",
+    "commits": "commits",
+    "pull_requests": "pull_requests",
+    "tests": "test_runs",
+    "failed_tests": "tests_failed",
+}
+
+
+#: Where an outcome is known from: a result of a tool call, the output of a command, or a line of the log itself.
+KnownFrom = Literal["tool call", "command output", "log"]
+
+
+class OutcomeShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Lines and commits of one model in a quarter of an hour, which is a part of one day in every time zone."""
+
+    #: Quarters of an hour since the epoch; ``None`` where the log has no time.
+    quarter: int | None = None
+    #: The model whose call did it; ``None`` where the log does not say.
+    model: str | None = None
+    #: Lines; ``None`` where the log names files only.
+    added: int | None = 0
+    removed: int | None = 0
+    commits: int = 0
     #: Of the commits, as the log has them; some of very many.
     hashes: tuple[str, ...] = ()
+    known_from: tuple[KnownFrom, ...] = ()
 
 
 class StoredOutcomes(NamedTuple):
-    """Figures of a session, and how many of its events they cover."""
+    """What came of a session, and how many of its events were examined for it."""
 
     events: int
     figures: OutcomeFigures
+    shares: tuple[OutcomeShare, ...] = ()
+
+    @property
+    def hashes(self) -> list[str]:
+        """The commits as the log has them; some of very many."""
+        return [name for share in self.shares for name in share.hashes]
+
+
+class SessionShares(NamedTuple):
+    """The shares of a session, and what usage groups sessions by."""
+
+    number: int
+    agent: str
+    project: str
+    shares: tuple[OutcomeShare, ...]
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from agenttrace.store.questions import (
     SessionFilter,
     SessionName,
     SessionPlace,
+    SessionShares,
     SourceFile,
     SpanPlace,
     SpanRow,
@@ -113,6 +114,12 @@ class Store(Protocol):
 
     def outcomes(self, numbers: Sequence[int]) -> dict[int, StoredOutcomes]:
         """What came of these sessions, as far as they were examined; pruned ones have nothing."""
+
+    def outcome_shares(self, query: UsageQuery = UsageQuery()) -> list[SessionShares]:  # noqa: B008 - frozen
+        """Lines and commits by time and model, of the sessions of the agents and projects of a query."""
+
+    def unexamined(self, query: UsageQuery = UsageQuery()) -> list[int]:  # noqa: B008 - frozen
+        """The numbers of the sessions of these agents and projects with lines that were not examined for outcomes."""
 
     # -- usage ---------------------------------------------------------------------------------------------------
 

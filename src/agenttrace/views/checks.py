@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.record.files.discover import FoundFile, Listing
     from agenttrace.record.formats.contract import LogCleanup
+    from agenttrace.store.batch import FileRow
     from agenttrace.store.sqlite.store import SqliteStore
 
 _LITTLE_SPACE = 100_000_000
@@ -175,6 +176,10 @@ def _waiting(opened: SqliteStore) -> Iterator[Finding]:
         yield Finding("quarantine", "warn", found, fix)
     else:
         yield Finding("quarantine", "ok", "empty")
+    for file in opened.status.files():
+        if file.error is not None:
+            fix = "It is read as soon as that is over; nothing else waits for it."
+            yield Finding("reading", "warn", f"{file.path}: {file.error}", fix)
     if lost := opened.status.lost_bytes():
         fix = "Keep the recorder running: agenttrace service install"
         yield Finding("lost bytes", "warn", f"{figures.size(lost)} were cut off before they could be read", fix)
@@ -281,10 +286,14 @@ def deletions(settings: Settings, listing: Listing) -> Iterator[Finding]:
 
 
 def _deletion(settings: Settings, title: str, logs: list[FoundFile], cleanup: LogCleanup) -> Finding:
+    from agenttrace.record.files.kinds import is_recorded
+    from agenttrace.record.files.reader import stored_path
+
     due = time.time() - max(0.0, cleanup.days - _NEAR) * 86_400
     near = [found for found in logs if found.mtime_ns / 1e9 < due]
-    offsets = recorded_offsets(settings)
-    unread = [found for found in near if offsets.get(found.path, 0) < found.size]
+    rows = _rows(settings) if near else {}
+    most = settings.record.max_line_bytes
+    unread = [found for found in near if not is_recorded(found, rows.get(stored_path(found.path)), most)]
     found = f"{title} deletes transcripts after {cleanup.days:g} days ({cleanup.origin})"
     if unread:
         count = figures.counted(len(unread), "log")
@@ -296,10 +305,10 @@ def _deletion(settings: Settings, title: str, logs: list[FoundFile], cleanup: Lo
     return Finding("retention", "ok", f"{found}; none is close to it")
 
 
-def recorded_offsets(settings: Settings) -> dict[str, int]:
-    """The recorded offset of each file; empty if the store cannot be read, which is another check."""
+def _rows(settings: Settings) -> dict[str, FileRow | None]:
+    """What the store has of each file; nothing if it cannot be read, which is another check."""
     try:
         with open_store(settings) as opened:
-            return opened.status.offsets()
+            return dict(opened.files.rows())
     except STORE_FAILURES:
         return {}

@@ -93,3 +93,8 @@ def money(micros: int, currency: str) -> str:
     if micros and abs(micros) < 10_000:
         return f"{sign}{amount:.4f}" if abs(micros) >= 50 else f"<{sign}0.0001"
     return f"{sign}{amount:,.2f}"
+
+
+def signed(sign: str, number: int | None) -> str | None:
+    """``+12``, ``-3``; nothing where the number is not known."""
+    return None if number is None else f"{sign}{number}"

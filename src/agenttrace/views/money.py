@@ -18,6 +18,11 @@ def cost_text(bill: Bill) -> str:
     return f"{amounts} +?" if bill.unpriced_tokens else amounts
 
 
+def per_commit_text(costs: dict[str, float]) -> str | None:
+    """The cost of a commit; ``None`` without commits, and where nothing has a price."""
+    return " + ".join(figures.money(round(cost * 1e6), currency) for currency, cost in costs.items()) or None
+
+
 def remarks(bill: Bill) -> list[str]:
     """Remarks on unpriced tokens, placeholders and copies."""
     found = []

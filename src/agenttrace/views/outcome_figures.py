@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from agenttrace.record.calendar import day_finder
-from agenttrace.record.outcomes import figures_of, known_sum, session_facts
-from agenttrace.record.repository import MOST_COMMITS, Repository
-from agenttrace.store.questions import OutcomeFigures
+from agenttrace.record.outcomes import OutcomeReader, known_sum, outcomes_by_share
+from agenttrace.record.repository import BUDGET, MOST_COMMITS, Repository
+from agenttrace.record.texts.contents import session_lines
+from agenttrace.store.questions import OutcomeFigures, OutcomeShare, StoredOutcomes
 
 if TYPE_CHECKING:
     from agenttrace.model import Session
@@ -19,33 +21,20 @@ if TYPE_CHECKING:
 OutcomeGroup = Literal["project", "month", "agent"]
 
 
-def figures_by_session(store: Store, sessions: Sequence[Session]) -> dict[int, OutcomeFigures]:
-    """The figures of these sessions: stored ones, and where those are out of date, read from the lines."""
+def outcomes_by_session(store: Store, sessions: Sequence[Session]) -> dict[int, StoredOutcomes]:
+    """What came of these sessions: stored, and where that is out of date, read from the lines."""
     stored = store.outcomes([session.id for session in sessions])
-    found: dict[int, OutcomeFigures] = {}
+    found: dict[int, StoredOutcomes] = {}
     for session in sessions:
         known = stored.get(session.id)
-        current = known is not None and known.events == session.events
-        found[session.id] = known.figures if known and current else _read(store, session)
+        found[session.id] = known if known and known.events == session.events else read_outcomes(store, session)
     return found
 
 
-def _read(store: Store, session: Session) -> OutcomeFigures:
-    return figures_of(session_facts(store, session), session.project)
-
-
-def figure_fields(figures: OutcomeFigures) -> dict[str, Any]:
-    """Figures for JSON."""
-    return {
-        "files": figures.files,
-        "added": figures.added,
-        "removed": figures.removed,
-        "commits": figures.commits,
-        "pull_requests": figures.pull_requests,
-        "test_runs": figures.test_runs,
-        "tests_passed": figures.tests_passed,
-        "tests_failed": figures.tests_failed,
-    }
+def read_outcomes(store: Store, session: Session) -> StoredOutcomes:
+    """What came of a session, read from its lines."""
+    facts = OutcomeReader().facts(session_lines(store, session))
+    return outcomes_by_share(store, session, facts, events=session.events)
 
 
 class KeptCommits:
@@ -54,25 +43,21 @@ class KeptCommits:
     def __init__(self) -> None:
         self._repositories: dict[str, Repository] = {}
         self._left = MOST_COMMITS
+        self._deadline = time.monotonic() + BUDGET
 
-    def of(self, session: Session, figures: OutcomeFigures) -> tuple[int, int] | None:
+    def of(self, session: Session, found: StoredOutcomes) -> tuple[int, int] | None:
         """How many are, of how many; ``None`` where it is not known."""
-        if not figures.hashes or not session.project or len(figures.hashes) > self._left:
+        hashes = found.hashes
+        if not hashes or not session.project or len(hashes) > self._left:
             return None
         if session.project not in self._repositories:
-            self._repositories[session.project] = Repository(session.project)
+            self._repositories[session.project] = Repository(session.project, deadline=self._deadline)
         repository = self._repositories[session.project]
         if not repository.exists:
             return None
-        self._left -= len(figures.hashes)
-        known = [kept for name in figures.hashes if (kept := _is_kept(repository, name)) is not None]
+        self._left -= len(hashes)
+        known = [each.kept for each in repository.kept(hashes).values() if each.kept is not None]
         return (sum(known), len(known)) if known else None
-
-
-def _is_kept(repository: Repository, name: str) -> bool | None:
-    whole = repository.full_hash(name)
-    branches = None if whole is None else repository.branches_with(whole)
-    return None if branches is None else bool(branches)
 
 
 # -- by group -----------------------------------------------------------------------------------------------------
@@ -88,16 +73,14 @@ class GroupOutcomes(NamedTuple):
 
     def per_commit(self) -> dict[str, float] | None:
         """The cost of a commit by currency; ``None`` without commits."""
-        if not self.figures.commits:
-            return None
-        return {currency: round(micros / 1e6 / self.figures.commits, 6) for currency, micros in self.bill.costs.items()}
+        return cost_per_commit(self.bill, self.figures.commits) or None
 
 
 def outcomes_by(
     store: Store, cashier: Cashier, sessions: Sequence[Session], by: OutcomeGroup, timezone: str
 ) -> list[GroupOutcomes]:
     """The sessions by group, in the order of their names; a session counts for the month in which it began."""
-    figures = figures_by_session(store, sessions)
+    found = outcomes_by_session(store, sessions)
     usage = store.usage_by_session([session.id for session in sessions])
     name_of = _namer(by, timezone)
     groups: dict[str, list[Session]] = {}
@@ -107,7 +90,7 @@ def outcomes_by(
         GroupOutcomes(
             name,
             len(members),
-            _sum(figures[session.id] for session in members),
+            _sum(found[session.id] for session in members),
             cashier.bill(_rows(usage, members)),
         )
         for name, members in sorted(groups.items())
@@ -127,16 +110,27 @@ def _rows(usage: dict[int, list[UsageRow]], sessions: Iterable[Session]) -> list
     return [row for session in sessions for row in usage.get(session.id, ())]
 
 
-def _sum(figures: Iterable[OutcomeFigures]) -> OutcomeFigures:
+def _sum(outcomes: Iterable[StoredOutcomes]) -> OutcomeFigures:
     """Sums; a commit that several sessions report counts once. Results of tests are no sums: the last run has them."""
-    found = list(figures)
-    named = {name for each in found for name in each.hashes}
-    unnamed = sum(each.commits - len(each.hashes) for each in found)
+    found = list(outcomes)
+    figures = [each.figures for each in found]
     return OutcomeFigures(
-        files=sum(each.files for each in found),
-        added=known_sum(each.added for each in found),
-        removed=known_sum(each.removed for each in found),
-        commits=len(named) + unnamed,
-        pull_requests=sum(each.pull_requests for each in found),
-        test_runs=sum(each.test_runs for each in found),
+        files=sum(each.files for each in figures),
+        added=known_sum(each.added for each in figures),
+        removed=known_sum(each.removed for each in figures),
+        commits=count_commits(share for each in found for share in each.shares),
+        pull_requests=sum(each.pull_requests for each in figures),
+        test_runs=sum(each.test_runs for each in figures),
     )
+
+
+def count_commits(shares: Iterable[OutcomeShare]) -> int:
+    """The commits of these, each once."""
+    found = list(shares)
+    named = {name for share in found for name in share.hashes}
+    return len(named) + sum(share.commits - len(share.hashes) for share in found)
+
+
+def cost_per_commit(bill: Bill, commits: int) -> dict[str, float]:
+    """By currency; nothing without commits."""
+    return {currency: round(micros / 1e6 / commits, 6) for currency, micros in bill.costs.items()} if commits else {}

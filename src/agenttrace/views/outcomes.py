@@ -14,7 +14,7 @@ import msgspec
 from agenttrace.record.command_outcomes import TestRun
 from agenttrace.record.formats.contract import Commit, FileChange, PullRequest
 from agenttrace.record.outcomes import Fact, known_sum, relative_to
-from agenttrace.record.repository import MOST_COMMITS, LoggedCommit, Repository, lines_still_there
+from agenttrace.record.repository import MOST_COMMITS, KeptCommit, LoggedCommit, Repository, lines_still_there
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
@@ -46,9 +46,11 @@ class SessionCommit(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     at: str | None
     known_from: list[OutcomeSource]
-    #: Whether a branch has it today; ``None`` where the repository is not here, or does not know the commit.
+    #: Whether a branch has it today, or ``kept_as``; null where the repository is not here, or does not know it.
     kept: bool | None = None
-    #: Some of these branches.
+    #: The commit that a branch has instead: amended, rebased, cherry-picked or squashed.
+    kept_as: str | None = None
+    #: Some of the branches with either.
     branches: list[str] = []
 
 
@@ -73,7 +75,7 @@ class SessionTests(msgspec.Struct, frozen=True, kw_only=True):
     known_from: list[OutcomeSource]
 
 
-class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOutcomes(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a session."""
 
     session_id: str
@@ -102,12 +104,12 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
         return (sum(kept or 0 for kept, _ in known), sum(of or 0 for _, of in known)) if known else None
 
 
-def outcomes_of(session: Session, facts: Sequence[Fact], *, repository: bool = True) -> Outcomes:
+def outcomes_of(session: Session, facts: Sequence[Fact], *, repository: bool = True) -> SessionOutcomes:
     """What came of a session, from what its log says; without ``repository`` nothing of today is added."""
     asked = Repository(session.project) if repository and session.project else None
     found = asked if asked is not None and asked.exists else None
     files = _files(facts, session.project, today=repository)
-    return Outcomes(
+    return SessionOutcomes(
         session_id=session.session_id,
         agent=session.agent,
         project=session.project,
@@ -149,43 +151,42 @@ def _file(path: str, changes: list[tuple[Fact, FileChange]], project: str | None
 
 def _commits(facts: Sequence[Fact], session: Session, repository: Repository | None) -> list[SessionCommit]:
     """Those that the log names, completed by the repository, then those that only the repository has."""
-    named = [(fact, fact.what) for fact in facts if isinstance(fact.what, Commit)]
+    named = [
+        SessionCommit(hash=fact.what.hash, subject=fact.what.subject, at=iso(fact.at), known_from=[fact.known_from])
+        for fact in facts
+        if isinstance(fact.what, Commit)
+    ][:MOST_COMMITS]
+    if repository is None:
+        return named
     logged: list[LoggedCommit] = []
-    if repository is not None and session.started_at is not None and session.last_at is not None:
+    if session.started_at is not None and session.last_at is not None:
         logged = repository.commits_between(session.started_at, session.last_at)
-    found = [_named(fact, commit, logged, repository) for fact, commit in named[:MOST_COMMITS]]
-    known = [commit.hash for commit in found]
-    rest = [each for each in logged if not any(each.hash.startswith(name) for name in known)]
-    return found + [
+    kept = repository.kept([each.hash for each in named])
+    hashes = {name for each in kept.values() for name in (each.hash, each.successor)}
+    return [_completed(each, kept.get(each.hash)) for each in named] + [
         SessionCommit(
             hash=each.hash,
             subject=each.subject,
             at=iso(each.committed_at),
             known_from=["repository"],
             kept=True,
-            branches=(repository.branches_with(each.hash) if repository else None) or [],
+            branches=repository.branches_with(each.hash) or [],
         )
-        for each in rest
+        for each in logged
+        if each.hash not in hashes
     ]
 
 
-def _named(fact: Fact, commit: Commit, logged: list[LoggedCommit], repository: Repository | None) -> SessionCommit:
-    plain = SessionCommit(
-        hash=commit.hash, subject=commit.subject, at=iso(fact.at), known_from=[fact.known_from], branches=[]
-    )
-    if repository is None:
-        return plain
-    whole = next((each.hash for each in logged if each.hash.startswith(commit.hash)), None)
-    whole = whole or repository.full_hash(commit.hash)
-    if whole is None:
-        return plain  # removed by now, or made in another repository
-    branches = repository.branches_with(whole)
+def _completed(commit: SessionCommit, kept: KeptCommit | None) -> SessionCommit:
+    if kept is None:
+        return commit  # removed by now, or made in another repository
     return msgspec.structs.replace(
-        plain,
-        hash=whole,
-        kept=None if branches is None else bool(branches),
-        branches=branches or [],
-        known_from=[fact.known_from, "repository"],
+        commit,
+        hash=kept.hash,
+        kept=kept.kept,
+        kept_as=kept.successor,
+        branches=kept.branches or [],
+        known_from=[*commit.known_from, "repository"],
     )
 
 

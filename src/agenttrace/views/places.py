@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agenttrace import store
+from agenttrace.store.errors import STORE_FAILURES
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -28,9 +29,24 @@ def logs(settings: Settings) -> Listing:
 def roots(settings: Settings) -> list[Root]:
     """Where logs are looked for on this machine."""
     from agenttrace.record.files.discover import agent_roots, named_roots
+    from agenttrace.record.files.project_logs import ProjectLogs
     from agenttrace.record.formats import AGENTS
 
     chosen = [agent for agent in AGENTS if not settings.record.agents or agent.name in settings.record.agents]
     home = Path(os.environ.get("HOME") or Path.home())
     environ = {**os.environ, "AGENTTRACE_HOME": str(settings.home)}
-    return [*agent_roots(chosen, environ, home), *named_roots(settings.record.paths, chosen)]
+    logs = ProjectLogs(chosen).roots(_projects(settings))
+    return [*agent_roots(chosen, environ, home), *named_roots(settings.record.paths, chosen), *logs]
+
+
+def _projects(settings: Settings) -> list[str]:
+    """Where recorded sessions ran; nowhere if the store cannot be read."""
+    from agenttrace.record.files.project_logs import MOST_PROJECTS
+
+    if not store_path(settings).exists():
+        return []
+    try:
+        with store.open_store(settings) as opened:
+            return [each.name for each in opened.status.projects(MOST_PROJECTS)]
+    except STORE_FAILURES:
+        return []

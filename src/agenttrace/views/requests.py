@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from agenttrace.record.formats.context import PARTS
+from agenttrace.record.texts.call_changes import ChangeKind, KnownFrom
 from agenttrace.record.texts.model_calls import model_calls
 from agenttrace.views import figures
 from agenttrace.views.times import MICROS, iso
@@ -34,12 +37,91 @@ _TITLES = {
 UNEXPLAINED = "nothing in the log explains it"
 
 
+class RequestChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What is not as it was in the model call before."""
+
+    kind: ChangeKind
+    known_from: KnownFrom
+    #: Of a model its name, of a system prompt and of a shorter prompt the size.
+    before: str | None
+    after: str | None
+    #: Names of tools; of parameters only ``changed``.
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+    #: Messages that are no longer sent; null where they are not known one by one.
+    dropped_messages: int | None
+    #: What is no longer sent, in characters by part.
+    dropped_characters: dict[str, int]
+    #: The first message that differs, counted from 0.
+    first_message: int | None
+    pause_seconds: float | None
+
+
+class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A model call and the context that it was sent."""
+
+    #: Its number in the session, from 1 on.
+    call: int
+    at: str | None
+    #: ``main``, or the subagent.
+    stream: str
+    #: Null for a request that was not answered.
+    span_id: str | None
+    model: str | None
+    #: What the agent says that it is for.
+    purpose: str | None
+    #: ``request``: the log has the request itself. ``conversation``: computed. ``usage``: only tokens are known.
+    known_from: KnownFrom
+    #: Characters by part; parts that the log does not have are in ``unknown_parts``.
+    parts: dict[str, int]
+    unknown_parts: list[str]
+    #: The sum of ``parts``.
+    characters: int
+    messages: int | None
+    messages_not_in_log: int
+    #: Null where the log has no usage of it.
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    output_tokens: int | None
+    #: More than 0: the prompt cache broke here.
+    cache_lost_tokens: int
+    #: What changed since the call before that has tokens, where the cache broke; empty: the log does not say why.
+    causes: list[ChangeKind]
+    changes: list[RequestChange]
+
+
+class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """From which model call on a tool was offered, and from which on it was not any more."""
+
+    name: str
+    stream: str
+    characters: int
+    #: From the first call on.
+    initial: bool
+    came: int
+    went: int | None
+
+
+class SessionRequests(msgspec.Struct, frozen=True, kw_only=True):
+    """Model calls of a session, with figures and tools of all of them."""
+
+    calls: int
+    cache_breaks: int
+    cache_lost_tokens: int
+    compactions: int
+    items: list[RequestRow]
+    tools: list[OfferedTool]
+
+
 class Requests:
     """The model calls of a session, with numbers that begin with 1."""
 
     def __init__(self, found: ModelCalls) -> None:
         self.calls, self._tools = found.calls, found.tools
         self.cache_breaks = sum(call.cache_lost > 0 for call in found.calls)
+        self.cache_lost = sum(call.cache_lost for call in found.calls)
         self.compactions = sum(change.kind == "compaction" for call in found.calls for change in call.changes)
 
     @classmethod
@@ -47,69 +129,81 @@ class Requests:
         """The requests of a session, read from its lines."""
         return cls(model_calls(store, session))
 
-    def fields(self, start: int = 0, limit: int | None = None) -> dict[str, Any]:
+    def page(self, start: int = 0, limit: int | None = None) -> SessionRequests:
         """The calls from the ``start``-th on, and what is known of all of them."""
         end = len(self.calls) if limit is None else min(start + limit, len(self.calls))
-        return {
-            "calls": len(self.calls),
-            "cache_breaks": self.cache_breaks,
-            "compactions": self.compactions,
-            "items": [call_fields(number + 1, self.calls[number]) for number in range(start, end)],
-            "tools": [_tool_fields(tool) for tool in self._tools],
-        }
+        return SessionRequests(
+            calls=len(self.calls),
+            cache_breaks=self.cache_breaks,
+            cache_lost_tokens=self.cache_lost,
+            compactions=self.compactions,
+            items=[request_row(number + 1, self.calls[number]) for number in range(start, end)],
+            tools=[_offered(tool) for tool in self._tools],
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        found: dict[str, Any] = msgspec.to_builtins(self.page())
+        return found
+
+    def moved_tools(self) -> list[str]:
+        """The tools that were not offered all the time, each with its calls."""
+        moved = [tool for tool in self._tools if tool.went is not None or not tool.initial]
+        return _few([_presence_text(tool) for tool in moved])
 
 
-def call_fields(number: int, call: ModelCall) -> dict[str, Any]:
+def request_row(number: int, call: ModelCall) -> RequestRow:
     """A model call for JSON; a part that the log does not have is in ``unknown_parts``."""
     usage = call.usage
-    return {
-        "call": number,
-        "at": iso(call.at),
-        "stream": call.stream,
-        "span_id": None if call.span_id is None else call.span_id.hex(),
-        "model": call.model,
-        "purpose": call.purpose or None,
-        "known_from": call.known_from,
-        "parts": {part: call.parts[part] for part in PARTS if part in call.parts},
-        "unknown_parts": [part for part in PARTS if part not in call.parts],
-        "characters": sum(call.parts.values()),
-        "messages": call.messages,
-        "messages_not_in_log": call.unread,
-        "input_tokens": None if usage is None else usage.input_tokens,
-        "cache_read_tokens": None if usage is None else usage.cache_read_tokens,
-        "cache_write_tokens": None if usage is None else usage.cache_write_tokens,
-        "output_tokens": None if usage is None else usage.output_tokens,
-        "cache_lost_tokens": call.cache_lost,
-        "causes": list(call.causes),
-        "changes": [_change_fields(change) for change in call.changes],
-    }
+    return RequestRow(
+        call=number,
+        at=iso(call.at),
+        stream=call.stream,
+        span_id=None if call.span_id is None else call.span_id.hex(),
+        model=call.model,
+        purpose=call.purpose or None,
+        known_from=call.known_from,
+        parts={part: call.parts[part] for part in PARTS if part in call.parts},
+        unknown_parts=[part for part in PARTS if part not in call.parts],
+        characters=sum(call.parts.values()),
+        messages=call.messages,
+        messages_not_in_log=call.unread,
+        input_tokens=None if usage is None else usage.input_tokens,
+        cache_read_tokens=None if usage is None else usage.cache_read_tokens,
+        cache_write_tokens=None if usage is None else usage.cache_write_tokens,
+        output_tokens=None if usage is None else usage.output_tokens,
+        cache_lost_tokens=call.cache_lost,
+        causes=list(call.causes),
+        changes=[_change(change) for change in call.changes],
+    )
 
 
-def _change_fields(change: Change) -> dict[str, Any]:
-    return {
-        "kind": change.kind,
-        "known_from": change.known_from,
-        "before": change.before,
-        "after": change.after,
-        "added": list(change.added),
-        "removed": list(change.removed),
-        "changed": list(change.changed),
-        "dropped_messages": change.messages,
-        "dropped_characters": dict(change.characters),
-        "first_message": change.first,
-        "pause_seconds": None if change.pause is None else change.pause / MICROS,
-    }
+def _change(change: Change) -> RequestChange:
+    return RequestChange(
+        kind=change.kind,
+        known_from=change.known_from,
+        before=change.before,
+        after=change.after,
+        added=list(change.added),
+        removed=list(change.removed),
+        changed=list(change.changed),
+        dropped_messages=change.messages,
+        dropped_characters=dict(change.characters.items()),
+        first_message=change.first,
+        pause_seconds=None if change.pause is None else change.pause / MICROS,
+    )
 
 
-def _tool_fields(tool: ToolPresence) -> dict[str, Any]:
+def _offered(tool: ToolPresence) -> OfferedTool:
     """From which call on a tool was offered, and from which on it was not any more."""
-    return {
-        "name": tool.name,
-        "stream": tool.stream,
-        "characters": tool.size,
-        "came": tool.came + 1,
-        "went": None if tool.went is None else tool.went + 1,
-    }
+    return OfferedTool(
+        name=tool.name,
+        stream=tool.stream,
+        characters=tool.size,
+        initial=tool.initial,
+        came=tool.came + 1,
+        went=None if tool.went is None else tool.went + 1,
+    )
 
 
 # -- as text -----------------------------------------------------------------------------------------------------
@@ -127,7 +221,8 @@ def change_text(change: Change) -> str:
         case "model":
             return f"model {change.before} → {change.after}"
         case "system":
-            return f"system prompt {change.before} → {change.after}"
+            sizes = change.before if change.before == change.after else f"{change.before} → {change.after}"
+            return f"system prompt changed, {sizes}"
         case "shorter":
             return f"prompt {change.before} → {change.after}"
         case "pause":
@@ -142,6 +237,19 @@ def break_text(call: ModelCall) -> str:
     """Where the cache broke: how much was lost, and what is known to have changed."""
     causes = ", ".join(_TITLES[cause] for cause in call.causes) or UNEXPLAINED
     return f"cache lost {figures.tokens(call.cache_lost)} tokens: {causes}"
+
+
+def reason_text(call: ModelCall) -> str:
+    """Why the cache broke: everything that changed, also at a call before that was not answered."""
+    told = {change.kind for change in call.changes}
+    before = [_TITLES[cause] for cause in call.causes if cause not in told]
+    return "; ".join([*before, *map(change_text, call.changes)]) or UNEXPLAINED
+
+
+def _presence_text(tool: ToolPresence) -> str:
+    if tool.went is None:
+        return f"{tool.name} from call {tool.came + 1}"
+    return f"{tool.name} until call {tool.went}" if tool.initial else f"{tool.name} calls {tool.came + 1}–{tool.went}"
 
 
 def changes_text(call: ModelCall) -> str:

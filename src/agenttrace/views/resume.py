@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from agenttrace.record.files.stored_paths import path_on_disk
 from agenttrace.record.formats import AGENTS
 
 if TYPE_CHECKING:
@@ -23,6 +25,17 @@ _REMARKS: dict[ResumeLimit, str] = {
 }
 
 
+#: What single quotes do not protect in every shell: fish reads a backslash in them.
+_UNPROTECTED = re.compile(r"['\\]")
+
+
+def quoted(text: str) -> str:
+    """A word that sh, bash, zsh and fish read alike."""
+    if shlex.quote(text) == text:
+        return text
+    return "'" + _UNPROTECTED.sub(lambda found: "'\"'\"'" if found[0] == "'" else "'\"\\\\\"'", text) + "'"
+
+
 class Resume(NamedTuple):
     """A command, and where to run it."""
 
@@ -30,20 +43,24 @@ class Resume(NamedTuple):
     #: ``None`` where the log does not say.
     directory: str | None
     limit: ResumeLimit | None
+    #: Whether the agent's own log of the session is on this machine.
+    has_log: bool = True
 
     @property
     def command(self) -> str:
         """The agent's command for a shell."""
-        return shlex.join(self.arguments)
+        return " ".join(map(quoted, self.arguments))
 
     @property
     def line(self) -> str:
         """The whole line for a shell, directory included."""
-        return self.command if self.directory is None else f"cd {shlex.quote(self.directory)} && {self.command}"
+        return self.command if self.directory is None else f"cd {quoted(self.directory)} && {self.command}"
 
     @property
     def remark(self) -> str | None:
         """What the command cannot do."""
+        if not self.has_log:
+            return "The log of this session is not on this machine, so the agent may not know it here."
         return None if self.limit is None else _REMARKS[self.limit]
 
     @property
@@ -58,16 +75,24 @@ def resume_of(store: Store, session: Session, index: LineIndex) -> Resume | None
     if agent is None or not _is_name(session.session_id):
         return None
     files = store.source_files(index.of(store, session.id).files())
-    found = agent.resume_command(session.session_id, [Path(file.path) for file in files])
-    return None if found is None else _checked(found, session.project)
+    logs = [Path(file.path) for file in files]
+    found = agent.resume_command(session.session_id, logs)
+    return None if found is None else _checked(found, session.project, any(map(_is_there, logs)))
 
 
-def _checked(found: ResumeCommand, directory: str | None) -> Resume | None:
+def _is_there(log: Path) -> bool:
+    """Whether an agent's own log exists; what it sent as telemetry is none."""
+    telemetry = next((agent for agent in AGENTS if agent.name == "otlp"), None)
+    place = path_on_disk(str(log))
+    return place is not None and os.path.exists(place) and not (telemetry is not None and telemetry.is_log(log))
+
+
+def _checked(found: ResumeCommand, directory: str | None, has_log: bool) -> Resume | None:
     """A command of which a user can see what it does."""
     if not _are_visible(found.arguments):
         return None
     known = directory is not None and os.path.isabs(directory) and directory.isprintable()
-    return Resume(found.arguments, directory if known else None, found.limit)
+    return Resume(found.arguments, directory if known else None, found.limit, has_log)
 
 
 def _are_visible(texts: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,10 +14,8 @@ from agenttrace.views import places
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agenttrace.config import Settings
-    from agenttrace.record.files.discover import Listing
+    from agenttrace.record.files.discover import FoundFile, Listing
     from agenttrace.store.questions import FileStatus
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -29,7 +28,7 @@ def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
     process = owner(settings.home)
     trouble = problem(settings.home)
     listing = places.logs(settings)
-    files, unreadable = file_states(store.status.files(), listing)
+    files, unreadable = file_states(store, listing, settings.record.max_line_bytes)
     counts = {name: sum(file[name] for file in files) for name in ("offset", "behind", "lost_bytes")}
     return {
         "home": str(settings.home),
@@ -57,20 +56,33 @@ def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
     }
 
 
-def file_states(read: Sequence[FileStatus], listing: Listing) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+def file_states(
+    store: SqliteStore, listing: Listing, max_line_bytes: int
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Every file that exists or was read, with its offset, and files that could not be read."""
+    from agenttrace.record.files.kinds import is_recorded
     from agenttrace.record.files.reader import stored_path
 
     present = {stored_path(found.path): found for found in listing.files}
+    rows = functools.cache(lambda: dict(store.files.rows()))
     unreadable = [{"path": path, "reason": reason} for path, reason in listing.unreadable]
     files = []
-    for file in read:
+    for file in store.status.files():
         found = present.pop(file.path, None)
-        files.append(_state(file, found.size if found is not None else _size(file.path)))
+        state = _state(file, found.size if found is not None else _size(file.path))
+        if state["behind"] and found is not None and _is_unsized(found):
+            # What its size says is a guess: other tables grow, and a document may be written anew with nothing new.
+            state["behind"] *= not is_recorded(found, rows().get(file.path), max_line_bytes)
+        files.append(state)
         if file.error is not None:
             unreadable.append({"path": file.path, "reason": file.error})
     files += [_unread(path, found.size) for path, found in present.items()]
     return files, unreadable
+
+
+def _is_unsized(found: FoundFile) -> bool:
+    """Whether the size of a file does not tell how much of it is recorded."""
+    return found.path.endswith(".zst") or (found.agent is not None and not found.agent.writes_lines)
 
 
 def _state(file: FileStatus, size: int | None) -> dict[str, Any]:

@@ -113,6 +113,27 @@ def test_turns_and_lines_that_come_later(log: Path, recorder: Recorder) -> None:
     assert rows(recorder, "SELECT sum(input_tokens), sum(output_tokens) FROM responses") == [(230, 105)]
 
 
+def test_a_title_that_comes_later(log: Path, recorder: Recorder) -> None:
+    """The summary is there when the turn ends, not when it begins."""
+    summary = log.with_name("summary.json")
+    known = summary.read_text()
+    summary.unlink()
+    begun, ended = TURN[: len(TURN) // 2], TURN[len(TURN) // 2 :]
+    log.write_text(begun)
+    recorder.run_once()
+    summary.write_text(known)
+    log.write_text(begun + ended)
+    recorder.run_once()
+    assert rows(recorder, "SELECT project, title FROM sessions") == [("/home/dev/grok-work", "Files")]
+
+
+def test_a_damaged_beginning(log: Path, recorder: Recorder) -> None:
+    """The next lines say what the log is, and the file beside it what the session is about."""
+    log.write_text('{"timestamp": 17\n' + "".join(TURN.splitlines(keepends=True)[:4]))
+    assert recorder.run_once().quarantined == 1
+    assert rows(recorder, "SELECT project, title FROM sessions") == [("/home/dev/grok-work", "Files")]
+
+
 def test_a_fork_counts_once(log: Path, recorder: Recorder) -> None:
     """A copy of the updates under another session has the same prompts."""
     log.write_text(TURN)

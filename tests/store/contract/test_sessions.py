@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,15 @@ from agenttrace.config import RecordSettings
 from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.store.errors import SessionNameError
-from agenttrace.store.questions import OutcomeFigures, SessionFilter, SessionPlace, title_of
+from agenttrace.store.questions import (
+    OUTCOME_FIELDS,
+    OutcomeFigures,
+    OutcomeKind,
+    SessionFilter,
+    SessionPlace,
+    StoredOutcomes,
+    title_of,
+)
 from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
 from agenttrace.store.sqlite.store import SqliteStore
 
@@ -21,6 +31,8 @@ from .machine import machine, store_of
 few = settings(max_examples=15)
 
 _moments = st.none() | st.sampled_from((5, 60, 600, 3_000, 200_000)).map(lambda age: stale_before(age / 60))
+
+BOTH = OutcomeFigures(commits=1, test_runs=1, tests_failed=0)
 
 
 def _some(values: tuple[str, ...]) -> st.SearchStrategy[frozenset[str]]:
@@ -43,6 +55,7 @@ filters = st.builds(
     until=_moments,
     errors=st.none() | st.booleans(),
     commits=st.none() | st.booleans(),
+    outcomes=st.frozensets(st.sampled_from(get_args(OutcomeKind)), max_size=2),
 )
 #: Most filters set one thing: what sets many matches little.
 _fields = SessionFilter.__struct_fields__
@@ -71,11 +84,12 @@ def test_a_filter_means_what_its_definition_says(made: list[Made], wanted: list[
         }
         assert everything == sorted(everything, key=SessionPlace.of, reverse=True)
         models = {session.id: _models(store, session) for session in everything}
-        commits = {session.id: place % 3 for place, session in enumerate(everything)}
+        came = [OutcomeFigures(), *(OutcomeFigures(**{name: 2}) for name in OUTCOME_FIELDS.values()), BOTH]
+        figures = {session.id: came[place % len(came)] for place, session in enumerate(everything)}
         for session in everything[1:]:
-            store.outcome_table.put(session.id, OutcomeFigures(commits=commits[session.id]), events=1, now=0.0)
+            store.outcome_table.put(session.id, StoredOutcomes(1, figures[session.id]), now=0.0)
         for each in wanted:
-            matching = [found for found in everything if each.matches(found, models[found.id], commits[found.id])]
+            matching = [found for found in everything if each.matches(found, models[found.id], figures[found.id])]
             assert store.sessions(each) == matching
 
 

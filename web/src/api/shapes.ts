@@ -1,4 +1,4 @@
-// Made by `make web-types` from src/agenttrace/serve/api/shapes.py; not to be edited.
+// Made by `make web-types` from src/agenttrace/serve/api/shapes/ and views/; not to be edited.
 
 /** The states of a cached result. */
 export type CacheStatus = "valid" | "expired" | "invalidated" | "generating";
@@ -147,7 +147,7 @@ export interface SessionDetail extends SessionRow {
   cursor: number;
 }
 
-/** A file that a session changed; lines are null where the log names the file only. */
+/** A file that the session changed. */
 export interface ChangedFile {
   path: string;
   changes: number;
@@ -158,24 +158,25 @@ export interface ChangedFile {
   lines_compared: number | null;
 }
 
-/** A commit of a session. */
+/** A commit of the session. */
 export interface SessionCommit {
   hash: string;
   subject: string;
   at: string | null;
   known_from: ("tool call" | "command output" | "log" | "repository")[];
   kept: boolean | null;
+  kept_as: string | null;
   branches: string[];
 }
 
-/** A pull request of a session. */
+/** A pull request of the session. */
 export interface SessionPullRequest {
   url: string;
   at: string | null;
   known_from: ("tool call" | "command output" | "log" | "repository")[];
 }
 
-/** A run of tests; without figures where its output has no summary that is known. */
+/** A run of tests. */
 export interface SessionTests {
   command: string;
   runner: string;
@@ -186,7 +187,7 @@ export interface SessionTests {
   known_from: ("tool call" | "command output" | "log" | "repository")[];
 }
 
-/** What came of a session: files, commits, pull requests and tests, each with where it is known from. */
+/** What came of a session. */
 export interface SessionOutcomes {
   session_id: string;
   agent: string;
@@ -350,18 +351,14 @@ export interface OfferedTool {
   name: string;
   stream: string;
   characters: number;
+  initial: boolean;
   came: number;
   went: number | null;
 }
 
 /** A page of the model calls of a session, with figures and tools of all of them. */
-export interface RequestList {
-  items: RequestRow[];
+export interface RequestList extends SessionRequests {
   next: string | null;
-  calls: number;
-  cache_breaks: number;
-  compactions: number;
-  tools: OfferedTool[];
 }
 
 /** A recorded line whole, up to a limit. */
@@ -379,6 +376,16 @@ export interface EventDetail {
   length: number;
   raw: string;
   cut: boolean;
+}
+
+/** Model calls of a session, with figures and tools of all of them. */
+export interface SessionRequests {
+  calls: number;
+  cache_breaks: number;
+  cache_lost_tokens: number;
+  compactions: number;
+  items: RequestRow[];
+  tools: OfferedTool[];
 }
 
 /** A part of a snippet. */
@@ -405,6 +412,15 @@ export interface SearchList {
   backlog: number;
 }
 
+/** Commits and changed lines of a group of usage, and what a commit cost. */
+export interface UsageOutcomes {
+  commits: number;
+  added: number | null;
+  removed: number | null;
+  cost_per_commit: Record<string, number>;
+  known_from: ("tool call" | "command output" | "log")[];
+}
+
 /** One row: a day, a month, a model, an agent, a project or a session. */
 export interface UsageGroup {
   group: string | null;
@@ -412,6 +428,7 @@ export interface UsageGroup {
   key: string | null;
   bill: Bill;
   parts: NamedBill[];
+  outcomes: UsageOutcomes;
 }
 
 /** Usage by group. */
@@ -421,6 +438,8 @@ export interface UsageAnswer {
   timezone: string;
   total: Bill;
   rows: UsageGroup[];
+  total_outcomes: UsageOutcomes;
+  not_examined: number;
 }
 
 /** Every line that was read is one of these. */

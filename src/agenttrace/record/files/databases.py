@@ -2,8 +2,8 @@
 
 The agent is never locked out and its files are never changed. A database with a write-ahead log is read through a
 connection that may not write and is closed after each look: an open one would keep the agent from folding its log back.
-Without such a log nobody writes, and the file is read as it is; should a writer come meanwhile, what was read is
-dropped and read again.
+Without such a log every reader's lock would make a commit of the agent fail. So the file is read as it is, without a
+lock, and only while no transaction is in its journal; where it was changed meanwhile, it is read again.
 
 The position is a row number, or two of them where two tables are read. Row numbers are given anew when a database is
 vacuumed or made again, so the last row that was read is looked up before reading goes on: where it is another one,
@@ -17,18 +17,28 @@ import hashlib
 import heapq
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from agenttrace.record.files import fingerprint as fp
-from agenttrace.record.files.reader import CHUNK_BYTES, JOURNAL_SUFFIX, LOG_SUFFIX, Chunk, Reader, database_stat
+from agenttrace.record.files.reader import (
+    CHUNK_BYTES,
+    INDEX_SUFFIX,
+    JOURNAL_SUFFIX,
+    LOG_SUFFIX,
+    Chunk,
+    OpenFile,
+    Reader,
+    database_stat,
+)
 from agenttrace.record.files.unsized import UnsizedFile, UnsizedReader
 from agenttrace.record.formats.contract import Table
 from agenttrace.store.batch import UNSIZED, FileRow
@@ -36,9 +46,15 @@ from agenttrace.store.batch import UNSIZED, FileRow
 T = TypeVar("T")
 
 #: A lock is held for moments; the next look comes soon.
-_BUSY_SECONDS = 0.2
-#: How often a database is read that is changed meanwhile, before that is left to the next look.
-_ATTEMPTS = 3
+_BUSY_SECONDS = 0.05
+#: How often a database is read that is changed meanwhile, and the pause between: the next look does the rest.
+_ATTEMPTS = 5
+_PAUSE_SECONDS = 0.005
+#: The header of a database: which kind of journal it has, and a number that every transaction changes.
+_HEADER_BYTES = 100
+_READ_VERSION, _WITH_LOG = 19, 2
+#: Codes of SQLite: another program holds the database for itself.
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 #: Of a position in two tables, the lower half is that in the second one.
 _HALF = 31
 _SECOND = (1 << _HALF) - 1
@@ -65,8 +81,8 @@ class TableQueries:
 
     def rows(self, connection: sqlite3.Connection, after: int, most: int) -> Iterator[tuple[Any, int, bytes]]:
         """Time, number and line of each row behind a number; the first is not read before it is asked for."""
-        for number, time, *values in connection.execute(self._rows, (after, most)):
-            yield time, number, _line(self._columns, values)
+        for number, at, *values in connection.execute(self._rows, (after, most)):
+            yield at, number, _line(self._columns, values)
 
     def key(self, connection: sqlite3.Connection, number: int) -> bytes | None:
         """What tells the row of this number from another one."""
@@ -75,7 +91,15 @@ class TableQueries:
 
     def next(self, connection: sqlite3.Connection, after: int) -> int:
         """The number of the next row."""
-        return int(connection.execute(self._next, (after,)).fetchone()[0])
+        return int(connection.execute(self._next, (after,)).fetchone()[0] or after)
+
+    def is_oversized(self, connection: sqlite3.Connection, after: int) -> bool:
+        """Whether the next row has a column that is too long to be loaded."""
+        try:
+            next(self.rows(connection, after, 1), None)
+        except sqlite3.DataError:
+            return True
+        return False
 
     def exists(self, connection: sqlite3.Connection) -> bool:
         """Whether the database has the table."""
@@ -104,7 +128,6 @@ class RowReader(UnsizedReader):
         """The same, if the row at ``offset`` is the one that was read; both are one look at the database."""
 
         def look(connection: sqlite3.Connection) -> Chunk | None:
-            connection.execute("BEGIN")
             if offset and (known is None or self._identity(connection, offset) != known):
                 raise RowsRenumberedError
             return self._chunk(connection, offset, most)
@@ -124,9 +147,9 @@ class RowReader(UnsizedReader):
                     break  # what was read so far counts; the next look begins with the error
                 if most != 1:
                     return self._chunk(connection, offset, 1)  # the error may be that of the row behind
-                if isinstance(error, sqlite3.DataError) and self._beside is None:
-                    return self._oversized(connection, offset)
-                raise
+                if not isinstance(error, sqlite3.DataError):
+                    raise
+                return self._oversized(connection, offset)
             if row is None:
                 break
             number, line = row
@@ -148,24 +171,41 @@ class RowReader(UnsizedReader):
         if self._beside is None:
             yield from ((number, line) for _, number, line in self._table.rows(connection, offset, most))
             return
-        last = [offset >> _HALF, offset & _SECOND]
-        tables = [self._table, self._beside] if self._beside.exists(connection) else [self._table]
+        last = self._numbers(offset)
+        tables = self._tables(connection)
         found = [_ranked(table.rows(connection, last[rank], most), rank) for rank, table in enumerate(tables)]
         for _, rank, number, line in islice(heapq.merge(*found, key=itemgetter(0, 1)), most if most >= 0 else None):
             last[rank] = number
-            yield last[0] << _HALF | last[1], line
+            yield self._position(last), line
+
+    def _tables(self, connection: sqlite3.Connection) -> list[TableQueries]:
+        """Those of them that the database has."""
+        beside = self._beside
+        return [self._table] if beside is None or not beside.exists(connection) else [self._table, beside]
+
+    def _numbers(self, position: int) -> list[int]:
+        """The number of the last row of each table."""
+        return [position] if self._beside is None else [position >> _HALF, position & _SECOND]
+
+    def _position(self, numbers: list[int]) -> int:
+        return numbers[0] if self._beside is None else numbers[0] << _HALF | numbers[1]
 
     def _oversized(self, connection: sqlite3.Connection, offset: int) -> Chunk:
-        """The next row, of which a column is too long to be loaded."""
-        number = self._table.next(connection, offset)
-        length, digest = self._measured(connection, number)
-        self.last = self._identity(connection, number)
-        return Chunk([], [], number, (number, length, digest))
+        """The next row of which a column is too long to be loaded; of two tables, of the one that has it next."""
+        numbers = self._numbers(offset)
+        for rank, table in enumerate(self._tables(connection)):
+            if not table.is_oversized(connection, numbers[rank]):
+                continue
+            numbers[rank] = table.next(connection, numbers[rank])
+            length, digest = self._measured(connection, table.table, numbers[rank])
+            end = self._position(numbers)
+            self.last = self._identity(connection, end)
+            return Chunk([], [], end, (end, length, digest))
+        raise sqlite3.DatabaseError("a row vanished while it was read")
 
-    def _measured(self, connection: sqlite3.Connection, number: int) -> tuple[int, bytes]:
+    def _measured(self, connection: sqlite3.Connection, table: Table, number: int) -> tuple[int, bytes]:
         """Length and digest of a row, which is never loaded as a whole."""
         length, digest = 0, hashlib.sha256()
-        table = self._table.table
         for name in table.columns:
             try:
                 value = connection.blobopen(table.name, name, number, readonly=True)
@@ -185,7 +225,7 @@ class RowReader(UnsizedReader):
         if self._beside is None:
             key = self._table.key(connection, position)
             return None if key is None else fp.identity(key)
-        first, second = position >> _HALF, position & _SECOND
+        first, second = self._numbers(position)
         keys = [self._table.key(connection, first)] if first else []
         keys += [self._beside.key(connection, second)] if second and self._beside.exists(connection) else []
         whole = [key for key in keys if key is not None]
@@ -193,28 +233,74 @@ class RowReader(UnsizedReader):
 
     def _looking(self, look: Callable[[sqlite3.Connection], T]) -> T:
         """The answer of one look at the database."""
-        for _ in range(_ATTEMPTS):
-            quiet, before = self._is_quiet(), _stat(self._path)
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(_PAUSE_SECONDS)
+            before = _state(self._path)
+            if before.in_transaction:
+                continue
             try:
-                with closing(self._connection(quiet)) as connection:
+                with closing(self._connection(before.has_log)) as connection:
+                    connection.execute("BEGIN")
                     found = look(connection)
             except sqlite3.Error as error:
-                raise OSError(errno.EIO, f"database cannot be read: {error}", self._path) from error
-            if not quiet or (self._is_quiet() and _stat(self._path) == before):
-                return found
-        raise OSError(errno.EAGAIN, "database was changed while it was read", self._path)
+                if before.has_log or _state(self._path) == before:
+                    raise _failure(error, self._path, before) from error
+            else:
+                if before.has_log or _state(self._path) == before:
+                    return found
+        raise OSError(errno.EAGAIN, "a transaction of the agent is not complete; it is read after that", self._path)
 
-    def _is_quiet(self) -> bool:
-        """Whether nothing is being written: then the file is read as it is."""
-        return not any(os.path.exists(self._path + ending) for ending in (LOG_SUFFIX, JOURNAL_SUFFIX))
-
-    def _connection(self, quiet: bool) -> sqlite3.Connection:
-        options = "immutable=1" if quiet else "mode=ro"
+    def _connection(self, has_log: bool) -> sqlite3.Connection:
+        options = "mode=ro" if has_log else "immutable=1"
         path = quote(os.fsencode(self._path))
         connection = sqlite3.connect(f"file:{path}?{options}", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
         connection.text_factory = bytes
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(self._max_line_bytes, CHUNK_BYTES))
         return connection
+
+
+class _State(NamedTuple):
+    """What a change of a database changes, and how it may be read."""
+
+    header: bytes
+    size: int
+    mtime_ns: int
+    #: Whether there is a write-ahead log: then readers and writers are not in each other's way.
+    has_log: bool
+    #: Whether pages in the file may be those of a transaction that is not complete, and may never be.
+    in_transaction: bool
+
+
+def _state(path: str) -> _State:
+    file = OpenFile(path, follow=False)
+    try:
+        stat, header = file.stat(), fp.pread(file.descriptor, _HEADER_BYTES, 0)
+    finally:
+        file.close()
+    has_log = header[_READ_VERSION : _READ_VERSION + 1] == bytes((_WITH_LOG,)) and os.path.exists(path + LOG_SUFFIX)
+    return _State(header, stat.st_size, stat.st_mtime_ns, has_log, not has_log and _is_in_use(path + JOURNAL_SUFFIX))
+
+
+def _is_in_use(journal: str) -> bool:
+    """Whether a journal has pages to be put back; one without is empty, or begins with zeros."""
+    try:
+        with open(journal, "rb") as file:
+            return file.read(1) not in (b"", b"\0")
+    except FileNotFoundError:
+        return False
+
+
+def _failure(error: sqlite3.Error, path: str, state: _State) -> OSError:
+    """An error of SQLite as one of the file, with what can be done about it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _LOCKED:
+        return OSError(errno.EBUSY, "database is locked by another program; it is read when it is free", path)
+    reason = f"database cannot be read: {error}"
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and state.has_log:
+        name = os.path.basename(path)
+        reason += f"; {name}{LOG_SUFFIX} and {name}{INDEX_SUFFIX} must be readable, and the latter exist or be created"
+    return OSError(errno.EIO, reason, path)
 
 
 def _ranked(rows: Iterator[tuple[Any, int, bytes]], rank: int) -> Iterator[tuple[float, int, int, bytes]]:
@@ -224,11 +310,6 @@ def _ranked(rows: Iterator[tuple[Any, int, bytes]], rank: int) -> Iterator[tuple
 def _line(columns: tuple[str, ...], values: Sequence[Any]) -> bytes:
     """A row as one line: an object with its columns; texts that are JSON stand in it as they are."""
     return msgspec.json.encode(dict(zip(columns, map(_json, values), strict=True)))
-
-
-def _stat(path: str) -> tuple[int, int]:
-    stat = os.stat(path)
-    return stat.st_size, stat.st_mtime_ns
 
 
 def _json(value: object) -> object:
@@ -292,6 +373,13 @@ class TrackedDatabase(UnsizedFile):
             return None
         self._ended = chunk is None
         return chunk
+
+    def is_recorded(self, size: int, mtime_ns: int) -> bool:
+        """Whether there is no row behind the last one that was read: size and time change with other tables, too."""
+        try:
+            return self.position > 0 and self._rows().read_after(self.position, self._known, 1) is None
+        except (OSError, RowsRenumberedError):
+            return False
 
     def bytes_in(self, chunk: Chunk) -> int:
         """Of its lines."""

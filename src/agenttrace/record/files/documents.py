@@ -7,6 +7,7 @@ agent that died, and is quarantined.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from agenttrace.record.formats.contract import Agent
 
 #: The reason why a document is quarantined.
 NOT_WHOLE = "document is not whole"
+#: The reason why one is not loaded.
+TOO_LARGE = "document is larger than record.max_line_bytes"
 #: What a format may raise for a document that is not what it expects.
 _FAULTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
@@ -39,15 +42,22 @@ class DocumentReader(UnsizedReader):
 
     def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
         """The next lines, ``most`` of them; ``None`` if there is none, or if the document is not whole yet."""
+        return self._read(offset, most, self._known)
+
+    def opening(self, most: int) -> Chunk | None:
+        """The first lines, which count as read only when they are read; what was loaded for them stays loaded."""
+        return self._read(0, most, set())
+
+    def _read(self, offset: int, most: int, known: set[bytes]) -> Chunk | None:
         self.waiting = False
         stat = self._handle.stat()
         if stat.st_size > self._max_bytes:
-            return None if offset else self._oversized(stat.st_size)
+            return None if offset else self._oversized(stat)
         if self._lines is None:
             data = self._load(stat.st_size)
             if self._lines is None:
                 return None if offset or not data else self._broken(data, stat.st_mtime)
-        return self._fresh(self._lines, offset, most)
+        return self._fresh(self._lines, offset, most, known)
 
     def _load(self, size: int) -> bytes:
         data = pread(self._handle.descriptor, size, 0)
@@ -64,14 +74,14 @@ class DocumentReader(UnsizedReader):
             return None
         return Chunk([data.replace(b"\n", b" ")], [0], 1, broken=NOT_WHOLE)
 
-    def _fresh(self, lines: list[bytes], offset: int, most: int) -> Chunk | None:
+    def _fresh(self, lines: list[bytes], offset: int, most: int, known: set[bytes]) -> Chunk | None:
         fresh: list[bytes] = []
         numbers: list[int] = []
         end = offset
         for end, line in enumerate(lines[offset:], offset + 1):
             digest = _digest(line)
-            if digest not in self._known:
-                self._known.add(digest)
+            if digest not in known:
+                known.add(digest)
                 fresh.append(line)
                 numbers.append(end - 1)
                 if len(fresh) == most:
@@ -81,9 +91,10 @@ class DocumentReader(UnsizedReader):
             return None
         return Chunk(fresh, numbers, end)
 
-    def _oversized(self, size: int) -> Chunk:
-        digest = _digest(pread(self._handle.descriptor, 1 << 20, 0))
-        return Chunk([], [], 1, (0, size, digest))
+    @staticmethod
+    def _oversized(stat: os.stat_result) -> Chunk:
+        digest = _digest(f"{stat.st_size} {stat.st_mtime_ns}".encode())
+        return Chunk([], [], 1, (0, stat.st_size, digest), refused=TOO_LARGE)
 
     def has_other_content(self) -> bool:
         """Whether the document has changed since it was read, as far as is known."""
@@ -177,8 +188,9 @@ class TrackedDocument(UnsizedFile):
     def head(self) -> bytes:
         """The first whole lines, for recognition."""
         self.open()
-        reader = self._reader_of(set())
-        chunk = reader.read(0, 0, 50)
+        reader = self._reader
+        assert isinstance(reader, DocumentReader)
+        chunk = reader.opening(50)
         self._waiting = reader.waiting
         return b"" if chunk is None else b"\n".join(chunk.lines) + b"\n"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agenttrace.record.files.archives import TrackedArchive
 from agenttrace.record.files.databases import TrackedDatabase
+from agenttrace.record.files.discover import FoundFile
 from agenttrace.record.files.documents import TrackedDocument
 from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats import AGENTS
@@ -36,3 +37,11 @@ def tracked_file(
     elif home is not None and home.writes_documents:
         kind = TrackedDocument
     return kind(path, row, max_line_bytes, home, max_unpacked_bytes=max_unpacked_bytes)
+
+
+def is_recorded(found: FoundFile, row: FileRow | None, max_line_bytes: int) -> bool:
+    """Whether all that a file has now is in the store, as its kind tells."""
+    if row is None:
+        return False
+    home = found.agent if found.agent is not None and not found.agent.writes_lines else home_of(row)
+    return tracked_file(found.path, row, max_line_bytes, home).is_recorded(found.size, found.mtime_ns)

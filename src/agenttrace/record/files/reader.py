@@ -27,9 +27,13 @@ logger = logging.getLogger(__name__)
 CHUNK_BYTES = 1 << 20
 #: The most open descriptors; those of the files idle longest are closed first.
 OPEN_FILES = 1024
+#: Why a directory or a pipe at the path of a log is not read.
+NOT_A_FILE = "not a regular file"
 BOM = b"\xef\xbb\xbf"
 #: Of the write-ahead log of a database.
 LOG_SUFFIX = "-wal"
+#: Of the index of that log, which its readers share.
+INDEX_SUFFIX = "-shm"
 #: Of what a database without such a log keeps while it is written to.
 JOURNAL_SUFFIX = "-journal"
 
@@ -72,7 +76,7 @@ class OpenFile:
         stat = os.fstat(self.descriptor)
         if not modes.S_ISREG(stat.st_mode):
             os.close(self.descriptor)
-            raise OSError(errno.EINVAL, "not a regular file", path)
+            raise OSError(errno.EINVAL, NOT_A_FILE, path)
         #: Device and inode.
         self.place = (stat.st_dev, stat.st_ino)
 

@@ -247,6 +247,11 @@ class TrackedFile:
         """How many bytes of a file of this size were not read yet."""
         return max(0, size - self.position)
 
+    def is_recorded(self, size: int, mtime_ns: int) -> bool:
+        """Whether all of a file of this size and time is in the store; asked of a file that was not opened."""
+        reserved = self.row.file_size <= self.position and mtime_ns == self.row.mtime_ns
+        return self.position == size or (self.position > 0 and reserved)
+
     # -- reading ----------------------------------------------------------------------------------------------
 
     def bytes_in(self, chunk: Chunk) -> int:

@@ -68,6 +68,10 @@ class UnsizedFile(TrackedFile):
         """What was added since the last look; all of a file that was never read."""
         return max(0, size - self.size) if self.position else size
 
+    def is_recorded(self, size: int, mtime_ns: int) -> bool:
+        """Whether it was read to its end and has not changed since then."""
+        return self.row.tail_hash == END and (size, mtime_ns) == (self.row.file_size, self.row.mtime_ns)
+
     def head(self) -> bytes:
         """The first whole lines, for recognition."""
         self.open()

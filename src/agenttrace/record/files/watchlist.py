@@ -233,6 +233,10 @@ class Watchlist:
         """Files that have no path any more, after every path was checked."""
         return [file for file in self.tracked() if file.detached or not _is_there(file.path, present, unreadable)]
 
+    def obstructed(self, present: Collection[str]) -> list[TrackedFile]:
+        """Files at whose path a search found none, because something else is there: a directory, or a pipe."""
+        return [file for path, file in self.files.items() if path not in present and _is_obstructed(path)]
+
     def let_go(self, file: TrackedFile) -> None:
         """Stop tracking a file; should it come back, its row is found again."""
         file.close()
@@ -258,6 +262,14 @@ def _is_there(path: str, present: Collection[str], unreadable: Collection[str]) 
         return False
     except OSError:
         return True
+
+
+def _is_obstructed(path: str) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISLNK(mode)
 
 
 def _aside(file: TrackedFile) -> str:

@@ -1,7 +1,8 @@
 """Aider: ``.aider.chat.history.md`` in the directory of a project; every chat in it begins with a line that says when.
 
 Markdown is no log format: what is a prompt, an answer or a notice is told by how lines begin. The figures of tokens are
-Aider's own estimates, rounded, and are marked as such. The last answer counts as complete when a notice follows it.
+Aider's own estimates, rounded, and are marked as such. The last answer counts as complete when a notice follows it. A
+response is named by all that was said in its chat until then, so that a copy of a project counts nothing again.
 
 ``memory`` holds ``model``, ``turn`` and ``step``, the latest ones.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.model import Event, Usage
-from agenttrace.record.formats.base import LineDecoder, LogFormat, first_lines
+from agenttrace.record.formats.base import LineDecoder, LogFormat, expanded, first_lines
 from agenttrace.record.formats.contract import (
     Commit,
     Content,
@@ -57,6 +58,8 @@ class AiderBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     began: str
     #: Which block of the chat it is.
     n: int
+    #: The digest of the chat up to here: a copy of a history at another path has the same ones.
+    chain: str = ""
     #: ``chat``, ``prompt``, ``answer``, ``notice`` or ``note``.
     kind: str
     text: str
@@ -67,13 +70,21 @@ class Aider(LogFormat[AiderBlock]):
 
     name = "aider"
     title = "Aider"
-    traits = Traits(integration="aider", mixes_sessions=True)
+    parts_not_in_log = frozenset({"context", "files"})
+    traits = Traits(
+        integration="aider", variables=("AIDER_CHAT_HISTORY_FILE",), project_log=LOG_NAME, mixes_sessions=True
+    )
     writes_documents = True
     decoder = LineDecoder(AiderBlock)
 
     def homes(self, environ: Mapping[str, str], home: Path) -> list[Path]:
-        """Projects in the user's directory and one level below; others are named in ``record.paths``."""
-        return [home / "*" / LOG_NAME, home / "*" / "*" / LOG_NAME]
+        """``$AIDER_CHAT_HISTORY_FILE``, and projects in the user's directory and one level below.
+
+        Those where other sessions ran are found, too (``project_log``); the rest is named in ``record.paths``.
+        """
+        named = expanded(environ.get("AIDER_CHAT_HISTORY_FILE") or ".", home)
+        file = [named] if named.is_absolute() else []
+        return [*file, home / "*" / LOG_NAME, home / "*" / "*" / LOG_NAME]
 
     def is_log(self, path: Path) -> bool:
         """``.aider.chat.history.md``."""
@@ -86,7 +97,7 @@ class Aider(LogFormat[AiderBlock]):
         blocks = list(_blocks(whole.decode("utf-8", "replace"), project))
         if not blocks and whole.strip():
             return None
-        while blocks and blocks[-1].kind in ("answer", "prompt"):
+        while blocks and blocks[-1].kind in ("answer", "prompt", "note"):
             blocks.pop()  # more of it may be written
         return [msgspec.json.encode(block) for block in blocks]
 
@@ -159,6 +170,7 @@ def _blocks(text: str, project: str) -> Iterator[AiderBlock]:
     chat, began, n = "", "", 0
     kind, lines, fenced, committed = "", [""], False, False
     begun: Counter[str] = Counter()
+    digest = hashlib.sha256()
     for line in [*(line.removesuffix("\r") for line in text.split("\n")), "# "]:
         start = _BEGIN.fullmatch(line)
         found = "chat" if start else _kind_of(line, kind, fenced)
@@ -169,13 +181,16 @@ def _blocks(text: str, project: str) -> Iterator[AiderBlock]:
         if found != kind or kind == "notice":
             body = "\n".join(lines).strip()
             if chat and body and kind:
-                yield AiderBlock(chat=chat, began=began, n=n, kind=kind, text=body)
+                digest.update(f"{kind}\0{body}\0".encode())
+                chain = digest.hexdigest()[:32]
+                yield AiderBlock(chat=chat, began=began, n=n, chain=chain, kind=kind, text=body)
                 n += 1
                 committed = kind in ("notice", "note") and (committed or body.startswith("Commit "))
             kind, lines, fenced = found, [], False
         if start is not None:
             began = start.group(1)
             chat, n = f"{began.replace(' ', 'T').replace(':', '')}-{project}", 0
+            digest = hashlib.sha256()
             begun[chat] += 1
             if begun[chat] > 1:  # two in one second
                 chat = f"{chat}-{begun[chat]}"
@@ -214,7 +229,7 @@ def _noticed(block: AiderBlock, memory: Memory) -> Iterator[a.Act]:
     elif text.startswith("Tokens: "):
         step = memory.pop("step", None)
         usage = _usage(text)
-        yield a.ResponseUsage(f"aider:{block.chat}:{block.n}", usage, memory.get("model"), step, estimated=True)
+        yield a.ResponseUsage(f"aider:{block.chain}", usage, memory.get("model"), step, estimated=True)
         yield a.StepEnd(step)
         yield a.TurnEnd()
     elif _ERROR.search(text):

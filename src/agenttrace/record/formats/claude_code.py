@@ -63,6 +63,8 @@ _BARE = NOT_SAID | frozenset(
 _FORK_GAP = 1_000_000
 #: After so many days transcripts are deleted, unless a setting says otherwise.
 _CLEANUP_DAYS = 30
+#: A larger number is no period.
+_MOST_DAYS = 1_000_000
 #: So many first lines are read to recognise a file; a damaged beginning is rarely longer.
 _OPENING_LINES = 16
 
@@ -97,6 +99,7 @@ class ClaudeCode(LogFormat[ClaudeLine]):
 
     name = "claude-code"
     title = "Claude Code"
+    parts_not_in_log = frozenset()
     traits = Traits(
         provider="anthropic",
         integration="claude-code",
@@ -207,7 +210,7 @@ def _cleanup(base: Path) -> LogCleanup:
     found = LogCleanup(directory=base, days=float(_CLEANUP_DAYS), origin="its default; cleanupPeriodDays is not set")
     for name in ("settings.json", "settings.local.json"):
         days = read_object(base / name).get("cleanupPeriodDays")
-        if isinstance(days, int | float) and not isinstance(days, bool) and days >= 0:
+        if isinstance(days, int | float) and not isinstance(days, bool) and 0 <= days <= _MOST_DAYS:
             origin = f"cleanupPeriodDays in {base / name}"
             found = LogCleanup(directory=base, days=float(days), origin=origin)
     return found

@@ -167,7 +167,14 @@ def error_text(line: ClaudeLine) -> str:
     """Why a request failed, however deep the providers have wrapped it."""
     error = value_of(line.error)
     while isinstance(error, dict):
-        error = error.get("message") or error.get("error") or error.get("cause") or error.get("code")
+        # What the program showed, before the answer of the provider as it came.
+        error = (
+            error.get("formatted")
+            or error.get("message")
+            or error.get("error")
+            or error.get("cause")
+            or error.get("code")
+        )
     return error if isinstance(error, str) else ""
 
 

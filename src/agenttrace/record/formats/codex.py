@@ -79,6 +79,7 @@ class Codex(LogFormat[lines.CodexHead]):
 
     name = "codex"
     title = "Codex"
+    parts_not_in_log = frozenset()
     traits = Traits(
         provider="openai",
         integration="openai-codex",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from agenttrace.model import Event
-from agenttrace.record.formats.context import ContextFact, conversation
+from agenttrace.record.formats.context import ContextFact, Part, conversation
 from agenttrace.record.ingest.acts import Act, ResponseUsage
 
 
@@ -144,6 +144,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()
     #: Names of files that it writes beside its logs: no logs, and no damage.
     side_files: re.Pattern[str] | None = None
+    #: The name of a log that it writes in the directory of a project, wherever that is.
+    project_log: str = ""
     #: Whether one file may have several sessions, so that files cannot be divided among importers by session.
     mixes_sessions: bool = False
     #: Whether it writes a line again, in another file, with more of its response's usage than the line had before.
@@ -177,6 +179,8 @@ class Agent:
     table: Table | None = None
     #: True where logs are documents that are written anew as a whole: see ``lines_of``.
     writes_documents = False
+    #: Parts of the context that the agent sends and the log does not have: a size of 0 means "unknown" there.
+    parts_not_in_log: frozenset[Part] = frozenset({"context"})
 
     @property
     def writes_lines(self) -> bool:

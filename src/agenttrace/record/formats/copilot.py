@@ -37,6 +37,7 @@ from agenttrace.record.formats.lenient import (
 from agenttrace.record.ingest import acts as a
 
 LOG_NAME = "events.jsonl"
+_FACTS = "workspace.yaml"
 #: What is shown as a note on the span that is open.
 _NOTES = {
     "session.compaction_start": "compaction",
@@ -68,6 +69,7 @@ class Copilot(LogFormat[CopilotEvent]):
 
     name = "copilot-cli"
     title = "GitHub Copilot CLI"
+    parts_not_in_log = frozenset()
     traits = Traits(provider="github", integration="copilot-cli", variables=("COPILOT_HOME",))
     decoder = LineDecoder(
         CopilotEvent,
@@ -94,7 +96,7 @@ class Copilot(LogFormat[CopilotEvent]):
         if session is None:
             return None
         times = [line.timestamp for line in lines if line.timestamp is not None]
-        title = _name_of(path.parent / "workspace.yaml")
+        title = _name_of(path.parent / _FACTS)
         return self.source(
             path, session, cwd=text_at(data, "context", "cwd"), title=title, copied=times != sorted(times)
         )
@@ -115,6 +117,9 @@ class Copilot(LogFormat[CopilotEvent]):
         if line.type in _MEANINGS:
             found: list[a.Act] = []
             _MEANINGS[line.type](_Said(line, value_of(line.data), memory, found, event.stream is None))
+            if event.stream is None and source.directory and any(isinstance(act, a.TurnEnd) for act in found):
+                # A session may be named at any time.
+                found.append(a.SessionInfo(title=_name_of(Path(source.directory) / _FACTS)))
             return found
         return [a.Note(_NOTES[line.type])] if line.type in _NOTES else []
 
@@ -318,10 +323,6 @@ def _texts(kind: str, data: object) -> Iterator[Content]:
             yield Content("note", text_at(data, "summaryContent") or "")
         case "session.info" | "session.warning":
             yield Content("note", text_at(data, "message") or "")
-
-
-def _json(value: object) -> str:
-    return "" if value is None else msgspec.json.encode(value).decode()
 
 
 def _path_in(diff: str) -> str | None:

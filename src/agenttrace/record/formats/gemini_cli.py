@@ -21,6 +21,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
+from agenttrace.record.formats.context import ContextFact, Piece
 from agenttrace.record.formats.contract import (
     Content,
     LogCleanup,
@@ -157,6 +158,15 @@ class GeminiCli(LogFormat[GeminiMessage]):
             return list(_tool_texts(line))
         return [] if line.id is None else list(_texts(line))
 
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """What the session begins with, and the conversation."""
+        messages = lookup(value_of(event.body.change), "messages") if event.type == "snapshot" else None
+        for message in messages if isinstance(messages, list) else ():
+            text = _joined(lookup(message, "content"))
+            if text.startswith(_CONTEXT):
+                yield Piece("context", len(text), _CONTEXT)
+        yield from super().context(event, source, memory, raw)
+
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """The diffs in the results of edits."""
         line = decoded(raw, b'"fileDiff"')
@@ -196,13 +206,13 @@ def _project(directory: Path) -> str | None:
     return read_companion(directory / ".project_root", 4096).decode("utf-8", "replace").strip() or None
 
 
-def _parts(raw: msgspec.Raw) -> list[object]:
-    value = value_of(raw)
-    return value if isinstance(value, list) else [{"text": value}]
-
-
 def _text(raw: msgspec.Raw) -> str:
-    return "\n".join(text for part in _parts(raw) if (text := text_at(part, "text")))
+    return _joined(value_of(raw))
+
+
+def _joined(content: object) -> str:
+    parts = content if isinstance(content, list) else [{"text": content}]
+    return "\n".join(text for part in parts if (text := text_at(part, "text")))
 
 
 def _asked(line: GeminiMessage, source: Source) -> list[a.Act]:

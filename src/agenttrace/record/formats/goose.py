@@ -3,14 +3,19 @@
 Untested on real logs: made after the public source of the program and fixtures that follow it.
 
 Messages are inserted again, under other numbers, when a conversation is compacted: their ids tell. Rows of the ledger
-name no message. A call is the step of the messages that were written last, or, where it is told first, of those that
-come next; tokens count by the ledger alone. Versions before the ledger (schema 15) have no tokens of single calls.
+name no message, and times are whole seconds, so a row may come behind the results of the call's tools. A call is the
+first step of the turn whose tokens are not known, or, where it is told first, that of the messages that come next;
+tokens count by the ledger alone. Versions before the ledger (schema 15) have no tokens of single calls.
 
-``memory`` holds ``step``, the open step; ``paid``, whether its tokens are known; ``cwd``; ``model``.
+Goose counts sessions by day (``20260101_1``), so two databases have the same ids: the time at which a session was
+created makes them distinct.
+
+``memory`` holds ``step``, the open step; ``unpaid``, steps of the turn whose tokens are not known; ``cwd``; ``model``.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,15 +29,20 @@ from agenttrace.record.formats.base import (
     agent_directory,
     expanded,
     first_lines,
+    remember,
     usage_of_prompt,
 )
 from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Table, Traits
-from agenttrace.record.formats.lenient import count, duration, lookup, text_at, time_at, value_of
+from agenttrace.record.formats.lenient import count, duration, json_text, lookup, text_at, time_at, value_of
 from agenttrace.record.ingest import acts as a
 
 _ABSENT = msgspec.Raw()
 #: Times are seconds; should they become milliseconds, they are larger than this.
 _MOST_SECONDS = 100_000_000_000
+#: Of Goose's own table of sessions, which only shares its name with one of the store.
+_OF_SESSION = '(SELECT {column} FROM "sessions" AS own WHERE own.id = {table}.session_id)'
+#: An id with its mark.
+_MARKED = re.compile(r"(.+)-[0-9a-f]{8}", re.DOTALL)
 _LEDGER = Table(
     "usage_ledger",
     (
@@ -46,6 +56,8 @@ _LEDGER = Table(
         "cache_write_tokens",
         "is_compaction",
     ),
+    {"created": _OF_SESSION.format(column="created_at", table="usage_ledger")},
+    key=("id", "session_id", "created_timestamp"),
     time="created_timestamp",
 )
 
@@ -60,6 +72,8 @@ class GooseRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content_json: msgspec.Raw = _ABSENT
     metadata_json: msgspec.Raw = _ABSENT
     cwd: str | None = None
+    #: When the session was.
+    created: str | int | float | None = None
     #: Of the ledger.
     id: int | None = None
     model: str | None = None
@@ -68,6 +82,13 @@ class GooseRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     is_compaction: int | None = None
+
+    @property
+    def session(self) -> str:
+        """The session's id, which no other database has."""
+        if self.created is None:
+            return self.session_id or ""
+        return f"{self.session_id}-{zlib.crc32(str(self.created).encode('utf-8', 'surrogatepass')):08x}"
 
 
 class Goose(LogFormat[GooseRow]):
@@ -79,8 +100,11 @@ class Goose(LogFormat[GooseRow]):
     table = Table(
         "messages",
         ("session_id", "message_id", "role", "content_json", "created_timestamp", "metadata_json"),
-        # Goose's own table of sessions, which only shares its name with one of the store.
-        {"cwd": '(SELECT working_dir FROM "sessions" AS own WHERE own.id = messages.session_id)'},
+        {
+            "cwd": _OF_SESSION.format(column="working_dir", table="messages"),
+            "created": _OF_SESSION.format(column="created_at", table="messages"),
+        },
+        ("session_id", "message_id", "created_timestamp"),
         beside=_LEDGER,
         time="created_timestamp",
     )
@@ -105,11 +129,11 @@ class Goose(LogFormat[GooseRow]):
         row = self.decoder(first_lines(head, 1)[0])
         if row is None or not row.session_id or (row.role is None and row.input_tokens is None):
             return None
-        return self.source(path, row.session_id)
+        return self.source(path, row.session)
 
     def event(self, line: GooseRow, raw: bytes, source: Source) -> Event:
         """The message's id; the number and the time of a row of the ledger."""
-        session = None if line.session_id == source.session_id else line.session_id
+        session = None if line.session == source.session_id else line.session
         at = _time(line.created_timestamp)
         if line.role is None:
             return Event("usage", f"usage:{line.id}:{line.created_timestamp}", at, line, None, session)
@@ -135,7 +159,8 @@ class Goose(LogFormat[GooseRow]):
 
     def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
         """``goose session --resume --session-id <session>``."""
-        return ResumeCommand(("goose", "session", "--resume", "--session-id", session_id))
+        marked = _MARKED.fullmatch(session_id)
+        return ResumeCommand(("goose", "session", "--resume", "--session-id", marked[1] if marked else session_id))
 
 
 def _time(value: float | None) -> int | None:
@@ -164,7 +189,10 @@ def _asked(row: GooseRow, key: str | None, memory: Memory) -> list[a.Act]:
     prompt = "\n".join(text for part in _parts(row) if (text := text_at(part, "text")))
     if not _is_shown(row):
         return [a.Note("compaction")]
-    return [a.TurnBegin(prompt or None, turn=key)] if prompt else []
+    if not prompt:
+        return []
+    memory.pop("unpaid", None)
+    return [a.TurnBegin(prompt, turn=key)]
 
 
 def _tool_end(part: object) -> a.Act:
@@ -193,7 +221,10 @@ def _calls(row: GooseRow) -> list[object]:
 
 def _answered(row: GooseRow, key: str, memory: Memory) -> list[a.Act]:
     """A part of a model's answer: several messages in a row are one call."""
-    step = memory.setdefault("step", key)
+    if "step" not in memory:
+        memory["step"] = key
+        remember(memory.setdefault("unpaid", {}), key, 1)
+    step = memory["step"]
     found: list[a.Act] = [a.StepBegin(step, model=memory.get("model"), implied=True)]
     calls = _calls(row)
     for call in calls:
@@ -205,17 +236,20 @@ def _answered(row: GooseRow, key: str, memory: Memory) -> list[a.Act]:
 
 
 def _charged(row: GooseRow, memory: Memory) -> list[a.Act]:
-    """A call of a model: the one of the open step, or of the step that it opens."""
-    name = f"{row.session_id}:{row.id}:{row.created_timestamp}"
+    """A call of a model: that of the first step without tokens, or of the step that it opens."""
+    name = f"{row.session}:{row.id}:{row.created_timestamp}"
     counts = (row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cache_write_tokens)
     usage = usage_of_prompt(*map(count, counts))
     if row.is_compaction:
         return [a.Note("compaction"), a.ResponseUsage(f"goose:{name}", usage, row.model, detached=True)]
     if row.model:
         memory["model"] = row.model
-    if memory.get("paid") == memory.get("step"):
-        memory["step"] = f"usage:{name}"
-    step = memory["paid"] = memory["step"]
+    unpaid = memory.get("unpaid")
+    if unpaid:
+        step = next(iter(unpaid))
+        del unpaid[step]
+    else:
+        step = memory["step"] = f"usage:{name}"
     return [a.ResponseUsage(f"goose:{name}", usage, row.model, step)]
 
 
@@ -229,8 +263,8 @@ def _texts(row: GooseRow) -> Iterator[Content]:
             case "thinking":
                 yield Content("thinking", text_at(part, "thinking") or "")
             case "toolRequest":
-                arguments = msgspec.json.encode(lookup(part, "toolCall", "value", "arguments")).decode()
-                yield Content("arguments", arguments, text_at(part, "id"))
+                arguments = lookup(part, "toolCall", "value", "arguments")
+                yield Content("arguments", json_text(arguments), text_at(part, "id"))
             case "toolResponse":
                 failure = _failure(part)
                 yield Content("result" if failure is None else "error", failure or _result(part), text_at(part, "id"))

@@ -19,10 +19,20 @@ import msgspec
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, first_lines, usage_of_prompt
 from agenttrace.record.formats.contract import Content, Memory, ResumeCommand, Source, Traits
-from agenttrace.record.formats.lenient import count, duration, lookup, read_object, text_at, time_at, value_of
+from agenttrace.record.formats.lenient import (
+    count,
+    duration,
+    json_text,
+    lookup,
+    read_object,
+    text_at,
+    time_at,
+    value_of,
+)
 from agenttrace.record.ingest import acts as a
 
 LOG_NAME = "updates.jsonl"
+_SUMMARY = "summary.json"
 _ABSENT = msgspec.Raw()
 _ANSWERS = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 _ENDED = {"completed": "ok", "failed": "error"}
@@ -54,14 +64,16 @@ class Grok(LogFormat[GrokUpdate]):
         return path.name == LOG_NAME
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
-        """By the first update; the directory is named after the session."""
-        line = self.decoder(first_lines(head, 1)[0])
-        if line is None or text_at(value_of(line.params), "update", "sessionUpdate") is None:
+        """By one of the first updates; the directory is named after the session."""
+        if not any(map(self._is_update, first_lines(head, 8))):
             return None
-        summary = read_object(path.with_name("summary.json"))
-        title = text_at(summary, "generated_title") or text_at(summary, "session_summary")
+        summary = read_object(path.with_name(_SUMMARY))
         session = text_at(summary, "info", "id") or path.parent.name
-        return self.source(path, session, cwd=text_at(summary, "info", "cwd"), title=title)
+        return self.source(path, session, cwd=text_at(summary, "info", "cwd"), title=_title(summary))
+
+    def _is_update(self, raw: bytes) -> bool:
+        line = self.decoder(raw)
+        return line is not None and text_at(value_of(line.params), "update", "sessionUpdate") is not None
 
     def session_name(self, path: Path) -> str:
         """The directory is named after the session."""
@@ -106,6 +118,10 @@ class Grok(LogFormat[GrokUpdate]):
         return ResumeCommand(("grok", "--resume", session_id))
 
 
+def _title(summary: object) -> str | None:
+    return text_at(summary, "generated_title") or text_at(summary, "session_summary")
+
+
 def _asked(params: object, memory: Memory) -> list[a.Act]:
     """A piece of a prompt; the first one begins the turn."""
     memory.pop("step", None)
@@ -147,6 +163,10 @@ def _turn_ended(params: object, source: Source, memory: Memory) -> Iterator[a.Ac
     for model, usage in _used(lookup(update, "usage")):
         yield a.ResponseUsage(f"grok:{turn}:{model}", usage, model or None, last, detached=last is None)
         last = None
+    if source.directory:
+        # It is written after the first updates, and the title later still.
+        summary = read_object(Path(source.directory) / _SUMMARY)
+        yield a.SessionInfo(cwd=text_at(summary, "info", "cwd"), title=_title(summary))
     reason = text_at(update, "stop_reason") or ""
     yield a.TurnEnd(_STOPPED.get(reason, "ok"))
 
@@ -178,8 +198,7 @@ def _texts(kind: str, update: object) -> Iterator[Content]:
         text = text_at(update, "content", "text") or ""
         yield Content("text" if kind == "agent_message_chunk" else "thinking", text)
     elif kind == "tool_call" and lookup(update, "rawInput") is not None:
-        yield Content("arguments", msgspec.json.encode(lookup(update, "rawInput")).decode(), call)
+        yield Content("arguments", json_text(lookup(update, "rawInput")), call)
     elif kind == "tool_call_update" and text_at(update, "status") in _ENDED:
-        output = lookup(update, "rawOutput")
-        text = _pieces(update) or ("" if output is None else msgspec.json.encode(output).decode())
+        text = _pieces(update) or json_text(lookup(update, "rawOutput"))
         yield Content("error" if text_at(update, "status") == "failed" else "result", text, call)

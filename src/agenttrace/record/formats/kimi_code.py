@@ -17,7 +17,7 @@ from pathlib import Path
 from agenttrace.model import Event
 from agenttrace.record.formats.base import agent_directory
 from agenttrace.record.formats.context import ContextFact, conversation, system_prompt, tool_set
-from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, Source, Traits, Unusable
+from agenttrace.record.formats.contract import Applied, Content, FileChange, Memory, Outcome, Source, Traits, Unusable
 from agenttrace.record.formats.diffs import asked, decoded, text_change, written
 from agenttrace.record.formats.kimi_code_acts import meaning
 from agenttrace.record.formats.kimi_code_lines import LINES, KimiRecord, is_record, texts_of
@@ -36,6 +36,7 @@ class KimiCode(WireFormat[KimiRecord]):
 
     name = "kimi-code"
     title = "Kimi Code"
+    parts_not_in_log = frozenset()
     traits = Traits(
         provider="moonshot_ai",
         integration="kimi-code",
@@ -104,7 +105,9 @@ class KimiCode(WireFormat[KimiRecord]):
             return []
         if name == "Edit":
             old, new = text_at(arguments, "old_string") or "", text_at(arguments, "new_string") or ""
-            return asked(text_change(path, old, new, call))
+            # How often a text was replaced is not known from the call.
+            whole = lookup(arguments, "replace_all") is True
+            return asked([FileChange(path=path, call=call)] if whole else text_change(path, old, new, call))
         return written(path, text_at(arguments, "content"), call) if name == "Write" else []
 
     def content(self, event: Event, source: Source) -> list[Content]:

@@ -113,13 +113,19 @@ def as_text(value: object) -> str | None:
 def lookup(value: object, *keys: str) -> object:
     """What a path of keys leads to in nested objects; ``None`` where it leads nowhere."""
     for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
     return value
 
 
 def text_at(value: object, *keys: str) -> str | None:
-    """The text that a path of keys leads to."""
-    return as_text(lookup(value, *keys))
+    """The text that a path of keys leads to; ``as_text(lookup(…))``, which formats ask for ten times a line."""
+    for key in keys:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value if isinstance(value, str) and value else None
 
 
 def duration(milliseconds: object) -> int | None:

@@ -19,6 +19,7 @@ import msgspec
 
 from agenttrace.model import Event, Usage
 from agenttrace.record.formats.base import LineDecoder, LogFormat, agent_directory, expanded, first_lines, remember
+from agenttrace.record.formats.context import ContextFact, conversation
 from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Table, Traits
 from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
@@ -84,7 +85,7 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         return self.source(path, line.root or line.aggregate_id)
 
     def event(self, line: OpenCodeEvent, raw: bytes, source: Source) -> Event:
-        """The event's session and number in it."""
+        """The event's session, and its id."""
         own = line.aggregate_id or source.session_id
         root = line.root or own
         stream = None if own == root else own
@@ -92,7 +93,8 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         kind = (line.type or "unknown").removesuffix(".1")
         data = value_of(line.data)
         part = text_at(data, "part", "type")
-        key = line.id if line.seq is None else f"{own}:{line.seq}"
+        # Of a database that was restored from an older copy, the numbers begin again where that one ended.
+        key = line.id or (None if line.seq is None else f"{own}:{line.seq}")
         return Event(f"{kind}/{part}" if part else kind, key, _time_of(data), data, stream, session)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
@@ -104,9 +106,16 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         return found
 
     def content(self, event: Event, source: Source) -> list[Content]:
-        """The texts of a part that is complete."""
+        """The texts of a part that is complete; why a model call failed."""
         part = lookup(event.body, "part")
-        return [text for text in _texts(part) if text.text] if isinstance(part, dict) else []
+        if isinstance(part, dict):
+            return [text for text in _texts(part) if text.text]
+        error = _error(lookup(event.body, "info"))
+        return [Content("error", error)] if error else []
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """The conversation; texts that OpenCode adds by itself are sent, too."""
+        return conversation(self.acts(event, source, memory), self.content(event, source), notes_sent=True)
 
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """The diffs of a completed tool call."""
@@ -138,10 +147,11 @@ class Kilo(OpenCode):
 
 
 def _databases(name: str, named: str | None, environ: Mapping[str, str], home: Path) -> list[Path]:
-    """Databases alone: beside them are snapshots of whole projects, which nobody should search."""
-    if named:
-        return [expanded(named, home)]
+    """Databases alone: beside them are snapshots of whole projects, which must not be searched."""
     directory = agent_directory(environ, home, "XDG_DATA_HOME", default=".local/share") / name
+    if named:
+        # Relative to the directory for data, as the program reads it; one in memory is no file.
+        return [] if named == ":memory:" else [directory / expanded(named, home)]
     return [directory / f"{name}.db", directory / f"{name}-*.db"]
 
 
@@ -210,13 +220,17 @@ def _answer(info: object, name: str, memory: Memory, found: list[a.Act]) -> None
         aborted = text_at(error, "name") == "MessageAbortedError"
         remember(over, name, 1)
         found.append(a.StepEnd(name, "cancelled" if aborted else "unclosed", finish_reason=reason))
-        message = text_at(error, "data", "message") or text_at(error, "name")
-        found.append(a.TurnEnd("cancelled" if aborted else "error", message, turn))
+        found.append(a.TurnEnd("cancelled" if aborted else "error", _error(info), turn))
     elif lookup(info, "time", "completed") is not None:
         remember(over, name, 1)
         found.append(a.StepEnd(name, finish_reason=reason))
         if reason != "tool-calls":
             found.append(a.TurnEnd(turn=turn))
+
+
+def _error(info: object) -> str | None:
+    """Why a model call failed."""
+    return text_at(info, "error", "data", "message") or text_at(info, "error", "name")
 
 
 def _usage(tokens: object) -> Usage:

@@ -7,7 +7,7 @@ and events that say nothing about turns, model calls and tools, are ignored and 
 Data points of Claude Code's token counter are its totals: calls are checked against them, and they add nothing.
 
 ``memory`` has ``facts``, what was reported of the session; ``step``, the latest model call of the turn; ``tokens``, the
-sum of the counter by model; and ``points``, the latest value of each cumulative series.
+sum of the counter by model; and ``points``, the latest value and time of each cumulative series.
 """
 
 from __future__ import annotations
@@ -340,11 +340,7 @@ def _totals(line: OtlpLine, memory: Memory) -> Iterator[a.Act]:
     attributes = line.attributes
     fresh = _count(_number(line.value))
     if line.temporality == "cumulative":
-        series = hashlib.sha256(repr((line.start, sorted(attributes.items(), key=repr))).encode()).hexdigest()[:16]
-        points: dict[str, int] = memory.setdefault("points", {})
-        latest = max(points.get(series, 0), fresh)
-        fresh = latest - points.get(series, 0)
-        remember(points, series, latest, _SERIES)
+        fresh = _increase(line, fresh, memory)
     model = (_text(attributes, "model") or "")[:_NAME_LIMIT]
     tokens: dict[str, dict[str, int]] = memory.setdefault("tokens", {})
     counts = tokens.get(model, {})
@@ -352,6 +348,21 @@ def _totals(line: OtlpLine, memory: Memory) -> Iterator[a.Act]:
     remember(tokens, model, counts | {field: min(counts.get(field, 0) + fresh, MOST_TOKENS)})
     by_model = {name: usage_of(each, {field: field for field in USAGE_FIELDS}) for name, each in tokens.items()}
     yield a.ReportedTotals(segment="metrics", usage=by_model, stream=TELEMETRY)
+
+
+def _increase(line: OtlpLine, value: int, memory: Memory) -> int:
+    """What a cumulative point adds to its series. A restarted counter is another series: it has another beginning.
+
+    A sender that names no beginning restarts where the counter of a later time is smaller.
+    """
+    named = repr((line.start, sorted(line.attributes.items(), key=repr)))
+    series = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    points: dict[str, list[int]] = memory.setdefault("points", {})
+    known, at = points.get(series, [0, 0])
+    if line.start == 0 and value < known and line.time > at:
+        known = 0
+    remember(points, series, [max(known, value), max(at, line.time)], _SERIES)
+    return max(known, value) - known
 
 
 # -- values: numbers are texts in the telemetry of some agents ----------------------------------------------------

@@ -9,7 +9,16 @@ import msgspec
 
 from agenttrace.record.formats.base import LineDecoder
 from agenttrace.record.formats.contract import Content
-from agenttrace.record.formats.lenient import FieldByField, duration, list_of, moment, raw_text, text_at, value_of
+from agenttrace.record.formats.lenient import (
+    FieldByField,
+    duration,
+    list_of,
+    lookup,
+    moment,
+    raw_text,
+    text_at,
+    value_of,
+)
 
 ABSENT = msgspec.Raw()
 
@@ -164,6 +173,9 @@ def texts_of(record: QwenRecord) -> list[Content]:
     if record.type == "system":
         payload = value_of(record.system_payload)
         found += [Content("note", text) for key in _TEXT_KEYS if (text := text_at(payload, key))]
+        event = lookup(payload, "uiEvent")
+        if text_at(event, "event.name") == "qwen-code.api_error":
+            found.append(Content("error", text_at(event, "error_message") or text_at(event, "error") or ""))
     return [piece for piece in found if piece is not None and piece.text]
 
 

@@ -507,6 +507,7 @@ class Folder:
     # -- usage, errors, notes ---------------------------------------------------------------------------------
 
     def _response_usage(self, act: a.ResponseUsage) -> None:
+        idle = act.detached and (self.state.turn is None or self.state.turn.status != "open")
         step = None if act.detached and act.step is None else self._find_step(act.step)
         name = act.step
         if step is not None and step.response_name not in (None, act.response):
@@ -526,6 +527,8 @@ class Folder:
             step.response,
             UsageFact(act.usage, act.model or step.model or UNKNOWN_MODEL, self._at, act.estimated, terms=act.terms),
         )
+        if idle:
+            self._turn_end(a.TurnEnd("ok"))  # a compaction between turns: the agent waits for the user, as before
 
     def _step_of(self, response: str) -> Span | None:
         """The remembered model call that had this response."""

@@ -224,8 +224,7 @@ class Pipeline:
             live.logged = logs or (stored and self.store.has_log(number))
             return
         live.logged = True
-        told = live.folders.get(TELEMETRY)
-        if told is None and not (stored and self.store.stored_stream(number, TELEMETRY) is not None):
+        if TELEMETRY not in live.folders and not (stored and self.store.has_telemetry(number)):
             return
         if not (logs or (stored and self.store.has_log(number))):
             withdraw_telemetry(live.session)
@@ -428,16 +427,17 @@ class _Intake:
         self.block_id = (file.row.file_id << BLOCK_BITS) | file.blocks
         self.rows = pipeline._batch.events
         self.now = time.time()
+        #: The session that was asked for last, and its name.
+        self._latest: tuple[str | None, LiveSession] = (None, self.live)
 
     def run(self) -> None:
         """Decode all lines, look up once which are known, fold the new ones."""
         chunk, counts = self.chunk, self.file.counts
         counts["lines"] += len(chunk.lines)
-        if chunk.oversized is not None:
-            self._oversized(*chunk.oversized)
         if chunk.refused is not None:
-            counts["lines"] += 1
-            self._set_aside_unread(chunk.end, 0, digest_of(b""), chunk.refused)
+            self._refused(chunk.refused, *(chunk.oversized or (chunk.end, 0, digest_of(b""))))
+        elif chunk.oversized is not None:
+            self._oversized(*chunk.oversized)
         events = self._decode()
         known = self._known(events)
         self._beginning(events)
@@ -503,7 +503,12 @@ class _Intake:
             return self.pipeline.trace_sessions.of(self.source.agent, event.trace)
         if event.session is None:
             return self.live
-        return self.pipeline.live_session(event.agent or self.source.agent, event.session)
+        if event.agent is not None:
+            return self.pipeline.live_session(event.agent, event.session)
+        # Lines of one session mostly stand together, and each is asked for three times.
+        if event.session != self._latest[0]:
+            self._latest = (event.session, self.pipeline.live_session(self.source.agent, event.session))
+        return self._latest[1]
 
     def _set_aside(self, raw: bytes, offset: int, what: Unusable, events: list[_Entry]) -> None:
         counts = self.file.counts
@@ -523,6 +528,14 @@ class _Intake:
     def _oversized(self, offset: int, length: int, digest: bytes) -> None:
         self.file.counts["lines"] += 1
         self._set_aside_unread(offset, length, digest, f"line too long ({length:,} bytes)")
+
+    def _refused(self, reason: str, offset: int, length: int, digest: bytes) -> None:
+        """The file, or its rest, is not read: that is one entry, however often the file changes meanwhile."""
+        self.file.counts["lines"] += 1
+        if self.pipeline.quarantine.is_waiting(self.file, reason):
+            self.file.counts["duplicate"] += 1
+        else:
+            self._set_aside_unread(offset, length, digest, reason)
 
     def _set_aside_unread(self, offset: int, length: int, digest: bytes, reason: str) -> None:
         fresh = self.pipeline.quarantine.add_unread(self.file, offset, length, digest, reason)

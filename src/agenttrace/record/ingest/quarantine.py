@@ -26,7 +26,7 @@ from agenttrace.record.files.recognition import openings, recognised
 from agenttrace.record.files.stored_paths import path_on_disk
 from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats import AGENTS
-from agenttrace.record.formats.contract import Source
+from agenttrace.record.formats.contract import Agent, Source
 from agenttrace.record.ingest.bad_lines import BadLineError, blame, is_a_lines_fault
 from agenttrace.record.ingest.pipeline import Pipeline, utf8_error
 from agenttrace.record.ingest.quarantine_rows import UNRECOGNISED, digest_of
@@ -94,6 +94,11 @@ def _read_again(settings: Settings, outcomes: Iterable[Outcome], stop: Callable[
             recorder.close()
 
 
+def _is_read_as_a_whole(home: Agent) -> bool:
+    """Whether a single line cannot be read: of documents, and of rows whose place is a row of each of two tables."""
+    return home.writes_documents or (home.table is not None and home.table.beside is not None)
+
+
 class _SecondTry:
     def __init__(self, store: SqliteStore, settings: Settings) -> None:
         self._store = store
@@ -122,7 +127,9 @@ class _SecondTry:
         if entry.reason.startswith(UNPACKED_LIMIT):
             return self._try_rest(entry, row)
         home = home_of(row)
-        if home is not None and home.writes_documents and entry.kept() is None:
+        if home is not None and entry.kept() is None and _is_read_as_a_whole(home):
+            if entry.length > self._settings.record.max_line_bytes:
+                return Outcome(entry, "unchanged", entry.reason)
             return self._try_file(entry, row)  # it was too large
         raw = self._whole_line(entry, row)
         if raw is None:

@@ -39,8 +39,9 @@ class _FileRows:
 
     def __init__(self, stored: Quarantine, file_id: int) -> None:
         found = stored.of_file(file_id)
-        self.known = {(offset, digest) for offset, digest, _ in found}
+        self.known = {(offset, digest) for offset, digest, *_ in found}
         self.waiting = sum(waiting for *_, waiting in found)
+        self.reasons = {reason for *_, reason, waiting in found if waiting}
 
 
 class QuarantineRows:
@@ -74,9 +75,7 @@ class QuarantineRows:
     ) -> bool:
         """The same for a line that was not loaded, or not as a whole."""
         file_id = file.row.file_id
-        rows = self._files.get(file_id)
-        if rows is None:
-            rows = self._files[file_id] = _FileRows(self._stored, file_id)
+        rows = self._of(file_id)
         if (offset, digest) in rows.known:
             return False
         if rows.waiting >= self._limits.of_file or self._in_all() >= self._limits.in_all:
@@ -85,11 +84,22 @@ class QuarantineRows:
             return False
         rows.known.add((offset, digest))
         rows.waiting += 1
+        rows.reasons.add(reason)
         self._total = self._in_all() + 1
         data = None if raw is None else zstandard.compress(raw[:QUARANTINE_BYTES], COMPRESSION_LEVEL)
         place = (file_id, file.row.filepath, file.generation, offset, length, digest)
         self.rows.append((*place, reason, salvaged, time.time(), data))
         return True
+
+    def is_waiting(self, file: TrackedFile, reason: str) -> bool:
+        """Whether something of this file waits for another try for this very reason."""
+        return reason in self._of(file.row.file_id).reasons
+
+    def _of(self, file_id: int) -> _FileRows:
+        rows = self._files.get(file_id)
+        if rows is None:
+            rows = self._files[file_id] = _FileRows(self._stored, file_id)
+        return rows
 
     @staticmethod
     def _count(file: TrackedFile, offset: int) -> bool:

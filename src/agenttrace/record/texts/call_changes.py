@@ -74,6 +74,8 @@ class ToolPresence(msgspec.Struct, kw_only=True):
     stream: str
     size: int
     came: int
+    #: Whether the first calls of its kind had it already.
+    initial: bool
     went: int | None = None
 
 
@@ -197,8 +199,8 @@ def find_cache_breaks(calls: Sequence[ModelCall]) -> None:
     for call in calls:
         lane = (call.stream, call.purpose)
         kinds.setdefault(lane, []).extend(change.kind for change in call.changes)
-        if call.usage is None or call.known_from == "usage":
-            continue
+        if call.usage is None or call.known_from == "usage" or not _prompt(call.usage):
+            continue  # errors that the agent writes as answers have no tokens
         before, changed = latest.get(lane), kinds.pop(lane)
         latest[lane] = call
         if before is not None:
@@ -227,13 +229,13 @@ def _compare_cache(before: ModelCall, call: ModelCall, changed: Sequence[ChangeK
 def lost_tokens(before: Usage, now: Usage) -> int:
     """Tokens that were in the cache at the call before and were not read from it now; 0 for a few of them.
 
-    What was read before is in the cache; of a call that read nothing, what it wrote. A shorter prompt reads less.
+    What was read and written before is in the cache; a shorter prompt reads less of it. A call that reads more than
+    the one before, and at least half of what is there, is no break: the end of a prompt is often written in vain.
     """
-    cached = before.cache_read_tokens or before.cache_write_tokens
-    expected = min(cached, _prompt(now))
-    if not before.cache_read_tokens and now.cache_read_tokens:
-        return 0
+    expected = min(before.cache_read_tokens + before.cache_write_tokens, _prompt(now))
     lost = expected - now.cache_read_tokens
+    if now.cache_read_tokens > before.cache_read_tokens and lost <= now.cache_read_tokens:
+        return 0
     return lost if lost > expected * TOLERATED else 0
 
 

@@ -104,6 +104,8 @@ class _Stream:
         self.sent: dict[str, Sent] = {}
         #: What was compacted since the last call.
         self.dropped: dict[Part, int] | None = None
+        #: Whether the model thought: providers may keep the text of it to themselves.
+        self.thought = False
         #: The call that began and has no answer yet: system prompt and tools may still be told.
         self.begun: ModelCall | None = None
 
@@ -123,6 +125,12 @@ class _Stream:
             self.sizes[before] -= size
             remember(self.keys, piece.key, (index, piece.size), _KEYS)
         self.sizes[index] += piece.size
+
+    def known_parts(self, not_in_log: frozenset[Part]) -> dict[Part, int]:
+        """Sizes by part; a part of which the log has nothing although it may have been sent is left out."""
+        hidden = not_in_log | {"thinking"} if self.thought else not_in_log
+        sizes = by_part(self.sizes, all_but=(_SYSTEM, _TOOLS))
+        return {part: size for part, size in sizes.items() if size or part not in hidden}
 
     def compact(self) -> None:
         """Forget the conversation."""
@@ -212,7 +220,7 @@ class _Reader:
         if call is not None and call.span_id is None:
             call.span_id = step
         elif call is None:
-            self._from_conversation(name, stream, step)
+            self._from_conversation(name, stream, step, said.agent.parts_not_in_log)
 
     def _named(self, said: DecodedLine, stream: str, facts: Sequence[ContextFact]) -> Iterator[bytes]:
         """The model call that a line is part of: that of its span, the one that it names, or the next of its turn.
@@ -254,9 +262,10 @@ class _Reader:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def _from_conversation(self, name: str, stream: _Stream, span_id: bytes) -> None:
+    def _from_conversation(self, name: str, stream: _Stream, span_id: bytes, not_in_log: frozenset[Part]) -> None:
         step = self._steps[span_id]
-        parts = by_part(stream.sizes, all_but=(_SYSTEM, _TOOLS))
+        parts = stream.known_parts(not_in_log)
+        stream.thought = stream.thought or (step.usage is not None and step.usage.reasoning_tokens > 0)
         call = ModelCall(
             stream=name, known_from="conversation", at=step.start, span_id=span_id, model=step.model, parts=parts
         )
@@ -334,7 +343,9 @@ class _Reader:
                 lane.presences.pop(name).went = position
         for name, (size, _) in tools.tools.items():
             if name not in lane.presences:
-                lane.presences[name] = ToolPresence(name=name, stream=call.stream, size=size, came=position)
+                lane.presences[name] = ToolPresence(
+                    name=name, stream=call.stream, size=size, came=position, initial=lane.tools is None
+                )
                 self._tools.append(lane.presences[name])
 
     def _add_unseen(self) -> None:

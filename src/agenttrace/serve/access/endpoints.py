@@ -19,7 +19,7 @@ from agenttrace.serve.access.users import NOBODY, name_of
 from agenttrace.serve.access.visitor import Visit, Visitor, visit
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.lists import Cursor, Limit, page_of, place_of
-from agenttrace.serve.api.shapes import AuditList, AuditRow, Me
+from agenttrace.serve.api.shapes.settings import AuditList, AuditRow, Me
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views.times import iso

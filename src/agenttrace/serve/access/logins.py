@@ -13,7 +13,7 @@ from typing import Literal
 
 from agenttrace.serve.access.database import MICROS, AccessTable
 from agenttrace.serve.access.users import LOCAL, UserError, checked_name, name_of
-from agenttrace.serve.api.shapes import Role
+from agenttrace.serve.api.shapes.settings import Role
 
 #: A user with a password, a browser that came by the link, a script with an API token.
 Kind = Literal["user", "local", "token"]

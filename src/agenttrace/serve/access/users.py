@@ -8,7 +8,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from agenttrace.serve.access.database import AccessTable
-from agenttrace.serve.api.shapes import Role
+from agenttrace.serve.api.shapes.settings import Role
 
 #: The user on the machine itself, by the link or where no login is required.
 LOCAL = "local"

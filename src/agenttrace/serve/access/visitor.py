@@ -8,7 +8,7 @@ from fastapi import Request
 
 from agenttrace.serve.access.hosts import Host
 from agenttrace.serve.access.logins import Login
-from agenttrace.serve.api.shapes import Role
+from agenttrace.serve.api.shapes.settings import Role
 from agenttrace.serve.problems import ProblemError
 
 

@@ -12,17 +12,16 @@ import msgspec
 from fastapi import Depends, Request, Response
 
 from agenttrace.serve.access.visitor import admin
-from agenttrace.serve.api.shapes import Shape
 from agenttrace.serve.problems import documented
 
-S = TypeVar("S", bound=Shape)
+S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 
 #: A slow answer is cached for longer: building it takes at most one part in this many of the time.
 _SHARE = 10
 
 _encoder = msgspec.json.Encoder()
-_SHAPES: dict[str, type[Shape]] = {}
+_SHAPES: dict[str, type[msgspec.Struct]] = {}
 _REFERENCES = "#/components/schemas/{name}"
 
 
@@ -65,7 +64,7 @@ def shape_of(kind: type[S], fields: Mapping[str, Any]) -> S:
     return kind(**{name: fields[name] for name in kind.__struct_fields__})
 
 
-def shaped(shape: type[Shape], description: str = "") -> dict[int | str, dict[str, Any]]:
+def shaped(shape: type[msgspec.Struct], description: str = "") -> dict[int | str, dict[str, Any]]:
     """The ``responses`` of an endpoint that answers with this shape."""
     _SHAPES[shape.__name__] = shape
     content = {"application/json": {"schema": {"$ref": _REFERENCES.format(name=shape.__name__)}}}
@@ -73,7 +72,7 @@ def shaped(shape: type[Shape], description: str = "") -> dict[int | str, dict[st
     return {200: {"description": text, "content": content}, 304: {"description": "Nothing has changed."}}
 
 
-def endpoint(summary: str, shape: type[Shape], *errors: int, for_admins: bool = False) -> dict[str, Any]:
+def endpoint(summary: str, shape: type[msgspec.Struct], *errors: int, for_admins: bool = False) -> dict[str, Any]:
     """The arguments of an endpoint: its summary, what it answers with, and its errors."""
     refused = (403,) if for_admins else ()
     responses = shaped(shape) | documented(*sorted((*errors, *refused)))

@@ -9,23 +9,72 @@ import inspect
 import sys
 import types
 import typing
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeGuard, get_args, get_origin
 
 import msgspec
 
-from agenttrace.serve.api import shapes
+from agenttrace.serve.api.shapes import (
+    exports,
+    figures,
+    live,
+    overview,
+    recording,
+    runs,
+    search,
+    sessions,
+    settings,
+    spans,
+    usage,
+)
+from agenttrace.views import outcomes, requests, usage_outcomes
 
-_HEAD = "// Made by `make web-types` from src/agenttrace/serve/api/shapes.py; not to be edited.\n"
+_HEAD = "// Made by `make web-types` from src/agenttrace/serve/api/shapes/ and views/; not to be edited.\n"
 _PLAIN: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+_AREAS = (
+    figures,
+    sessions,
+    outcomes,
+    spans,
+    requests,
+    search,
+    usage_outcomes,
+    usage,
+    recording,
+    runs,
+    exports,
+    overview,
+    settings,
+    live,
+)
 
 
 def typescript() -> str:
-    """All shapes as interfaces, in the order of their names in the module."""
-    named = vars(shapes).values()
-    states = [each for each in named if inspect.isclass(each) and issubclass(each, StrEnum)]
-    structs = [each for each in named if _is_shape(each)]
-    return _HEAD + "".join([*map(_states, states), *map(_interface, structs)])
+    """All shapes as interfaces, in the order of their areas."""
+    structs: dict[type[msgspec.Struct], None] = {}
+    for area in _AREAS:
+        for each in vars(area).values():
+            if _is_shape(each) and each.__module__ == area.__name__:
+                _collect(each, structs)
+    enums = [each for each in vars(runs).values() if _is_enum(each)]
+    return _HEAD + "".join([*map(_states, enums), *map(_interface, structs)])
+
+
+def _collect(struct: type[msgspec.Struct], found: dict[type[msgspec.Struct], None]) -> None:
+    """The struct, after those that it consists of and that are not there yet."""
+    for hint in typing.get_type_hints(struct).values():
+        for part in _parts(hint):
+            if part is not struct and part not in found:
+                _collect(part, found)
+    found[struct] = None
+
+
+def _parts(hint: Any) -> Iterator[type[msgspec.Struct]]:  # noqa: ANN401 - any annotation
+    if _is_shape(hint):
+        yield hint
+    for argument in get_args(hint):
+        yield from _parts(argument)
 
 
 def _states(states: type[StrEnum]) -> str:
@@ -33,8 +82,12 @@ def _states(states: type[StrEnum]) -> str:
     return f"\n/** {states.__doc__} */\nexport type {states.__name__} = {values};\n"
 
 
-def _is_shape(value: object) -> bool:
-    return inspect.isclass(value) and issubclass(value, shapes.Shape) and value is not shapes.Shape
+def _is_shape(value: object) -> TypeGuard[type[msgspec.Struct]]:
+    return inspect.isclass(value) and issubclass(value, msgspec.Struct) and bool(value.__struct_fields__)
+
+
+def _is_enum(value: object) -> bool:
+    return inspect.isclass(value) and issubclass(value, StrEnum)
 
 
 def _interface(struct: type[msgspec.Struct]) -> str:
@@ -65,8 +118,7 @@ def _type(hint: Any) -> str:  # noqa: ANN401 - any annotation
         return f"({inner})[]" if " | " in inner else f"{inner}[]"
     if origin is dict:
         return f"Record<string, {_type(arguments[1])}>"
-    named = _is_shape(hint) or (inspect.isclass(hint) and issubclass(hint, StrEnum))
-    return hint.__name__ if named else "unknown"
+    return hint.__name__ if _is_shape(hint) or _is_enum(hint) else "unknown"
 
 
 if __name__ == "__main__":

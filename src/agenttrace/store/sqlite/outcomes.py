@@ -8,15 +8,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from agenttrace.store.questions import OutcomeFigures, StoredOutcomes
+import msgspec
+
+from agenttrace.store.questions import OutcomeFigures, OutcomeShare, SessionShares, StoredOutcomes, UsageQuery
 from agenttrace.store.sqlite.database import marks, portions, transaction
+from agenttrace.store.sqlite.usage import session_conditions
 
 #: An active session is examined again once it was quiet for a while, or after a longer while.
 _QUIET_SECONDS = 60.0
 _AGAIN_SECONDS = 1_800.0
 
-_FIGURES = tuple(name for name in OutcomeFigures.__struct_fields__ if name != "hashes")
-OUTCOME_COLUMNS = f"session_id, events, {', '.join(_FIGURES)}, hashes"
+_FIGURES = OutcomeFigures.__struct_fields__
+OUTCOME_COLUMNS = f"session_id, events, {', '.join(_FIGURES)}, shares"
+_shares = msgspec.json.Decoder(tuple[OutcomeShare, ...])
 
 _WAITING = """
 SELECT s.id FROM sessions s LEFT JOIN outcomes o ON o.session_id = s.id
@@ -31,7 +35,7 @@ ORDER BY s.last_at DESC
 #: A session may have been pruned meanwhile.
 _PUT = f"""
 INSERT OR REPLACE INTO outcomes (examined_at, {OUTCOME_COLUMNS})
-SELECT :now, :session, :events, {", ".join(f":{name}" for name in _FIGURES)}, :hashes
+SELECT :now, :session, :events, {", ".join(f":{name}" for name in _FIGURES)}, :shares
 WHERE EXISTS (SELECT 1 FROM sessions WHERE id = :session AND events > 0)
 """
 
@@ -41,10 +45,33 @@ def stored_outcomes(connection: sqlite3.Connection, numbers: Sequence[int]) -> d
     found: dict[int, StoredOutcomes] = {}
     for part in portions(numbers):
         query = f"SELECT {OUTCOME_COLUMNS} FROM outcomes WHERE session_id IN {marks(part)}"
-        for number, events, *values, hashes in connection.execute(query, part):
-            figures = OutcomeFigures(**dict(zip(_FIGURES, values, strict=True)), hashes=tuple(hashes.split()))
-            found[number] = StoredOutcomes(events, figures)
+        for number, events, *values, shares in connection.execute(query, part):
+            figures = OutcomeFigures(**dict(zip(_FIGURES, values, strict=True)))
+            found[number] = StoredOutcomes(events, figures, _shares.decode(shares))
     return found
+
+
+def outcome_shares(connection: sqlite3.Connection, query: UsageQuery) -> list[SessionShares]:
+    """Lines and commits of the sessions of these agents and projects; days and models are not compared."""
+    where, values = session_conditions(query)
+    rows = connection.execute(
+        "SELECT s.id, s.agent, coalesce(s.project, ''), o.shares "
+        "FROM outcomes o JOIN sessions s ON s.id = o.session_id "
+        f"WHERE o.shares <> '[]' AND {where} ORDER BY s.id",
+        values,
+    )
+    return [SessionShares(number, agent, project, _shares.decode(shares)) for number, agent, project, shares in rows]
+
+
+def unexamined(connection: sqlite3.Connection, query: UsageQuery) -> list[int]:
+    """The sessions of these agents and projects with lines that were not examined."""
+    where, values = session_conditions(query)
+    rows = connection.execute(
+        "SELECT s.id FROM sessions s LEFT JOIN outcomes o ON o.session_id = s.id "
+        f"WHERE s.events > 0 AND s.events <> coalesce(o.events, 0) AND {where} ORDER BY s.id",
+        values,
+    )
+    return [number for (number,) in rows]
 
 
 class OutcomeTable:
@@ -58,9 +85,10 @@ class OutcomeTable:
         values = {"again": now - _AGAIN_SECONDS, "quiet": (now - _QUIET_SECONDS) * 1_000_000}
         return [row[0] for row in self._connection.execute(_WAITING, values)]
 
-    def put(self, session: int, figures: OutcomeFigures, *, events: int, now: float) -> None:
-        """Store the figures of a session as of so many events; 0: it is to be examined again later."""
-        values = {name: getattr(figures, name) for name in _FIGURES}
-        values |= {"session": session, "events": events, "now": now, "hashes": " ".join(figures.hashes)}
+    def put(self, session: int, found: StoredOutcomes, *, now: float) -> None:
+        """Store what came of a session as of so many events; 0: it is to be examined again later."""
+        values = {name: getattr(found.figures, name) for name in _FIGURES}
+        shares = msgspec.json.encode(found.shares).decode()
+        values |= {"session": session, "events": found.events, "now": now, "shares": shares}
         with transaction(self._connection):
             self._connection.execute(_PUT, values)

@@ -78,9 +78,9 @@ class Quarantine:
         )
         return [QuarantineEntry(*row) for row in rows]
 
-    def of_file(self, number: int) -> list[tuple[int, bytes, bool]]:
-        """Offset and digest of each line of a file, and whether it waits for another try."""
-        query = "SELECT offset, digest, resolved_at IS NULL FROM quarantine WHERE file_id = ?"
+    def of_file(self, number: int) -> list[tuple[int, bytes, str, bool]]:
+        """Offset, digest and reason of each line of a file, and whether it waits for another try."""
+        query = "SELECT offset, digest, reason, resolved_at IS NULL FROM quarantine WHERE file_id = ?"
         return self._connection.execute(query, (number,)).fetchall()
 
     def waiting(self) -> int:

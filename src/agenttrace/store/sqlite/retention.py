@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from agenttrace.store.sqlite.database import marks, portions, transaction
+from agenttrace.store.sqlite.telemetry import counted_by
 from agenttrace.store.sqlite.totals import FORGET_TOTALS, MARK_PRUNED
 
 #: Events that one piece of a sweep looks at.
@@ -140,6 +141,7 @@ class Retention:
     def _prune(self, number: int) -> tuple[int, int]:
         with transaction(self._connection):
             self._connection.execute(_REMEMBER_FILES, (time.time(), number))
+            counted = counted_by(self._connection, number)
             spans = self._connection.execute("DELETE FROM spans WHERE session_id = ?", (number,)).rowcount
             events = self._connection.execute(
                 "UPDATE processed_events SET block_id = NULL, line_n = NULL, span_id = NULL "
@@ -150,7 +152,7 @@ class Retention:
             self._connection.execute("DELETE FROM links WHERE session_id = ?", (number,))
             self._connection.execute("DELETE FROM outcomes WHERE session_id = ?", (number,))
             self._connection.execute(FORGET_TOTALS, (number,))
-            self._connection.execute(MARK_PRUNED, (number,))
+            self._connection.execute(MARK_PRUNED, (number, counted))
             self._connection.execute(_EMPTY_SESSION, (number,))
         return spans, events
 

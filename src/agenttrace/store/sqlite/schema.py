@@ -428,6 +428,26 @@ MIGRATIONS: tuple[str, ...] = (
     );
     """,
     """
+    -- With shares by time and model, for usage. Everything in it is derived: sessions are examined again.
+    DROP TABLE outcomes;
+    CREATE TABLE outcomes (
+        session_id    INTEGER PRIMARY KEY,
+        -- How many events of the session were examined; 0 where some of them could not be read.
+        events        INTEGER NOT NULL,
+        examined_at   REAL NOT NULL,
+        files         INTEGER NOT NULL,
+        added         INTEGER,
+        removed       INTEGER,
+        commits       INTEGER NOT NULL,
+        pull_requests INTEGER NOT NULL,
+        test_runs     INTEGER NOT NULL,
+        tests_passed  INTEGER,
+        tests_failed  INTEGER,
+        -- JSON: OutcomeShare.
+        shares        TEXT NOT NULL
+    );
+    """,
+    """
     -- Notes, scores, labels and stars beside sessions: see store/sqlite/annotations.py.
     CREATE TABLE annotations (
         annotation_id BLOB PRIMARY KEY,

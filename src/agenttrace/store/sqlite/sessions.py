@@ -10,7 +10,7 @@ import msgspec
 
 from agenttrace.ids import key_number
 from agenttrace.model import Session
-from agenttrace.store.questions import SessionFilter, SessionName, SessionPlace, folded
+from agenttrace.store.questions import OUTCOME_FIELDS, SessionFilter, SessionName, SessionPlace, folded
 from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
 from agenttrace.store.sqlite.database import marks, portions
 from agenttrace.store.sqlite.outcomes import OUTCOME_COLUMNS
@@ -24,7 +24,7 @@ _SELECT = f"SELECT {', '.join(f's.{name}' for name in _COLUMNS)} FROM sessions s
 _HEARD = "coalesce(s.last_at, (SELECT max(processed_at) * 1000000 FROM processed_events WHERE session_id = s.id), 0)"
 _STATE = f"state_now(s.state, {_HEARD}, ?)"
 _TITLE = "coalesce(nullif(s.title, ''), s.first_prompt, '')"
-_COMMITTED = "EXISTS (SELECT 1 FROM outcomes o WHERE o.session_id = s.id AND o.commits > 0)"
+_CAME = "EXISTS (SELECT 1 FROM outcomes o WHERE o.session_id = s.id AND o.{} > 0)"
 _USED = "u.input_tokens + u.output_tokens + u.cache_read_tokens + u.cache_write_tokens + u.web_searches > 0"
 
 
@@ -63,7 +63,9 @@ def _conditions(wanted: SessionFilter, stale: int) -> _Conditions:
     if wanted.errors is not None:
         found.add("s.errors > 0" if wanted.errors else "s.errors = 0")
     if wanted.commits is not None:
-        found.add(f"{'' if wanted.commits else 'NOT '}{_COMMITTED}")
+        found.add(f"{'' if wanted.commits else 'NOT '}{_CAME.format('commits')}")
+    for kind in sorted(wanted.outcomes):
+        found.add(_CAME.format(OUTCOME_FIELDS[kind]))
     if wanted.text:
         found.add_contained(f"{_TITLE}, s.session_id, s.project", wanted.text)
     for word in wanted.words:

@@ -63,10 +63,6 @@ class StoreStatus:
         """Every file that was read, by path."""
         return [FileStatus(*row) for row in self._connection.execute(_FILES)]
 
-    def offsets(self) -> dict[str, int]:
-        """How many bytes of each file are recorded."""
-        return dict(self._connection.execute(f"SELECT filepath, {_READ_BYTES} FROM file_offsets").fetchall())
-
     def sources(self) -> dict[str, bytes]:
         """What the recorder found out about each file, as it encoded it."""
         query = "SELECT filepath, source FROM file_offsets WHERE source IS NOT NULL"

@@ -27,6 +27,7 @@ from agenttrace.store.questions import (
     SessionFilter,
     SessionName,
     SessionPlace,
+    SessionShares,
     SourceFile,
     SpanPlace,
     SpanRow,
@@ -274,6 +275,12 @@ class SqliteStore(Store):
     def outcomes(self, numbers: Sequence[int]) -> dict[int, StoredOutcomes]:
         return outcomes.stored_outcomes(self.connection, numbers)
 
+    def outcome_shares(self, query: UsageQuery = UsageQuery()) -> list[SessionShares]:  # noqa: B008 - frozen
+        return outcomes.outcome_shares(self.connection, query)
+
+    def unexamined(self, query: UsageQuery = UsageQuery()) -> list[int]:  # noqa: B008 - frozen
+        return outcomes.unexamined(self.connection, query)
+
     @cached_property
     def outcome_table(self) -> OutcomeTable:
         """Which sessions were examined for outcomes, and which wait for it."""
@@ -306,6 +313,10 @@ class SqliteStore(Store):
     def has_log(self, number: int) -> bool:
         """Whether lines of the session's own log were recorded, and not only telemetry of it."""
         return telemetry.has_log(self.connection, number)
+
+    def has_telemetry(self, number: int) -> bool:
+        """Whether telemetry of the session was recorded."""
+        return telemetry.has_telemetry(self.connection, number)
 
     def has_events(self, number: int) -> bool:
         """Whether event ids of a session are known."""

@@ -46,11 +46,12 @@ WHERE spans.session_id = ? AND spans.stream {{stream}} ORDER BY responses.at, re
 
 _TURNS = "SELECT start FROM spans WHERE session_id = ? AND stream = ? AND kind = 'turn' ORDER BY start"
 
-#: Of a session that was pruned the calls are gone, so no total can be compared with them, then and later.
+#: Of a session that was pruned the calls are gone, so no total can be compared with them, then and later. ``whose`` is
+#: what it counts by: see ``store/sqlite/telemetry.py``.
 FORGET_TOTALS = "DELETE FROM totals WHERE session_id = ?"
 MARK_PRUNED = f"""
 INSERT INTO totals (session_id, scope, whose, name, moment, model, at, since, trace_id, turn_index, {_FIELDS})
-VALUES (?, 'pruned', '', '', 0, '', 0, 0, x'', -1{", 0" * len(USAGE_FIELDS)})
+VALUES (?, 'pruned', ?, '', 0, '', 0, 0, x'', -1{", 0" * len(USAGE_FIELDS)})
 """
 NOT_PRUNED = "session_id NOT IN (SELECT session_id FROM totals WHERE scope = 'pruned')"
 

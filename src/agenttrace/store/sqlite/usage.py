@@ -43,12 +43,22 @@ def usage_rows(connection: sqlite3.Connection, query: UsageQuery = UsageQuery())
 
 
 def _conditions(query: UsageQuery) -> tuple[str, list[str]]:
-    tests, values = ["TRUE"], list[str]()
+    where, values = session_conditions(query)
+    tests = [where]
     for test, day in (("u.day >= ?", query.since_day), ("u.day < ?", query.before_day)):
         if day is not None:
             tests.append(test)
             values.append(day)
-    for value, wanted in (("s.agent", query.agents), (_PROJECT, query.projects), ("u.model", query.models)):
+    if query.models:
+        tests.append(f"u.model IN {marks(sorted(query.models))}")
+        values += sorted(query.models)
+    return " AND ".join(tests), values
+
+
+def session_conditions(query: UsageQuery) -> tuple[str, list[str]]:
+    """The agents and projects of a query as SQL over ``sessions s``."""
+    tests, values = ["TRUE"], list[str]()
+    for value, wanted in (("s.agent", query.agents), (_PROJECT, query.projects)):
         if wanted:
             tests.append(f"{value} IN {marks(sorted(wanted))}")
             values += sorted(wanted)

@@ -5,8 +5,8 @@ import { useGet } from "../../api/queries";
 import type { Facet, SessionFacets } from "../../api/shapes";
 import { Button, Icon, MultiSelect, Popup } from "../../parts";
 import { useText } from "../../text";
-import type { Filters, State } from "./filters";
-import { STATES } from "./filters";
+import type { Filters, Outcome, State } from "./filters";
+import { OUTCOMES, STATES } from "./filters";
 import styles from "./filter-controls.module.css";
 import { PeriodFilter } from "./period-filter";
 import { text } from "./text";
@@ -59,6 +59,12 @@ export function FilterControls({ filters, onChange, open }: FilterControlsProps)
         chosen={filters.models}
         options={named(facets.models)}
         onChange={(models) => onChange({ models })}
+      />
+      <MultiSelect
+        label={t.outcome}
+        chosen={filters.outcomes}
+        options={OUTCOMES.map((outcome) => ({ value: outcome, label: t.outcomes[outcome] }))}
+        onChange={(chosen) => onChange({ outcomes: chosen as Outcome[] })}
       />
       <PeriodFilter period={filters} onChange={onChange} open={open} />
       <CostFilter least={filters.minCost} onChange={(minCost) => onChange({ minCost })} open={open} />

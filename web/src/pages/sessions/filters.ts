@@ -6,8 +6,12 @@ import { flagOf, numberOf } from "../../url";
 export type State = SessionRow["state"];
 export const STATES: readonly State[] = ["working", "waiting", "interrupted", "ended"];
 
-export const SORTS = ["last", "started", "duration", "turns", "errors", "tokens", "cost"] as const;
+export const SORTS = ["last", "started", "duration", "turns", "errors", "tokens", "cost", "changes", "commits"] as const;
 export type SortBy = (typeof SORTS)[number];
+
+/** Outcomes to filter by, beside commits. */
+export const OUTCOMES = ["files", "pull_requests", "tests", "failed_tests"] as const;
+export type Outcome = (typeof OUTCOMES)[number];
 
 export interface Filters {
   agents: string[];
@@ -23,6 +27,8 @@ export interface Filters {
   minCost: number | null;
   errors: boolean;
   commits: boolean;
+  /** All of these. */
+  outcomes: Outcome[];
 }
 
 export interface View {
@@ -54,6 +60,7 @@ export function viewOf(search: string): View {
       minCost: cost !== null && cost > 0 ? cost : null,
       errors: flagOf(params.get("errors")),
       commits: flagOf(params.get("commits")),
+      outcomes: OUTCOMES.filter((outcome) => params.getAll("outcome").includes(outcome)),
     },
     sort: SORTS.find((sort) => sort === params.get("sort")) ?? "last",
     order: params.get("order") === "asc" ? "asc" : "desc",
@@ -73,6 +80,7 @@ export function filterParams(filters: Filters): Params {
     min_cost: filters.minCost,
     errors: filters.errors || null,
     commits: filters.commits || null,
+    outcome: listed(filters.outcomes),
   };
 }
 
@@ -94,8 +102,8 @@ export const NO_FILTERS: Filters = viewOf("").filters;
 
 /** How many filters are set, without the search. */
 export function countSet(filters: Filters): number {
-  const { agents, projects, states, models, since, until, minCost, errors, commits } = filters;
-  const set = [agents.length, projects.length, states.length, models.length, since || until, minCost !== null, errors, commits];
+  const { agents, projects, states, models, since, until, minCost, errors, commits, outcomes } = filters;
+  const set = [agents.length, projects.length, states.length, models.length, since || until, minCost !== null, errors, commits, outcomes.length];
   return set.filter(Boolean).length;
 }
 

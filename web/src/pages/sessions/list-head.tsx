@@ -22,7 +22,7 @@ export function ListHead({ view, onSort }: ListHeadProps) {
       <span className={styles.end}>{head("turns")}</span>
       <span className={styles.end}>{t.heads.tools}</span>
       <span className={styles.end}>{head("errors")}</span>
-      <span className={styles.end}>{t.heads.changes}</span>
+      <span className={styles.end}>{head("changes")}</span>
       <span className={styles.end}>{head("tokens")}</span>
       <span className={styles.end}>{head("cost")}</span>
     </div>

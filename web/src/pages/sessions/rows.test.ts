@@ -80,6 +80,20 @@ describe("arranged", () => {
     expect(keys(arranged([page([row("a", 9)], 1)], news, view()))).toEqual(["a", "old"]);
   });
 
+  test("Rows are chosen and ordered by what came of them; those that were not examined come last.", () => {
+    const none = { files: 0, added: 0, removed: 0, commits: 0, pull_requests: 0, test_runs: 0, tests_passed: null, tests_failed: null };
+    const rows = [
+      row("a", 1),
+      row("b", 2, { outcomes: { ...none, files: 1, added: 2, removed: 3, commits: 1 } }),
+      row("c", 3, { outcomes: { ...none, files: 1, added: 9, removed: 0, test_runs: 1, tests_failed: 2 } }),
+    ];
+    const shown = (search: string) => keys(arranged([page(rows, 1)], NO_NEWS, view(search)));
+    expect(shown("sort=changes")).toEqual(["c", "b", "a"]);
+    expect(shown("sort=commits&order=asc")).toEqual(["c", "b", "a"]);
+    expect(shown("outcome=files&outcome=failed_tests")).toEqual(["c"]);
+    expect(shown("outcome=pull_requests")).toEqual([]);
+  });
+
   test("Rows without a value come last in either order.", () => {
     const pages = [page([row("none", 1, { last_at: null }), row("a", 2), row("b", 3)], 1)];
     expect(keys(arranged(pages, NO_NEWS, view("order=asc")))).toEqual(["a", "b", "none"]);

@@ -6,7 +6,7 @@
  */
 import type { LiveSessions, SessionList, SessionRow } from "../../api/shapes";
 import { allTokens } from "../../parts/bill";
-import type { Filters, SortBy, View } from "./filters";
+import type { Filters, Outcome, SortBy, View } from "./filters";
 
 /** A row of the stream, and up to which event it is. */
 export interface News {
@@ -88,6 +88,9 @@ const VALUES: Record<SortBy, (row: SessionRow) => number | null> = {
   errors: (row) => row.errors,
   tokens: (row) => allTokens(row.bill),
   cost: amount,
+  changes: ({ outcomes }) =>
+    outcomes === null || outcomes.added === null || outcomes.removed === null ? null : outcomes.added + outcomes.removed,
+  commits: ({ outcomes }) => outcomes?.commits ?? null,
 };
 
 function moment(iso: string | null): number | null {
@@ -127,10 +130,17 @@ export function fits(row: SessionRow, filters: Filters, period: Period): boolean
     (models.length === 0 || row.models.some((model) => models.includes(model))) &&
     (!filters.errors || row.errors > 0) &&
     (!filters.commits || (row.outcomes?.commits ?? 0) > 0) &&
+    filters.outcomes.every((outcome) => has(row, outcome)) &&
     (minCost === null || (amount(row) ?? -1) >= minCost) &&
     (q === "" || isNamed(row, q)) &&
     isWithin(row, moment(period.since), moment(period.until))
   );
+}
+
+function has({ outcomes }: SessionRow, outcome: Outcome): boolean {
+  if (outcomes === null) return false;
+  const { files, pull_requests, test_runs: tests, tests_failed: failed } = outcomes;
+  return { files, pull_requests, tests, failed_tests: failed ?? 0 }[outcome] > 0;
 }
 
 function isNamed(row: SessionRow, q: string): boolean {

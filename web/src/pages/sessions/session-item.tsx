@@ -107,9 +107,7 @@ function Changes({ outcomes }: { outcomes: OutcomeFigures | null }) {
   return (
     <span className={styles.changes} title={t.changed(files, added, removed)}>
       {name}
-      <span>
-        +{added} −{removed}
-      </span>
+      <span>{outcomes.files === 0 ? "–" : `+${added} −${removed}`}</span>
       {outcomes.commits > 0 && <span className={styles.took}>{t.commits(outcomes.commits, f.count(outcomes.commits))}</span>}
     </span>
   );

@@ -118,7 +118,7 @@ function Answer({ answer, question }: { answer: UsageAnswer; question: Question 
         <UsageChart answer={answer} question={question} measure={measure} />
       </Section>
       <div className={styles.above}>
-        <RemarksStrip bill={answer.total} />
+        <RemarksStrip bill={answer.total} notExamined={answer.not_examined} />
         {question.split !== null && (
           <label className={styles.parts}>
             <input type="checkbox" checked={parts} onChange={(event) => setParts(event.target.checked)} /> {t.parts}

@@ -103,13 +103,15 @@ export function withGaps(rows: readonly UsageGroup[]): UsageGroup[] {
   for (const row of days) {
     let gap = dayPlus(filled.at(-1)?.group ?? "", 1);
     while (gap && gap < (row.group ?? "") && filled.length < MOST_DAYS) {
-      filled.push({ ...row, group: gap, bill: nothing(row), parts: [] });
+      filled.push({ ...row, group: gap, bill: nothing(row), parts: [], outcomes: NOTHING_CAME });
       gap = dayPlus(gap, 1);
     }
     filled.push(row);
   }
   return filled;
 }
+
+const NOTHING_CAME: UsageGroup["outcomes"] = { commits: 0, added: 0, removed: 0, cost_per_commit: {}, known_from: [] };
 
 function nothing({ bill }: UsageGroup): UsageGroup["bill"] {
   const emptied = Object.entries(bill).map(([name, value]) => [name, typeof value === "number" ? 0 : value]);

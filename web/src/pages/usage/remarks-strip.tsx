@@ -1,4 +1,4 @@
-/** Caveats of the numbers: unpriced tokens, estimates, duplicates. */
+/** Caveats of the numbers: unpriced tokens, estimates, duplicates, sessions that wait to be examined. */
 import { useState } from "react";
 
 import type { Bill } from "../../api/shapes";
@@ -15,12 +15,12 @@ export function priceLines(models: readonly string[]): string {
     .join("\n");
 }
 
-export function RemarksStrip({ bill }: { bill: Bill }) {
+export function RemarksStrip({ bill, notExamined = 0 }: { bill: Bill; notExamined?: number }) {
   const t = useText(text);
   const f = useFormat();
   const [open, setOpen] = useState(false);
   const { unpriced_tokens: unpriced, unpriced_models: models, estimated_requests: estimated, folded_copies: folded } = bill;
-  if (!unpriced && !estimated && !folded) return <p className={styles.strip}>{t.allCounted}</p>;
+  if (!unpriced && !estimated && !folded && !notExamined) return <p className={styles.strip}>{t.allCounted}</p>;
   return (
     <ul role="list" className={styles.strip}>
       {unpriced > 0 && (
@@ -39,6 +39,11 @@ export function RemarksStrip({ bill }: { bill: Bill }) {
       {folded > 0 && (
         <li>
           <strong>{t.folded(f.count(folded))}</strong> {t.foldedNote}
+        </li>
+      )}
+      {notExamined > 0 && (
+        <li>
+          <strong>{t.notExamined(f.count(notExamined))}</strong> {t.notExaminedNote}
         </li>
       )}
       <Dialog open={open} onClose={() => setOpen(false)} title={t.setPrice} wide>

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { useMemo, useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import type { Bill, UsageAnswer, UsageGroup } from "../../api/shapes";
+import type { Bill, UsageAnswer, UsageGroup, UsageOutcomes } from "../../api/shapes";
 import type { Format } from "../../format";
 import { useFormat } from "../../format";
 import type { Column, Sort } from "../../parts";
@@ -61,7 +61,7 @@ export function UsageTable({ answer, question, measure, parts }: UsageTableProps
           sort={sort}
           onSort={({ by, order }) => params.change({ sort: by, order })}
           onOpen={open}
-          foot={(column) => sumOf(column.name, answer.total, t, f)}
+          foot={(column) => sumOf(column.name, answer, t, f)}
         />
       </div>
       {rows.length > most && (
@@ -76,7 +76,7 @@ export function UsageTable({ answer, question, measure, parts }: UsageTableProps
 /** Time is read from now on back, everything else from the largest on down. */
 function sortOf(by: string, order: string, question: Question): Sort {
   const usual = question.by === "day" || question.by === "month" ? "group" : "share";
-  const known = by === "group" || by === "share" || Object.hasOwn(NUMBERS, by) ? by : usual;
+  const known = by === "group" || by === "share" || Object.hasOwn(NUMBERS, by) || Object.hasOwn(OUTCOMES, by) ? by : usual;
   return { by: known, order: order === "asc" ? "asc" : "desc" };
 }
 
@@ -90,13 +90,30 @@ const NUMBERS: Record<string, (bill: Bill) => number> = {
   cost: (bill) => Math.max(0, ...Object.values(bill.costs)),
 };
 
+/** Numbers of what came of a group; null, which is always last, where there is none. */
+export const OUTCOMES: Record<string, (outcomes: UsageOutcomes) => number | null> = {
+  lines: ({ added, removed }) => (added === null || removed === null ? null : added + removed),
+  commits: ({ commits }) => commits,
+  perCommit: ({ cost_per_commit: costs }) => (Object.keys(costs).length > 0 ? Math.max(...Object.values(costs)) : null),
+};
+
 function sorted(rows: readonly UsageGroup[], by: string, order: Sort["order"], measure: Measure): UsageGroup[] {
   const value = NUMBERS[by];
+  const came = OUTCOMES[by];
+  if (came) return byOutcome(rows, came, order);
   let found: UsageGroup[];
   if (by === "group") found = rows.toSorted((one, other) => ((one.group ?? "") < (other.group ?? "") ? 1 : -1));
   else if (value) found = rows.toSorted((one, other) => value(other.bill) - value(one.bill));
   else found = ranked(rows, measure);
   return order === "asc" ? found.toReversed() : found;
+}
+
+function byOutcome(rows: readonly UsageGroup[], value: (outcomes: UsageOutcomes) => number | null, order: Sort["order"]): UsageGroup[] {
+  const sign = order === "asc" ? 1 : -1;
+  return rows.toSorted(({ outcomes: one }, { outcomes: other }) => {
+    const [a, b] = [value(one), value(other)];
+    return a === null || b === null ? Number(a === null) - Number(b === null) : sign * (a - b);
+  });
 }
 
 function linesOf(row: UsageGroup, parts: boolean): Line[] {
@@ -130,6 +147,7 @@ function columnsOf(answer: UsageAnswer, question: Question, measure: Measure, t:
     },
     ...numbers,
     { name: "cost", title: t.cost, end: true, sortable: true, cell: ({ bill }) => <Cost bill={bill} /> },
+    ...outcomeColumns(answer, t),
     {
       name: "share",
       title: t.share,
@@ -139,6 +157,46 @@ function columnsOf(answer: UsageAnswer, question: Question, measure: Measure, t:
       cell: (line) => <Share line={line} whole={amountOf(answer.total, measure)} measure={measure} />,
     },
   ];
+}
+
+/** Commits and lines, where there are any; which part of a group they belong to is not known. */
+function outcomeColumns(answer: UsageAnswer, t: Words): Column<Line>[] {
+  if (answer.total_outcomes.known_from.length === 0) return [];
+  const titles: [string, string][] = [
+    ["lines", t.lines],
+    ["commits", t.commits],
+    ["perCommit", t.perCommit],
+  ];
+  return titles.map(([name, title]) => ({
+    name,
+    title,
+    end: true,
+    sortable: true,
+    cell: ({ part, group }) => (part === null ? <Came name={name} outcomes={group.outcomes} bill={group.bill} /> : ""),
+  }));
+}
+
+/** A figure of what came of a group, with where it is known from as a hint; a dash where there is none. */
+function Came({ name, outcomes, bill }: { name: string; outcomes: UsageOutcomes; bill: Bill }) {
+  const t = useText(text);
+  const f = useFormat();
+  const known = outcomes.known_from.map((source) => t.sources[source]).join(", ");
+  const hint = known ? t.knownFrom(known) : undefined;
+  return <span title={hint}>{cameOf(name, outcomes, bill, f)}</span>;
+}
+
+export function cameOf(name: string, outcomes: UsageOutcomes, bill: Pick<Bill, "unpriced_tokens">, f: Format): string {
+  if (outcomes.known_from.length === 0) return "–";
+  if (name === "lines") {
+    const number = (lines: number | null) => (lines === null ? "?" : f.count(lines));
+    if (outcomes.added === 0 && outcomes.removed === 0) return "–";
+    return `+${number(outcomes.added)} −${number(outcomes.removed)}`;
+  }
+  if (outcomes.commits === 0) return "–";
+  if (name === "commits") return f.count(outcomes.commits);
+  const costs = Object.entries(outcomes.cost_per_commit).map(([currency, cost]) => f.money(cost, currency));
+  // A part of the cost is not known.
+  return [...costs, ...(bill.unpriced_tokens > 0 ? ["?"] : [])].join(" + ") || "–";
 }
 
 function Name({ line, question }: { line: Line; question: Question }) {
@@ -174,10 +232,11 @@ function Share({ line, whole, measure }: { line: Line; whole: number; measure: M
   );
 }
 
-function sumOf(column: string, total: Bill, t: Words, f: Format): ReactNode {
+function sumOf(column: string, { total, total_outcomes: outcomes }: UsageAnswer, t: Words, f: Format): ReactNode {
   const value = NUMBERS[column];
   if (column === "group") return t.total;
   if (column === "cost") return <Cost bill={total} />;
+  if (Object.hasOwn(OUTCOMES, column)) return <Came name={column} outcomes={outcomes} bill={total} />;
   if (!value) return "";
   return numberOf(column, value(total), f);
 }

@@ -1,12 +1,14 @@
 /** Usage queries and their addresses, measures, stacks, throttling. */
 import { describe, expect, test } from "vitest";
 
-import type { Bill, UsageGroup } from "../../api/shapes";
+import type { Bill, UsageGroup, UsageOutcomes } from "../../api/shapes";
+import { formats } from "../../format";
 import { address } from "../../url";
 import { amountOf, measureFor, measuresOf, ranked, stacksOf } from "./measure";
 import { ALWAYS, apiParams, nextOf, questionOf, questionParams, regrouped, withGaps } from "./question";
 import { priceLines } from "./remarks-strip";
 import { Throttle } from "./throttle";
+import { cameOf } from "./usage-table";
 
 function bill(tokens: number, costs: Record<string, number> = {}): Bill {
   return {
@@ -26,8 +28,10 @@ function bill(tokens: number, costs: Record<string, number> = {}): Bill {
   };
 }
 
+const NO_OUTCOMES: UsageOutcomes = { commits: 0, added: 0, removed: 0, cost_per_commit: {}, known_from: [] };
+
 function group(name: string | null, changes: Partial<UsageGroup> = {}): UsageGroup {
-  return { group: name, title: null, key: null, bill: bill(1), parts: [], ...changes };
+  return { group: name, title: null, key: null, bill: bill(1), parts: [], outcomes: NO_OUTCOMES, ...changes };
 }
 
 const rewritten = (search: string) => address("", questionParams(questionOf(search))).replace(/^\?/, "");
@@ -115,4 +119,16 @@ describe("asking again", () => {
     throttle.stop();
     expect(later).toEqual([]);
   });
+});
+
+test("what came of a group: a dash without commits, never a division by none", () => {
+  const f = formats("en");
+  const came: UsageOutcomes = { commits: 2, added: 12, removed: null, cost_per_commit: { USD: 0.5 }, known_from: ["log"] };
+  const priced = { unpriced_tokens: 0 };
+  expect(["lines", "commits", "perCommit"].map((name) => cameOf(name, came, priced, f))).toEqual(["+12 −?", "2", "$0.50"]);
+  expect(["lines", "commits", "perCommit"].map((name) => cameOf(name, NO_OUTCOMES, priced, f))).toEqual(["–", "–", "–"]);
+  const none: UsageOutcomes = { ...came, commits: 0, cost_per_commit: {} };
+  expect(cameOf("lines", { ...came, added: 0, removed: 0 }, priced, f)).toBe("–");
+  expect(["commits", "perCommit"].map((name) => cameOf(name, none, priced, f))).toEqual(["–", "–"]);
+  expect(cameOf("perCommit", came, { unpriced_tokens: 5 }, f)).toBe("$0.50 + ?");
 });

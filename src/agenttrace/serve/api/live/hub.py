@@ -26,7 +26,9 @@ from agenttrace.serve.api.sessions.lookup import number_of
 from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.sessions.spans import Cutter
 from agenttrace.serve.api.sessions.timeline import changed_timeline
-from agenttrace.serve.api.shapes import LiveHello, LiveReset, LiveSessions, LiveTexts, SessionRow, Timeline
+from agenttrace.serve.api.shapes.live import LiveHello, LiveReset, LiveSessions, LiveTexts
+from agenttrace.serve.api.shapes.sessions import SessionRow
+from agenttrace.serve.api.shapes.spans import Timeline
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.event_stream import MEDIA_TYPE, EventStream
 from agenttrace.serve.problems import ProblemError, documented

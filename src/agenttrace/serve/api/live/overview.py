@@ -21,7 +21,9 @@ from agenttrace.serve.api.sessions.session_index import SessionEntry
 from agenttrace.serve.api.sessions.usage import named_bills
 from agenttrace.serve.api.settings.exports import cached_exports
 from agenttrace.serve.api.settings.files import Recording, cached_recording
-from agenttrace.serve.api.shapes import DayUsage, Exports, Overview, SessionRow
+from agenttrace.serve.api.shapes.exports import Exports
+from agenttrace.serve.api.shapes.overview import DayUsage, Overview
+from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.context import ServerContext
 from agenttrace.store.questions import UsageQuery, UsageRow
 from agenttrace.store.session_state import recent_since

@@ -15,7 +15,7 @@ from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import answer, endpoint, shape_of
 from agenttrace.serve.api.runs.run_state import app_named, engine_of
 from agenttrace.serve.api.runs.runs import run_row
-from agenttrace.serve.api.shapes import AppInfo, BreakerRow, Budget, Catalog, EventInfo, Guards, LimitRow
+from agenttrace.serve.api.shapes.runs import AppInfo, BreakerRow, Budget, Catalog, EventInfo, Guards, LimitRow
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views.run import Breaker, app_fields, breaker_fields, breakers_of, budget_fields, event_fields

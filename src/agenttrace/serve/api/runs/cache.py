@@ -13,7 +13,7 @@ from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import answer, endpoint, shape_of
 from agenttrace.serve.api.lists import BIGGEST, NO_NUL, Cursor, Id, Limit, Name, Number, page_of, place_of
 from agenttrace.serve.api.runs.run_state import engine_of
-from agenttrace.serve.api.shapes import CacheDetail, CacheList, CacheRow, Invalidated
+from agenttrace.serve.api.shapes.runs import CacheDetail, CacheList, CacheRow, Invalidated
 from agenttrace.serve.bodies import StrictModel, documented_body, read_body
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError

@@ -19,7 +19,7 @@ from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import answer, endpoint, shape_of
 from agenttrace.serve.api.lists import Cursor, Id, Limit, Name, Number, Since, Until, moment_of, page_of, place_of
 from agenttrace.serve.api.runs.run_state import app_named, engine_of
-from agenttrace.serve.api.shapes import ChainStep, JobAccepted, JobDetail, JobList, JobRow, StepCall
+from agenttrace.serve.api.shapes.runs import ChainStep, JobAccepted, JobDetail, JobList, JobRow, StepCall
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.triggers import TriggerRequest, cancelled, no_job, repeated, started

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from agenttrace.serve.api.shapes import RunState
+from agenttrace.serve.api.shapes.runs import RunState
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 

@@ -12,7 +12,7 @@ from agenttrace.run.states import RunStatus
 from agenttrace.serve.api.answers import answer, endpoint, shape_of
 from agenttrace.serve.api.lists import Cursor, Id, Limit, Name, Number, Since, Until, moment_of, page_of, place_of
 from agenttrace.serve.api.runs.run_state import app_named, engine_of
-from agenttrace.serve.api.shapes import RunDetail, RunList, RunRow
+from agenttrace.serve.api.shapes.runs import RunDetail, RunList, RunRow
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views.run import row_fields, session_key_of

@@ -12,7 +12,7 @@ from agenttrace.redaction import redacted_line
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.sessions.downloads import Full, attachment, downloading
 from agenttrace.serve.api.sessions.lookup import ref_of
-from agenttrace.serve.api.shapes import EventDetail
+from agenttrace.serve.api.shapes.spans import EventDetail
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.questions import EventLine
 from agenttrace.views.times import iso

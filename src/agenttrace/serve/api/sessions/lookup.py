@@ -11,11 +11,10 @@ from fastapi import Path
 
 from agenttrace.ids import key_number, session_key
 from agenttrace.model import Session
-from agenttrace.serve.api.answers import shape_of
-from agenttrace.serve.api.shapes import Bill, OutcomeFigures, SessionRef, SessionRow, State
+from agenttrace.serve.api.shapes.figures import Bill
+from agenttrace.serve.api.shapes.sessions import SessionRef, SessionRow, State
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.errors import SessionNameError
-from agenttrace.views.outcome_figures import figure_fields
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso
 
@@ -107,7 +106,7 @@ def row_of(session: Session, bill: costing.Bill, outcomes: StoredOutcomes | None
         version=_shared(session.version),
         parent=session.parent,
         bill=bill_of(bill),
-        outcomes=None if outcomes is None else shape_of(OutcomeFigures, figure_fields(outcomes.figures)),
+        outcomes=None if outcomes is None else outcomes.figures,
     )
 
 

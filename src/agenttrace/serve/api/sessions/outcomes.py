@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import msgspec
 from fastapi import APIRouter, Request, Response
 
 from agenttrace.record.outcomes import session_facts
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.sessions.lookup import SessionName, query_session
-from agenttrace.serve.api.shapes import SessionOutcomes
-from agenttrace.views.outcomes import outcomes_of
+from agenttrace.views.outcomes import SessionOutcomes, outcomes_of
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
@@ -29,6 +27,6 @@ def outcomes_router(context: ServerContext) -> APIRouter:
         )
         # Git is asked when the store is free again for other questions.
         outcomes = await asyncio.to_thread(outcomes_of, found, facts)
-        return answer(request, msgspec.convert(outcomes, SessionOutcomes, from_attributes=True))
+        return answer(request, outcomes)
 
     return router

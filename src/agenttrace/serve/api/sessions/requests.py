@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from agenttrace.serve.api.answers import endpoint, tag_of, tagged
 from agenttrace.serve.api.lists import Cursor, place_of, to_cursor
 from agenttrace.serve.api.sessions.lookup import SessionName, query_session
-from agenttrace.serve.api.shapes import RequestList
+from agenttrace.serve.api.shapes.spans import RequestList
 from agenttrace.views.requests import Requests
 
 if TYPE_CHECKING:
@@ -46,9 +46,10 @@ def requests_router(context: ServerContext) -> APIRouter:
     return router
 
 
-def _page(found: Requests, start: int, limit: int) -> dict[str, object]:
+def _page(found: Requests, start: int, limit: int) -> RequestList:
     end = start + limit
-    return {**found.fields(start, limit), "next": to_cursor(end) if end < len(found.calls) else None}
+    following = to_cursor(end) if end < len(found.calls) else None
+    return RequestList(**msgspec.structs.asdict(found.page(start, limit)), next=following)
 
 
 class _Cache:

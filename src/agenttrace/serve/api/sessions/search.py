@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.lists import Cursor, Limit, Natural, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import number_of, ref_of
-from agenttrace.serve.api.shapes import Piece, SearchHit, SearchList
+from agenttrace.serve.api.shapes.search import Piece, SearchHit, SearchList
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import has_words

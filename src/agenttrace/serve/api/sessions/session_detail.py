@@ -13,7 +13,8 @@ from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.line_index import LineIndex
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.sessions.lookup import SessionName, bill_of, query_session, ref_of, row_of
-from agenttrace.serve.api.shapes import NamedBill, ResumeHint, SessionDetail, SourceFile, UsageCheck
+from agenttrace.serve.api.shapes.figures import NamedBill
+from agenttrace.serve.api.shapes.sessions import ResumeHint, SessionDetail, SourceFile, UsageCheck
 from agenttrace.store.questions import UsageRow
 from agenttrace.views.resume import resume_of
 

@@ -27,7 +27,7 @@ from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.prices.costing import Cashier
 from agenttrace.serve.api.sessions.lookup import row_of
-from agenttrace.serve.api.shapes import SessionRow
+from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.api.trace_reader import TraceReader, shut_down
 from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.session_state import stale_before, state_now

@@ -19,15 +19,15 @@ from fastapi import APIRouter, Query, Request, Response
 from agenttrace.serve.api.answers import answer, endpoint, tag_of, unchanged
 from agenttrace.serve.api.lists import Cursor, Limit, from_cursor, micros_of, to_cursor
 from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionIndex
-from agenttrace.serve.api.shapes import Facet, SessionFacets, SessionList, SessionRow, State
+from agenttrace.serve.api.shapes.sessions import Facet, SessionFacets, SessionList, SessionRow, State
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store.questions import SessionFilter
+from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter
 from agenttrace.views.times import MICROS, iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
 
-Sort = Literal["last", "started", "cost", "tokens", "errors", "turns", "duration"]
+Sort = Literal["last", "started", "cost", "tokens", "errors", "turns", "duration", "changes", "commits"]
 Order = Literal["desc", "asc"]
 #: Sessions without a value come last in either order; the key breaks ties.
 Place = tuple[bool, int | float, str]
@@ -60,6 +60,7 @@ def sessions_router(context: ServerContext) -> APIRouter:
         commits: Annotated[
             bool | None, Query(description="With commits, or without any; in the background, sessions are examined.")
         ] = None,
+        outcome: Annotated[list[OutcomeKind], Query(description="Only with all of these outcomes.")] = [],  # noqa: B006
         sort: Annotated[Sort, Query(description="Sessions without a value come last.")] = "last",
         order: Annotated[Order, Query()] = "desc",
         limit: Limit = 100,
@@ -75,6 +76,7 @@ def sessions_router(context: ServerContext) -> APIRouter:
             until=micros_of(until, context.settings),
             errors=errors,
             commits=commits,
+            outcomes=frozenset(outcome),
         )
         await index.refresh()
         tag = _tag(index, request.url.query, wanted)
@@ -132,6 +134,13 @@ def _duration(entry: SessionEntry) -> int | None:
     return None if last is None or started is None else last - started
 
 
+def _changes(outcomes: OutcomeFigures | None) -> int | None:
+    """Lines; not known where the log names files only, and before the session is examined."""
+    if outcomes is None or outcomes.added is None or outcomes.removed is None:
+        return None
+    return outcomes.added + outcomes.removed
+
+
 _VALUES: dict[Sort, Callable[[SessionEntry], int | float | None]] = {
     "last": lambda entry: entry.session.last_at,
     "started": lambda entry: entry.session.started_at,
@@ -140,11 +149,9 @@ _VALUES: dict[Sort, Callable[[SessionEntry], int | float | None]] = {
     "errors": lambda entry: entry.row.errors,
     "turns": lambda entry: entry.row.turns,
     "duration": _duration,
+    "changes": lambda entry: _changes(entry.row.outcomes),
+    "commits": lambda entry: None if entry.row.outcomes is None else entry.row.outcomes.commits,
 }
-
-
-def _commits(entry: SessionEntry) -> int:
-    return entry.row.outcomes.commits if entry.row.outcomes else 0
 
 
 class Sorted:
@@ -171,7 +178,7 @@ class Sorted:
         found = [
             (place(entry), entry.row)
             for entry in entries
-            if wanted.matches(entry.session, entry.row.models, _commits(entry)) and costs_enough(entry.row)
+            if wanted.matches(entry.session, entry.row.models, entry.row.outcomes) and costs_enough(entry.row)
         ]
         found.sort(key=lambda pair: pair[0])
         self._places = [pair[0] for pair in found]

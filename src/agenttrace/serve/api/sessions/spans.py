@@ -16,7 +16,7 @@ from agenttrace.record.texts.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.lists import BIGGEST, Cursor, Limit, Natural, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import SessionName, SpanName, query_session, ref_of, span_of
-from agenttrace.serve.api.shapes import LineRef, PriceInfo, SpanDetail, SpanList, TextPart, TextPiece, Texts
+from agenttrace.serve.api.shapes.spans import LineRef, PriceInfo, SpanDetail, SpanList, TextPart, TextPiece, Texts
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import MAIN_STREAM, SpanRow, SpanView
 from agenttrace.views.prices import units

@@ -20,7 +20,7 @@ from agenttrace.prices.costing import NO_COST, Cashier, cost_of
 from agenttrace.serve.api.answers import endpoint, tag_of, tagged, unchanged
 from agenttrace.serve.api.lists import BIGGEST, Cursor, Natural, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import SessionName, query_session
-from agenttrace.serve.api.shapes import Timeline
+from agenttrace.serve.api.shapes.spans import Timeline
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
 
 if TYPE_CHECKING:

@@ -20,11 +20,13 @@ from agenttrace.redaction import redacted
 from agenttrace.serve.api.answers import answer, shaped, tag_of, tagged
 from agenttrace.serve.api.sessions.downloads import Full, downloading
 from agenttrace.serve.api.sessions.lookup import TITLE_CHARS, bill_of, cut
-from agenttrace.serve.api.shapes import Bill, NamedBill, UsageAnswer, UsageGroup
+from agenttrace.serve.api.shapes.figures import Bill, NamedBill
+from agenttrace.serve.api.shapes.usage import UsageAnswer, UsageGroup
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError, documented
 from agenttrace.store.questions import UsageQuery
-from agenttrace.views.usage import UsageReport, day_after, empty_report, first_day, ranked, usage_report
+from agenttrace.views.usage import day_after, empty_report, first_day, ranked, usage_report
+from agenttrace.views.usage_outcomes import OutcomeReport, UsageOutcomes, with_outcomes, without_outcomes
 
 _PERIOD = "`7d`, `24h`, `2026-11-01` or an ISO time; whole days count."
 _ERRORS = documented(400, 401, 422)
@@ -76,7 +78,8 @@ def usage_router(context: ServerContext) -> APIRouter:
         timezone, prices = context.settings.usage.timezone, context.index.prices
         query = filters.query(timezone)
         report = await context.reader.query(
-            lambda store: usage_report(store, prices, query), empty=lambda: empty_report(prices, query)
+            lambda store: with_outcomes(store, prices, query, usage_report(store, prices, query), timezone),
+            empty=lambda: without_outcomes(empty_report(prices, query)),
         )
         return _answer(filters, timezone, report)
 
@@ -107,12 +110,15 @@ def usage_router(context: ServerContext) -> APIRouter:
     return router
 
 
-def _answer(filters: UsageFilters, timezone: str, report: UsageReport) -> UsageAnswer:
+def _answer(filters: UsageFilters, timezone: str, found: OutcomeReport) -> UsageAnswer:
+    report = found.usage
     return UsageAnswer(
         by=filters.by,
         split=filters.split,
         timezone=timezone,
         total=bill_of(report.total),
+        total_outcomes=found.total,
+        not_examined=found.not_examined,
         rows=[
             UsageGroup(
                 group=each.name or None,
@@ -120,6 +126,7 @@ def _answer(filters: UsageFilters, timezone: str, report: UsageReport) -> UsageA
                 key=session_key(int(each.group)) if filters.by == "session" else None,
                 bill=bill_of(each.bill),
                 parts=named_bills(report.total, each.parts),
+                outcomes=found.groups[each.group],
             )
             for each in report.ranked()
         ],
@@ -140,11 +147,10 @@ def usage_table(usage: UsageAnswer) -> tuple[bytes, str]:
     writer = csv.writer(stream)
     # A column for each currency: amounts in different currencies cannot be added.
     currencies = sorted(usage.total.costs)
-    writer.writerow(
-        [*_names(usage), *_NUMBERS, *(f"cost_{currency.lower()}" for currency in currencies), "unpriced_models"]
-    )
-    for labels, bill in _rows(usage):
-        writer.writerow([*map(_defused, labels), *_cells(bill, currencies)])
+    costs = [f"cost_{currency.lower()}" for currency in currencies]
+    writer.writerow([*_names(usage), *_NUMBERS, *costs, "unpriced_models", *_outcome_names(usage, currencies)])
+    for labels, bill, outcomes in _rows(usage):
+        writer.writerow([*map(_defused, labels), *_cells(bill, currencies), *_outcome_cells(outcomes, currencies)])
     body = stream.getvalue().encode()
     return body, tag_of(body)
 
@@ -161,16 +167,33 @@ def _names(usage: UsageAnswer) -> list[str]:
     return [usage.by, *title, *split]
 
 
-def _rows(usage: UsageAnswer) -> Iterator[tuple[list[str], Bill]]:
+def _outcome_names(usage: UsageAnswer, currencies: list[str]) -> list[str]:
+    """What came of groups; it is not known of their parts."""
+    costs = [f"per_commit_{currency.lower()}" for currency in currencies]
+    return ["commits", "lines_added", "lines_removed", *costs] if usage.split is None else []
+
+
+def _rows(usage: UsageAnswer) -> Iterator[tuple[list[str], Bill, UsageOutcomes | None]]:
     for row in usage.rows:
         labels = [row.group or "", *([row.title or ""] if usage.by == "session" else [])]
         if usage.split is None:
-            yield labels, row.bill
+            yield labels, row.bill, row.outcomes
         else:
-            yield from (([*labels, part.name], part.bill) for part in row.parts)
+            yield from (([*labels, part.name], part.bill, None) for part in row.parts)
 
 
 def _cells(bill: Bill, currencies: list[str]) -> list[object]:
-    # Without a price the cell is empty; never an exponent, which not every program that reads tables knows.
-    amounts = ["" if (cost := bill.costs.get(currency)) is None else f"{cost:.6f}" for currency in currencies]
+    amounts = _amounts(bill.costs, currencies)
     return [*(getattr(bill, name) for name in _NUMBERS), *amounts, _defused(" ".join(bill.unpriced_models))]
+
+
+def _outcome_cells(outcomes: UsageOutcomes | None, currencies: list[str]) -> list[object]:
+    if outcomes is None:
+        return []
+    lines = ["" if number is None else number for number in (outcomes.added, outcomes.removed)]
+    return [outcomes.commits, *lines, *_amounts(outcomes.cost_per_commit, currencies)]
+
+
+def _amounts(costs: dict[str, float], currencies: list[str]) -> list[str]:
+    """Without a price the cell is empty; never an exponent, which not every program that reads tables knows."""
+    return ["" if (cost := costs.get(currency)) is None else f"{cost:.6f}" for currency in currencies]

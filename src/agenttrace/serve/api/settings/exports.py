@@ -12,15 +12,8 @@ from pydantic import BaseModel, Field
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import Cached, answer, endpoint
 from agenttrace.serve.api.lists import Cursor, Limit, micros_of, page_of, place_of
-from agenttrace.serve.api.shapes import (
-    Backfill,
-    Destination,
-    ExportChange,
-    Exports,
-    ExportSpan,
-    ExportSpanList,
-    Shape,
-)
+from agenttrace.serve.api.shapes.base import Shape
+from agenttrace.serve.api.shapes.exports import Backfill, Destination, ExportChange, Exports, ExportSpan, ExportSpanList
 from agenttrace.serve.api.trace_reader import change_store
 from agenttrace.serve.bodies import documented_body, read_body
 from agenttrace.serve.context import ServerContext

@@ -16,7 +16,7 @@ from agenttrace.record.lock import AlreadyRecordingError, RecorderLock, owner
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import Cached, answer, endpoint, shape_of
 from agenttrace.serve.api.lists import BIGGEST, Cursor, Id, Limit, from_cursor, page_of, place_of, to_cursor
-from agenttrace.serve.api.shapes import (
+from agenttrace.serve.api.shapes.recording import (
     DedupTier,
     FileList,
     FileRow,

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.config import SETTINGS, Settings
 from agenttrace.serve.api.answers import Cached, answer, endpoint
-from agenttrace.serve.api.shapes import Check, Doctor, SettingList, SettingRow
+from agenttrace.serve.api.shapes.settings import Check, Doctor, SettingList, SettingRow
 from agenttrace.serve.context import ServerContext
 from agenttrace.views.doctor import all_checks
 

@@ -95,7 +95,11 @@ function Files({ files }: { files: readonly ChangedFile[] }) {
 function Commits({ commits }: { commits: readonly SessionCommit[] }) {
   const t = useText(text);
   const known = useKnown();
-  const kept = (commit: SessionCommit) => (commit.kept === null ? "–" : commit.kept ? t.yes : t.no);
+  const kept = (commit: SessionCommit) => {
+    if (commit.kept === null) return "–";
+    if (commit.kept_as !== null) return t.keptAs(commit.kept_as.slice(0, 10));
+    return commit.kept ? t.yes : t.no;
+  };
   const columns: Column<SessionCommit>[] = [
     { name: "commit", title: t.commit, cell: (commit) => <Text mono>{commit.hash.slice(0, 10)}</Text> },
     { name: "subject", title: t.subject, lead: true, cell: (commit) => <Text>{commit.subject}</Text> },

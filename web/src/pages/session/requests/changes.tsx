@@ -44,9 +44,9 @@ function worded(change: RequestChange, t: Words, f: Format): string {
     case "model":
       return t.change.model(before, after);
     case "system":
-      return t.change.system(before, after);
+      return t.change.system(sized(change.before, f), sized(change.after, f));
     case "shorter":
-      return t.change.shorter(before, after);
+      return t.change.shorter(sized(change.before, f), sized(change.after, f));
     case "pause":
       return t.change.pause(f.duration((change.pause_seconds ?? 0) * 1000));
     case "messages":
@@ -54,6 +54,12 @@ function worded(change: RequestChange, t: Words, f: Format): string {
     case "compaction":
       return t.change.compaction(dropped);
   }
+}
+
+/** The number of a size with its unit, which the texts name in the reader's language. */
+function sized(size: string | null, f: Format): string {
+  const number = Number.parseInt(size ?? "", 10);
+  return Number.isNaN(number) ? "?" : f.count(number);
 }
 
 function signed(sign: string, names: readonly string[]): string[] {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { RequestRow } from "../../../api/shapes";
-import { PARTS, sizeOf, streamsOf } from "./parts";
+import { knownParts, largest, PARTS, sizeOf, streamsOf } from "./parts";
 
 function row(stream: string, parts: Record<string, number>): RequestRow {
   return {
@@ -33,6 +33,13 @@ describe("parts of a context", () => {
     expect(PARTS.reduce((sum, part) => sum + (sizeOf(one, part) ?? 0), 0)).toBe(one.characters);
     expect(sizeOf(one, "system")).toBeNull();
     expect(sizeOf(one, "thinking")).toBe(0);
+    expect(knownParts([one, row("main", {})])).toEqual(["context", "files", "results", "user", "assistant", "thinking"]);
+  });
+
+  it("lists the largest cache breaks in their order", () => {
+    const rows = [5, 1, 9, 7].map((lost, at) => ({ ...row("main", {}), call: at, cache_lost_tokens: lost }));
+    expect(largest(rows, 2).map((each) => each.call)).toEqual([2, 3]);
+    expect(largest(rows, 9)).toEqual(rows);
   });
 
   it("lists the main agent first", () => {

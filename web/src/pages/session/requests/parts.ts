@@ -17,3 +17,14 @@ export function streamsOf(rows: readonly RequestRow[]): string[] {
   const found = [...new Set(rows.map((row) => row.stream))];
   return found.sort((one, other) => Number(other === "main") - Number(one === "main"));
 }
+
+/** The calls that lost most of the cache, in their order. */
+export function largest(rows: readonly RequestRow[], most: number): RequestRow[] {
+  const kept = new Set([...rows].sort((one, other) => other.cache_lost_tokens - one.cache_lost_tokens).slice(0, most));
+  return rows.filter((row) => kept.has(row));
+}
+
+/** The parts that the log has of some of the calls: the others are not drawn, and not in the legend. */
+export function knownParts(rows: readonly RequestRow[]): PartName[] {
+  return PARTS.filter((part) => rows.some((row) => sizeOf(row, part) !== null));
+}

@@ -8,8 +8,11 @@ import { useFormat } from "../../../format";
 import type { Colours } from "../../../parts";
 import { Chart } from "../../../parts";
 import { useText } from "../../../text";
-import { PARTS, sizeOf } from "./parts";
+import type { PartName } from "./parts";
+import { knownParts, PARTS, sizeOf } from "./parts";
 import { text } from "./text";
+
+type Words = ReturnType<typeof useText<(typeof text)["en"]>>;
 
 interface RequestsChartProps {
   rows: readonly RequestRow[];
@@ -19,18 +22,18 @@ interface RequestsChartProps {
 export function RequestsChart({ rows, onPick }: RequestsChartProps) {
   const t = useText(text);
   const f = useFormat();
-  const names = useMemo(() => [...PARTS.map((part) => t.parts[part]), t.cacheBreak], [t]);
-  const option = useCallback((colours: Colours) => optionOf(rows, names, colours, f), [rows, names, f]);
+  const parts = useMemo(() => knownParts(rows), [rows]);
+  const option = useCallback((colours: Colours) => optionOf(rows, parts, t, colours, f), [rows, parts, t, f]);
   const table = useMemo(
     () => ({
-      head: [t.columns.call, ...PARTS.map((part) => t.parts[part]), t.total],
+      head: [t.columns.call, ...parts.map((part) => t.parts[part]), t.total],
       rows: rows.map((row) => [
         f.count(row.call),
-        ...PARTS.map((part) => f.count(sizeOf(row, part))),
+        ...parts.map((part) => f.count(sizeOf(row, part))),
         f.count(row.characters),
       ]),
     }),
-    [rows, t, f],
+    [rows, parts, t, f],
   );
   const pick = (index: number) => {
     const row = rows[index];
@@ -39,20 +42,26 @@ export function RequestsChart({ rows, onPick }: RequestsChartProps) {
   return <Chart label={t.chart} option={option} table={table} height={240} onPick={pick} />;
 }
 
-function optionOf(rows: readonly RequestRow[], names: readonly string[], colours: Colours, f: Format): EChartsCoreOption {
-  const bars = PARTS.map((part, at) => ({
+function optionOf(
+  rows: readonly RequestRow[],
+  parts: readonly PartName[],
+  t: Words,
+  colours: Colours,
+  f: Format,
+): EChartsCoreOption {
+  const bars = parts.map((part) => ({
     type: "bar",
-    name: names[at],
+    name: t.parts[part],
     stack: "context",
     barMaxWidth: 28,
     data: rows.map((row) => sizeOf(row, part)),
-    itemStyle: { color: colours.series[at] ?? colours.accent },
+    itemStyle: { color: colours.series[PARTS.indexOf(part)] ?? colours.accent },
     emphasis: { disabled: true },
   }));
   // A line without a line: only its marks, above the bars.
   const breaks = {
     type: "line",
-    name: names[PARTS.length],
+    name: t.cacheBreak,
     data: rows.map((row) => (row.cache_lost_tokens > 0 ? row.characters : null)),
     symbol: "triangle",
     symbolSize: 11,
@@ -76,7 +85,7 @@ function optionOf(rows: readonly RequestRow[], names: readonly string[], colours
       splitLine: { lineStyle: { color: colours.line } },
       axisLabel: { color: colours.inkFaint, fontSize: 11, formatter: (size: number) => f.tokens(size) },
     },
-    legend: { left: 0, data: names.map((name) => ({ name })) },
+    legend: { left: 0, data: [...parts.map((part) => t.parts[part]), t.cacheBreak].map((name) => ({ name })) },
     tooltip: { confine: true, valueFormatter: (size: unknown) => (typeof size === "number" ? f.count(size) : "–") },
     series: [...bars, breaks],
   };

@@ -12,7 +12,7 @@ import { useParams } from "../../../url";
 import { useRefetchOnLive } from "../../usage/throttle";
 import { useSessionTools } from "../session-context";
 import { Changes } from "./changes";
-import { PARTS, streamsOf } from "./parts";
+import { largest, PARTS, streamsOf } from "./parts";
 import { RequestsChart } from "./requests-chart";
 import styles from "./requests.module.css";
 import { text } from "./text";
@@ -22,6 +22,8 @@ type Words = ReturnType<typeof useText<(typeof text)["en"]>>;
 /** Calls in one answer, and rows that are shown at first. */
 const PAGE = 1000;
 const ROWS = 200;
+/** Cache breaks that are listed at first. */
+const BREAKS = 5;
 /** A working session is read anew at this interval, in milliseconds; a long one less often, because all of it is read. */
 const EVERY = 10_000;
 const EVERY_CALL = 20;
@@ -72,10 +74,36 @@ function Answer({ rows, answer }: { rows: readonly RequestRow[]; answer: Request
           {unknown.length > 0 && t.unknown(unknown.map((part) => t.parts[part]).join(", "))}
         </p>
       </div>
+      <CacheBreaks rows={shown} onOpen={open} />
       <RequestsChart rows={shown} onPick={open} />
       <Calls rows={shown} onOpen={open} />
-      <CameAndWent tools={tools} first={shown[0]?.call ?? 1} />
+      <CameAndWent tools={tools} />
     </>
+  );
+}
+
+/** At which calls the cache broke, what that cost and why: the largest losses, in order. */
+function CacheBreaks({ rows, onOpen }: { rows: readonly RequestRow[]; onOpen: (row: RequestRow) => void }) {
+  const t = useText(text);
+  const f = useFormat();
+  const [all, setAll] = useState(false);
+  const breaks = useMemo(() => rows.filter((row) => row.cache_lost_tokens > 0), [rows]);
+  if (breaks.length === 0) return null;
+  const lost = breaks.reduce((sum, row) => sum + row.cache_lost_tokens, 0);
+  return (
+    <Section title={t.breaksTitle(f.count(breaks.length), f.tokens(lost))}>
+      <ul className={styles.breaks}>
+        {(all ? breaks : largest(breaks, BREAKS)).map((row) => (
+          <li key={row.call}>
+            <button type="button" className={styles.call} aria-label={t.openCall(f.count(row.call))} onClick={() => onOpen(row)}>
+              {t.callNumber(f.count(row.call))}
+            </button>
+            <Changes row={row} />
+          </li>
+        ))}
+      </ul>
+      {!all && breaks.length > BREAKS && <Button onClick={() => setAll(true)}>{t.allBreaks(f.count(breaks.length))}</Button>}
+    </Section>
   );
 }
 
@@ -125,10 +153,10 @@ function columnsOf(t: Words, f: Format, onOpen: (row: RequestRow) => void): Colu
 }
 
 /** The tools that were not there all the time. */
-function CameAndWent({ tools, first }: { tools: readonly OfferedTool[]; first: number }) {
+function CameAndWent({ tools }: { tools: readonly OfferedTool[] }) {
   const t = useText(text);
   const f = useFormat();
-  const moved = tools.filter((tool) => tool.came > first || tool.went !== null);
+  const moved = tools.filter((tool) => !tool.initial || tool.went !== null);
   if (moved.length === 0) return null;
   const columns: Column<OfferedTool>[] = [
     { name: "name", title: t.toolName, lead: true, cell: (tool) => <Text line>{tool.name}</Text> },

@@ -1,0 +1,80 @@
+"""Settings, checks, access and the audit log."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from agenttrace.serve.api.shapes.base import Shape
+
+
+class SettingRow(Shape):
+    """A setting: its value, and where it comes from."""
+
+    name: str
+    #: Secrets are masked.
+    value: Any
+    origin: str
+    secret: bool
+    description: str
+
+
+class SettingList(Shape):
+    """All settings."""
+
+    home: str
+    file: str
+    items: list[SettingRow]
+
+
+class Check(Shape):
+    """A finding of the doctor."""
+
+    name: str
+    state: Literal["ok", "warn", "fail"]
+    found: str
+    fix: str
+
+
+class Doctor(Shape):
+    """All findings."""
+
+    ok: bool
+    checks: list[Check]
+
+
+Role = Literal["viewer", "admin"]
+
+
+class Me(Shape):
+    """The current user and role."""
+
+    #: Null before the login.
+    name: str | None
+    role: Role | None
+    login_required: bool
+    #: The link of ``agenttrace open`` is a login here, without a user.
+    by_link: bool
+    #: False where a login is not possible, because there is no user yet.
+    users_exist: bool
+    #: The header ``X-CSRF-Token`` of every change.
+    csrf: str | None
+    version: str
+
+
+class AuditRow(Shape):
+    """A change, and who made it."""
+
+    id: int
+    at: str
+    user: str
+    address: str
+    action: str
+    target: str
+    outcome: str
+
+
+class AuditList(Shape):
+    """A page of the audit log, newest first."""
+
+    items: list[AuditRow]
+    next: str | None
