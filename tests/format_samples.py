@@ -226,8 +226,8 @@ def _write_goose(path: Path, records: list[bytes]) -> None:
             for name in ("messages", "usage_ledger"):
                 columns = dict.fromkeys(_goose_columns(name))
                 connection.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
-            connection.execute("CREATE TABLE sessions (id, working_dir)")
-            connection.execute("INSERT INTO sessions VALUES ('s', '/home/dev/goose-work')")
+            connection.execute("CREATE TABLE sessions (id, working_dir, created_at)")
+            connection.execute("INSERT INTO sessions VALUES ('s', '/home/dev/goose-work', '2026-11-16 09:00:00')")
         tables = ("messages", "usage_ledger")
         known = sum(connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables)
         for record in records[known:]:

@@ -6,6 +6,7 @@ import inspect
 import re
 import shlex
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -184,3 +185,14 @@ def test_help_loses_nothing_to_markup() -> None:
                     text = option.help or ""
                     assert Text.from_markup(text).plain == text.replace("\\[", "["), (command.name, parameter.name)
                     assert not (option.metavar or "").startswith("["), (command.name, parameter.name)
+
+
+def test_commands_are_loaded_without_what_only_some_of_them_need() -> None:
+    """No command waits for the formats of all agents, the server or the database."""
+    program = (
+        "import sys, agenttrace.cli.program\n"
+        "heavy = ('agenttrace.record.formats.', 'fastapi', 'psycopg', 'aiohttp', 'httpx', 'mcp.', 'zstandard')\n"
+        "print([name for name in sys.modules if name.startswith(heavy)])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert run.stdout.strip() == "[]"

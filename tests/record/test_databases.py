@@ -19,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agenttrace.config import Settings, ensure_home
+from agenttrace.record.files.reader import NOT_A_LOG
 from agenttrace.record.recorder import Recorder, Summary
 
 SCHEMA = """
@@ -294,3 +295,20 @@ def test_a_change_of_a_new_database_is_noticed(machine: Machine, name: str, monk
         recorder.see_path(str(machine.path.parent / "log" / "dev.log"))
     finally:
         recorder.close()
+
+
+def test_a_database_under_another_name_is_no_text(tmp_path: Path) -> None:
+    """It is refused with the reason, not quarantined line by line."""
+    path = tmp_path / "copy-of-opencode.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE event (id TEXT, data TEXT)")
+        database.executemany("INSERT INTO event VALUES (?, ?)", ((str(n), "a line\n" * 50) for n in range(100)))
+        database.commit()
+    place = Settings(home=tmp_path / "home")
+    ensure_home(place)
+    with closing(Recorder(place, paths=[str(path)])) as recorder:
+        summary = recorder.run_once()
+        ((_, row),) = recorder.store.files.rows()
+    assert (summary.recorded, summary.quarantined) == (0, 0)
+    assert row is not None
+    assert row.error == NOT_A_LOG

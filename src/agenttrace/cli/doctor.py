@@ -29,7 +29,7 @@ _MARKS = {"ok": ("✓", "green"), "warn": ("!", "bold yellow"), "fail": ("✗", 
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Finding settings, files, store and applications, and show how to fix problems."""
+    """Check settings, files, store and applications, and show how to fix problems."""
     found = []
     for check in _findings():
         found.append(check)

@@ -13,15 +13,8 @@ from agenttrace.cli.errors import UsageError
 from agenttrace.cli.options import Agent, AsJson, Project, Since
 from agenttrace.cli.sessions import find_one, short_ids
 from agenttrace.prices.costing import Cashier
-from agenttrace.store.questions import SessionFilter
+from agenttrace.store.questions import OutcomeGroup, SessionFilter
 from agenttrace.views import figures, money
-from agenttrace.views.outcome_figures import (
-    GroupOutcomes,
-    KeptCommits,
-    OutcomeGroup,
-    outcomes_by,
-    outcomes_by_session,
-)
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import bills_of, title_of
 from agenttrace.views.times import iso, parse_since
@@ -30,6 +23,7 @@ if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.prices.costing import Bill
     from agenttrace.store.questions import OutcomeFigures
+    from agenttrace.views.outcome_figures import GroupOutcomes
     from agenttrace.views.outcomes import ChangedFile, SessionCommit, SessionOutcomes, SessionTests
 
 EPILOG = """
@@ -67,6 +61,8 @@ def outcomes(
             raise UsageError("a session and filters do not go together", "Give the session alone, or only filters.")
         _one(session, as_json=as_json)
         return
+    from agenttrace.views.outcome_figures import KeptCommits, outcomes_by, outcomes_by_session
+
     settings = opening.settings()
     name = opening.checked_agent(agent)
     wanted = SessionFilter(

@@ -22,11 +22,11 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import parse_since
 from agenttrace.views.usage import GroupUsage, UsageReport, usage_report
-from agenttrace.views.usage_outcomes import OutcomeReport, UsageOutcomes, with_outcomes
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.model import Session
+    from agenttrace.views.usage_outcomes import OutcomeReport, UsageOutcomes
 
 EPILOG = """
   agenttrace usage                            by day
@@ -69,6 +69,8 @@ def usage(
     with opening.opened_store(settings) as store:
         report = usage_report(store, cashier, query)
         if commits:
+            from agenttrace.views.usage_outcomes import with_outcomes
+
             outcomes = with_outcomes(store, cashier, query, report, settings.usage.timezone, read=True)
             report = outcomes.usage
     if as_json:

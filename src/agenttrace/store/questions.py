@@ -12,6 +12,8 @@ from agenttrace.store.session_state import SessionState
 
 #: What usage is grouped by. ``session`` is the session's number: two agents may have a session of one id.
 UsageGroup = Literal["total", "day", "month", "model", "agent", "project", "session"]
+#: What outcomes of sessions are grouped by.
+OutcomeGroup = Literal["project", "month", "agent"]
 
 
 #: What sessions can be filtered by; ``failed_tests``: in the last run with a summary.

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.record.calendar import day_finder
 from agenttrace.record.outcomes import OutcomeReader, known_sum, outcomes_by_share
 from agenttrace.record.repository import BUDGET, MOST_COMMITS, Repository
 from agenttrace.record.texts.contents import session_lines
-from agenttrace.store.questions import OutcomeFigures, OutcomeShare, StoredOutcomes
+from agenttrace.store.questions import OutcomeFigures, OutcomeGroup, OutcomeShare, StoredOutcomes
 
 if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.prices.costing import Bill, Cashier
     from agenttrace.store.questions import UsageRow
     from agenttrace.store.store import Store
-
-OutcomeGroup = Literal["project", "month", "agent"]
 
 
 def outcomes_by_session(store: Store, sessions: Sequence[Session]) -> dict[int, StoredOutcomes]:

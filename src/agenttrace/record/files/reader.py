@@ -29,6 +29,9 @@ CHUNK_BYTES = 1 << 20
 OPEN_FILES = 1024
 #: Why a directory or a pipe at the path of a log is not read.
 NOT_A_FILE = "not a regular file"
+#: An agent's database is known by its name.
+NOT_A_LOG = "a database under a name that no agent uses; docs/agents.md has the names"
+_DATABASE = b"SQLite format 3\0"
 BOM = b"\xef\xbb\xbf"
 #: Of the write-ahead log of a database.
 LOG_SUFFIX = "-wal"
@@ -128,6 +131,8 @@ class LineReader:
         if self._start == offset and self._scanned > offset:
             return self._read_long(offset, size)
         data = pread(self._descriptor, min(CHUNK_BYTES, size - offset), offset)
+        if offset == 0 and data.startswith(_DATABASE):
+            raise OSError(errno.EINVAL, NOT_A_LOG)
         end = data.rfind(b"\n") + 1
         if end:
             self._start = -1

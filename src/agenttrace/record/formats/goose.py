@@ -133,7 +133,8 @@ class Goose(LogFormat[GooseRow]):
 
     def event(self, line: GooseRow, raw: bytes, source: Source) -> Event:
         """The message's id; the number and the time of a row of the ledger."""
-        session = None if line.session == source.session_id else line.session
+        # A damaged row without an id belongs to the first session of the database.
+        session = line.session if line.session_id and line.session != source.session_id else None
         at = _time(line.created_timestamp)
         if line.role is None:
             return Event("usage", f"usage:{line.id}:{line.created_timestamp}", at, line, None, session)
