@@ -11,9 +11,11 @@ from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.options import Agent, AsJson, Project, Since
 from agenttrace.store import errors
+from agenttrace.store.annotations import NO_MARKS
 from agenttrace.store.questions import SessionFilter
 from agenttrace.store.session_state import SessionState, recent_since
 from agenttrace.views import figures, money
+from agenttrace.views.annotations import marks_fields, marks_text, score_tests
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import bills_of, session_fields, title_of
 from agenttrace.views.times import parse_since
@@ -21,6 +23,7 @@ from agenttrace.views.times import parse_since
 if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.prices.costing import Bill
+    from agenttrace.store.annotations import Marks
     from agenttrace.store.errors import SessionNameError
     from agenttrace.store.store import Store
 
@@ -29,6 +32,8 @@ EPILOG = """
   agenttrace sessions --state waiting            sessions that wait for you
   agenttrace sessions --project shop --since 7d  one project, last week
   agenttrace sessions --with-commits             sessions in which commits were made
+  agenttrace sessions --starred --label bug      sessions with a star and a label
+  agenttrace sessions --score 'quality<3'        sessions with a low score
   agenttrace sessions --json | jq '.[].cost'
 """
 
@@ -44,6 +49,14 @@ def sessions(
     with_commits: Annotated[
         bool, typer.Option("--with-commits", help="Only sessions in which commits were made.")
     ] = False,
+    label: Annotated[
+        list[str], typer.Option(metavar="NAME", help="Only sessions with this label; may be repeated.")
+    ] = [],  # noqa: B006 - never changed
+    starred: Annotated[bool, typer.Option("--starred", help="Only sessions with a star.")] = False,
+    with_notes: Annotated[bool, typer.Option("--with-notes", help="Only sessions with a note.")] = False,
+    score: Annotated[
+        list[str], typer.Option(metavar="TEST", help="Only where the latest score passes: 'quality<3'.")
+    ] = [],  # noqa: B006 - never changed
     limit: Annotated[
         int | None,
         typer.Option(min=0, help="The maximum number of rows; 0: all.", show_default="20, with --json all"),
@@ -58,6 +71,10 @@ def sessions(
         project_contains=project,
         since=parse_since(since, settings.usage.timezone),
         states=frozenset() if state is None else frozenset([state]),
+        labels=frozenset(name.strip() for name in label),
+        starred=True if starred else None,
+        noted=True if with_notes else None,
+        scores=score_tests(score),
     )
     with opening.opened_store(settings) as store:
         shown = (limit if limit is not None else 0 if as_json else _LATEST) or None
@@ -67,10 +84,20 @@ def sessions(
             commits = _commits(store, found)
             found = [session for session in found if commits[session.id]][:shown]
         bills = bills_of(store, settings, found)
+        marks = store.marks([session.id for session in found])
     short = short_ids([session.session_id for session in found])
     print_list(
-        [_Row(session, bills[session.id], short[session.session_id], commits.get(session.id)) for session in found],
-        (*_COLUMNS, *_COMMITS) if with_commits else _COLUMNS,
+        [
+            _Row(
+                session,
+                bills[session.id],
+                short[session.session_id],
+                marks.get(session.id, NO_MARKS),
+                commits.get(session.id),
+            )
+            for session in found
+        ],
+        (*_COLUMNS, *(_MARKS if marks else ()), *(_COMMITS if with_commits else ())),
         _fields,
         as_json=as_json,
         empty="No session matches. Try fewer filters, or record first: agenttrace record --once",
@@ -102,12 +129,13 @@ class _Row(NamedTuple):
     session: Session
     bill: Bill
     short: str
+    marks: Marks
     #: Where they were asked for.
     commits: int | None = None
 
 
 def _fields(row: _Row) -> dict[str, Any]:
-    fields = session_fields(row.session, row.bill)
+    fields = session_fields(row.session, row.bill) | marks_fields(row.marks)
     return fields if row.commits is None else {**fields, "commits": row.commits}
 
 
@@ -129,6 +157,9 @@ _COLUMNS: tuple[Column[_Row], ...] = (
     Column("in", lambda row: figures.tokens(row.bill.all_input), right=True, optional=6),
     Column("out", lambda row: figures.tokens(row.bill.tokens["output_tokens"]), right=True, optional=5),
     Column("cost", lambda row: money.cost_text(row.bill), right=True),
+)
+_MARKS: tuple[Column[_Row], ...] = (
+    Column("marks", lambda row: one_line(marks_text(row.marks), 60), least=8, optional=8, style="yellow"),
 )
 _COMMITS: tuple[Column[_Row], ...] = (Column("commits", lambda row: row.commits, right=True),)
 
