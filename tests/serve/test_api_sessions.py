@@ -19,7 +19,7 @@ from agenttrace.model import Session
 from agenttrace.serve.api.sessions import session_index
 from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionIndex
 from agenttrace.serve.api.sessions.session_list import Order, Sort, Sorted, facets
-from agenttrace.serve.api.shapes import Bill, SessionRow
+from agenttrace.serve.api.shapes import Bill, SessionMarks, SessionRow
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SessionFilter
 from agenttrace.store.session_state import SessionState
@@ -173,6 +173,7 @@ def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
         parent=None,
         bill=draw(_bills()),
         outcomes=None,
+        marks=SessionMarks(starred=False, labels=[], scores={}, notes=0, revision=0),
     )
     session = Session(
         id=number,

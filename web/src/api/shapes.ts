@@ -59,6 +59,15 @@ export interface OutcomeFigures {
   tests_failed: number | null;
 }
 
+/** What is beside a session, as lists show it. */
+export interface SessionMarks {
+  starred: boolean;
+  labels: string[];
+  scores: Record<string, number>;
+  notes: number;
+  revision: number;
+}
+
 /** A session in a list. */
 export interface SessionRow extends SessionRef {
   state: "working" | "waiting" | "ended" | "interrupted";
@@ -76,6 +85,7 @@ export interface SessionRow extends SessionRef {
   parent: string | null;
   bill: Bill;
   outcomes: OutcomeFigures | null;
+  marks: SessionMarks;
 }
 
 /** A page of sessions. */
@@ -100,6 +110,7 @@ export interface SessionFacets {
   projects: Facet[];
   models: Facet[];
   states: Facet[];
+  labels: Facet[];
 }
 
 /** A log file that a session was read from. */
@@ -145,6 +156,26 @@ export interface SessionDetail extends SessionRow {
   job_id: number | null;
   resume: ResumeHint | null;
   cursor: number;
+}
+
+/** A note, score, label or star beside a session. */
+export interface Annotation {
+  id: string;
+  session: string;
+  span_id: string | null;
+  kind: "note" | "score" | "label" | "star";
+  name: string | null;
+  value: number | null;
+  text: string | null;
+  source: "person" | "program" | "rule";
+  author: string;
+  created_at: string;
+  changed_at: string;
+}
+
+/** All annotations of a session, the oldest first. */
+export interface AnnotationList {
+  items: Annotation[];
 }
 
 /** A file that a session changed; lines are null where the log names the file only. */
