@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agenttrace.store.exports import Ledgers, Queue, Touched
 from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.destinations import Destinations
+from agenttrace.store.sqlite.export_annotations import ExportedAnnotations
 from agenttrace.store.sqlite.export_ledger import ExportLedger
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class Exports:
     def ledger(self) -> ExportLedger:
         """Which span was sent where, and what became of it."""
         return ExportLedger(self._connection)
+
+    @cached_property
+    def annotations(self) -> ExportedAnnotations:
+        """Which annotation was sent where."""
+        return ExportedAnnotations(self._connection)
 
     def ledgers(self) -> Ledgers:
         """Count everything that was sent and is to be sent."""
