@@ -73,6 +73,16 @@ def test_labels_stars_and_scores_filter_the_list(program: Program) -> None:
     assert listed("--score", "quality<3") == set()
 
 
+def test_search_finds_notes_and_labels(program: Program) -> None:
+    """Before what sessions said; with the session, and who wrote it."""
+    program.run("note", CLAUDE, "the hippopotamus test is flaky")
+    program.run("label", KIMI_CODE, "hippopotamus")
+    found = program.json("search", "hippopotamus")
+    assert [(hit["kind"], hit["session_id"]) for hit in found] == [("label", KIMI_CODE), ("note", CLAUDE)]
+    assert "flaky" in program.run("search", "hippopotamus", "test").stdout
+    assert program.json("search", "hippopotamus", "--session", CLAUDE)[0]["type"] == "annotation"
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -11,6 +11,7 @@ from agenttrace.mcp.tool import DATA_NOTE, NarrowedArguments, Tool, ToolAnswer, 
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
 from agenttrace.prices.costing import Bill
+from agenttrace.store.annotations import NO_MARKS, Marks
 from agenttrace.store.questions import SessionFilter, SessionPlace
 from agenttrace.store.session_state import SessionState
 from agenttrace.views.cursors import from_cursor, page_of
@@ -32,6 +33,8 @@ class SessionArguments(NarrowedArguments, frozen=True, kw_only=True):
     state: (
         Annotated[SessionState, msgspec.Meta(description="Only in this state; waiting: it is the user's turn.")] | None
     ) = None
+    label: Annotated[str, text("Only with this label.", 100)] | None = None
+    starred: Annotated[bool, msgspec.Meta(description="Only with a star, or only without one.")] | None = None
     limit: Annotated[int, most(MOST, "How many at most.")] = 20
 
 
@@ -59,6 +62,12 @@ class SessionLine(ToolAnswer):
     #: Tokens of models without a known price: the cost is that much too low.
     unpriced_tokens: int = 0
     forked_from: str | None = None
+    #: What people, programs and rules wrote beside it; read_session has the texts.
+    starred: bool = False
+    labels: list[str] = msgspec.field(default_factory=list)
+    #: The latest of each name.
+    scores: dict[str, float] = msgspec.field(default_factory=dict)
+    notes: int = 0
 
 
 class ListedSessions(ToolAnswer):
@@ -76,20 +85,26 @@ def listed(context: ToolContext, asked: SessionArguments) -> ListedSessions:
     after = None if asked.cursor is None else from_cursor(asked.cursor, SessionPlace)
     found = context.store.sessions(_filter(context, asked), limit=limit + 1, after=after)
     page, following = page_of(found, limit, SessionPlace.of)
-    usage = context.store.usage_by_session([session.id for session in page])
-    lines = [_line(context, session, context.prices.bill(usage.get(session.id, ()))) for session in page]
+    numbers = [session.id for session in page]
+    usage, marks = context.store.usage_by_session(numbers), context.store.marks(numbers)
+    lines = [
+        _line(context, session, context.prices.bill(usage.get(session.id, ())), marks.get(session.id, NO_MARKS))
+        for session in page
+    ]
     return ListedSessions(note=DATA_NOTE, sessions=lines, next_cursor=following)
 
 
 def _filter(context: ToolContext, asked: SessionArguments) -> SessionFilter:
     return SessionFilter(
         states=frozenset() if asked.state is None else frozenset([asked.state]),
+        labels=frozenset() if asked.label is None else frozenset([asked.label.strip()]),
+        starred=asked.starred,
         words=tuple((asked.query or "").split()[:_MOST_WORDS]),
         **narrowed(context, asked),
     )
 
 
-def _line(context: ToolContext, session: Session, bill: Bill) -> SessionLine:
+def _line(context: ToolContext, session: Session, bill: Bill, marks: Marks) -> SessionLine:
     line = context.line
     return SessionLine(
         session=name_of(context, session),
@@ -110,6 +125,10 @@ def _line(context: ToolContext, session: Session, bill: Bill) -> SessionLine:
         cost=bill.amounts,
         unpriced_tokens=bill.unpriced_tokens,
         forked_from=line(session.parent),
+        starred=marks.starred,
+        labels=[line(label) or "" for label in marks.labels],
+        scores={line(name) or "": value for name, value in marks.scores},
+        notes=marks.notes,
     )
 
 

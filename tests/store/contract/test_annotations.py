@@ -28,6 +28,7 @@ from agenttrace.store.annotations import (
 from agenttrace.store.questions import SearchQuery, SessionFilter
 from agenttrace.store.rows import Row
 from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.views.hits import AnnotationMatch, TextMatch, find
 
 from .data import NATIVE, Made, logs_of
 from .machine import START, all_changes, day_of, shuffled, store_of
@@ -180,6 +181,29 @@ def test_search_finds_names_and_texts(done: list[tuple[str, str, float, str, str
             assert store.search_annotations(nothing) == []
         later = SearchQuery(text=text, since=int((time.time() + 60) * 1e6))
         assert store.search_annotations(later) == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+def test_pages_of_a_search_have_annotations_first(limit: int) -> None:
+    """Every annotation and every event that matches once, whatever the size of a page; a wild cursor is no error."""
+    with some_sessions(2) as store:
+        for session in store.sessions():
+            for text in ("hello one", "hello two", "other"):
+                store.annotation_table.put(note(session.id, text))
+        query = SearchQuery(text="hello", limit=limit)
+        found: list[TextMatch | AnnotationMatch] = []
+        before: int | None = None
+        while True:
+            page = find(store, msgspec.structs.replace(query, before=before))
+            assert len(page.matches) <= limit
+            found += page.matches
+            if page.next is None:
+                break
+            before = page.next
+        notes = [each.annotation.annotation_id for each in found[:4] if isinstance(each, AnnotationMatch)]
+        events = [each.event.said.line.event_no for each in found[4:] if isinstance(each, TextMatch)]
+        assert (len(set(notes)), len(set(events)), len(found)) == (4, 2, 6)
+        assert find(store, msgspec.structs.replace(query, before=-(2**63))).matches
 
 
 def test_a_key_is_written_once() -> None:

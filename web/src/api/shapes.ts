@@ -418,9 +418,10 @@ export interface Piece {
   hit: boolean;
 }
 
-/** An event whose text matches. */
+/** An annotation or an event whose text matches. */
 export interface SearchHit {
   event_no: number;
+  annotation_id: string | null;
   at: string | null;
   session: SessionRef;
   span_id: string | null;
@@ -429,7 +430,7 @@ export interface SearchHit {
   snippet: Piece[];
 }
 
-/** A page of hits, newest first. */
+/** A page of hits: annotations, the latest first, and then events, the latest recorded first. */
 export interface SearchList {
   items: SearchHit[];
   next: string | null;
