@@ -23,6 +23,9 @@ export interface Filters {
   minCost: number | null;
   errors: boolean;
   commits: boolean;
+  /** All of them. */
+  labels: string[];
+  starred: boolean;
 }
 
 export interface View {
@@ -54,6 +57,8 @@ export function viewOf(search: string): View {
       minCost: cost !== null && cost > 0 ? cost : null,
       errors: flagOf(params.get("errors")),
       commits: flagOf(params.get("commits")),
+      labels: params.getAll("label"),
+      starred: flagOf(params.get("starred")),
     },
     sort: SORTS.find((sort) => sort === params.get("sort")) ?? "last",
     order: params.get("order") === "asc" ? "asc" : "desc",
@@ -73,6 +78,8 @@ export function filterParams(filters: Filters): Params {
     min_cost: filters.minCost,
     errors: filters.errors || null,
     commits: filters.commits || null,
+    label: listed(filters.labels),
+    starred: filters.starred || null,
   };
 }
 
@@ -94,8 +101,9 @@ export const NO_FILTERS: Filters = viewOf("").filters;
 
 /** How many filters are set, without the search. */
 export function countSet(filters: Filters): number {
-  const { agents, projects, states, models, since, until, minCost, errors, commits } = filters;
-  const set = [agents.length, projects.length, states.length, models.length, since || until, minCost !== null, errors, commits];
+  const { agents, projects, states, models, labels, since, until, minCost, errors, commits, starred } = filters;
+  const lists = [agents, projects, states, models, labels].map((list) => list.length);
+  const set = [...lists, since || until, minCost !== null, errors, commits, starred];
   return set.filter(Boolean).length;
 }
 

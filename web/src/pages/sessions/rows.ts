@@ -127,6 +127,8 @@ export function fits(row: SessionRow, filters: Filters, period: Period): boolean
     (models.length === 0 || row.models.some((model) => models.includes(model))) &&
     (!filters.errors || row.errors > 0) &&
     (!filters.commits || (row.outcomes?.commits ?? 0) > 0) &&
+    (!filters.starred || row.marks.starred) &&
+    filters.labels.every((label) => row.marks.labels.includes(label)) &&
     (minCost === null || (amount(row) ?? -1) >= minCost) &&
     (q === "" || isNamed(row, q)) &&
     isWithin(row, moment(period.since), moment(period.until))

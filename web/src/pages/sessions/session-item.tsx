@@ -56,6 +56,7 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
           {unseen && <span className="unseen"> ({t.unseen})</span>}
         </Link>
         <span className={styles.where}>
+          <Marks row={row} />
           {row.project ? <PathText className={styles.project}>{row.project}</PathText> : null}
           {row.branch ? <Text line mono className={styles.branch}>{row.branch}</Text> : null}
         </span>
@@ -93,6 +94,29 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
     </article>
   );
 });
+
+/** Its star, labels, scores and how many notes it has. */
+function Marks({ row }: { row: SessionRow }) {
+  const t = useText(text);
+  const { starred, labels, scores, notes } = row.marks;
+  const scored = Object.entries(scores).map(([name, value]) => `${name} ${String(value)}`);
+  if (!starred && notes === 0 && labels.length + scored.length === 0) return null;
+  return (
+    <span className={styles.marks}>
+      {starred && (
+        <span className={styles.star} role="img" aria-label={t.starred}>
+          ★
+        </span>
+      )}
+      {[...labels, ...scored].map((word) => (
+        <span key={word} className={styles.label}>
+          <Text line>{word}</Text>
+        </span>
+      ))}
+      {notes > 0 && <span>{t.noteCount(notes)}</span>}
+    </span>
+  );
+}
 
 /** Lines that were added and removed, and commits; a dash where nothing came of it, or it is not known yet. */
 function Changes({ outcomes }: { outcomes: OutcomeFigures | null }) {
