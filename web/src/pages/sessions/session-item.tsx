@@ -52,6 +52,11 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
           onClick={() => markSeen(row)}
           onFocus={() => onFocus(row.key)}
         >
+          {row.marks.starred && (
+            <span className={styles.star} role="img" aria-label={t.starred}>
+              ★{" "}
+            </span>
+          )}
           <MarkedText pieces={piecesOf(title, sought)} />
           {unseen && <span className="unseen"> ({t.unseen})</span>}
         </Link>
@@ -95,25 +100,25 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
   );
 });
 
-/** Its star, labels, scores and how many notes it has. */
+/** So many labels and scores fit beside the directory. */
+const SHOWN_MARKS = 2;
+
+/** Labels and scores, and how many notes there are; the hint has all of them. */
 function Marks({ row }: { row: SessionRow }) {
   const t = useText(text);
-  const { starred, labels, scores, notes } = row.marks;
-  const scored = Object.entries(scores).map(([name, value]) => `${name} ${String(value)}`);
-  if (!starred && notes === 0 && labels.length + scored.length === 0) return null;
+  const { labels, scores, notes } = row.marks;
+  const words = [...labels, ...Object.entries(scores).map(([name, value]) => `${name} ${String(value)}`)];
+  if (notes === 0 && words.length === 0) return null;
+  const noted = notes > 0 ? [t.noteCount(notes)] : [];
   return (
-    <span className={styles.marks}>
-      {starred && (
-        <span className={styles.star} role="img" aria-label={t.starred}>
-          ★
-        </span>
-      )}
-      {[...labels, ...scored].map((word) => (
+    <span className={styles.marks} title={[...words, ...noted].map(visible).join("\n")}>
+      {words.slice(0, SHOWN_MARKS).map((word) => (
         <span key={word} className={styles.label}>
           <Text line>{word}</Text>
         </span>
       ))}
-      {notes > 0 && <span>{t.noteCount(notes)}</span>}
+      {words.length > SHOWN_MARKS && <span>{t.models(words.length - SHOWN_MARKS)}</span>}
+      {noted}
     </span>
   );
 }
