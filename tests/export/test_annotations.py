@@ -210,7 +210,8 @@ def test_a_refusal_is_kept_with_its_reason(tmp_path: Path, kind: str) -> None:
             ((number, states),) = store.exports.annotations.counts().items()
             assert states == {"acknowledged": 1, "refused": 1}
             assert "no such score config" in store.exports.annotations.refused(number)[0][1]
-        scene.put(kind="score", name="q", value=2.0)
+            assert store.exports.ledgers().refusals[number] == store.exports.annotations.refused(number)[0][1]
+            store.exports.retry(number, ["refused"])
         await scene.deliver()
         assert len(found(scene.server)) == 2
 

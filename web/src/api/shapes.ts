@@ -802,6 +802,9 @@ export interface Destination {
   dropped: number;
   late: number;
   rejected: number;
+  annotations: number;
+  refused_annotations: number;
+  refusal: string | null;
   oldest_queued_at: string | null;
   last_success_at: string | null;
   last_error: string | null;

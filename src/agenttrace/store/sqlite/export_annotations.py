@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from agenttrace.store.annotations import Annotation
 from agenttrace.store.sqlite.annotations import annotation_by_id
 from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.revisions import next_revision
 
 AnnotationState = Literal["sending", "acknowledged", "refused"]
 
@@ -36,6 +37,13 @@ WHERE s.session_id = ? AND s.kind = 'turn' AND s.parent_id IS NULL ORDER BY s.st
 _WRITE = """
 INSERT OR REPLACE INTO export_annotations (destination_id, annotation_id, revision, state, at, reason)
 VALUES (?, ?, ?, ?, ?, ?)
+"""
+
+
+_AGAIN = """
+UPDATE annotations SET revision = :revision WHERE removed_at IS NULL AND annotation_id IN (
+    SELECT annotation_id FROM export_annotations WHERE destination_id = :destination AND state = 'refused'
+)
 """
 
 
@@ -99,6 +107,11 @@ class ExportedAnnotations:
         with transaction(self._connection):
             values = (destination, due.annotation_id, due.revision, state, time.time(), reason)
             self._connection.execute(_WRITE, values)
+
+    def retry(self, destination: int) -> None:
+        """Have refused ones sent again: as another revision, which an exporter that runs notices."""
+        with transaction(self._connection):
+            self._connection.execute(_AGAIN, {"destination": destination, "revision": next_revision(self._connection)})
 
     def counts(self) -> dict[int, dict[str, int]]:
         """How many are in which state, by destination."""
