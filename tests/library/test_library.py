@@ -45,6 +45,11 @@ def test_annotations_of_a_session(own_recorded: Program) -> None:
         assert (score.kind, score.name, score.value) == ("score", "quality", 2.0)
         assert note.created <= note.changed <= score.created
         assert isinstance(note, agenttrace.Annotation)
+        assert list(store.sessions(starred=True)) == []
+    own_recorded.run("star", CLAUDE)
+    own_recorded.run("label", CLAUDE, "bug")
+    with agenttrace.open_store(own_recorded.home) as store:
+        assert [each.id for each in store.sessions(starred=True, label="bug")] == [CLAUDE]
 
 
 def test_sessions_are_those_of_the_command(shared_store: Program) -> None:

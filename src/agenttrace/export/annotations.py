@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: In one round, after a portion of spans.
 PORTION = 50
+#: With more acknowledged sessions than this, all annotations are looked through.
+MOST_SESSIONS = 1_000
 FIRST_WAIT, LONGEST_WAIT = 2.0, 300.0
 
 
@@ -84,25 +86,30 @@ class AnnotationSender:
         self._hide_keys = keys_hidden(settings)
         self._failures = 0
         self._wait_until = 0.0
-        #: The revision up to which nothing more can be sent; -1 where there may be something.
+        #: The revision up to which nothing more can be sent, but for these sessions; -1: nothing is known yet.
         self._settled = -1
+        self._sessions: set[int] = set()
 
-    def look_again(self) -> None:
-        """Spans were acknowledged: annotations may have waited for them."""
-        self._settled = -1
+    def look_again(self, sessions: Iterable[int]) -> None:
+        """Spans of these sessions were acknowledged: annotations may have waited for them."""
+        self._sessions.update(sessions)
 
     async def deliver(self) -> int:
         """Send what is due; how many were settled."""
         if self._clock() < self._wait_until:
             return 0
         revision = await in_thread(self._ledger.revision)
-        if revision == self._settled:
+        sessions = frozenset(self._sessions)
+        if revision == self._settled and not sessions:
             return 0
-        due = await in_thread(self._ledger.due, self._number, PORTION)
+        since = self._settled if len(sessions) <= MOST_SESSIONS else -1
+        due = await in_thread(self._ledger.due, self._number, PORTION, since, sessions)
         for handled, each in enumerate(due):
             if not await self._sent(each):
                 return handled
-        self._settled = -1 if len(due) == PORTION else revision
+        if len(due) < PORTION:
+            self._settled = revision
+            self._sessions -= sessions
         return len(due)
 
     async def _sent(self, due: DueAnnotation) -> bool:

@@ -306,7 +306,7 @@ class Courier:
             return
         if state == "acknowledged":
             if self._annotations is not None:
-                self._annotations.look_again()
+                self._annotations.look_again(entry.session_id for entry in entries)
             await in_thread(self._journal.add, "A", [entry.place for entry in entries])
         await in_thread(self._ledger.mark, [entry.queue_no for entry in entries], state, answer)
 

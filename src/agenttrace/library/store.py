@@ -70,6 +70,8 @@ class Store:
         since: When | None = None,
         until: When | None = None,
         text: str = "",
+        label: str | None = None,
+        starred: bool | None = None,
         limit: int | None = None,
     ) -> Rows[Session]:
         """Sessions, the last active first.
@@ -84,6 +86,8 @@ class Store:
             project_contains=project,
             states=frozenset(() if state is None else (state,)),
             words=tuple(text.split()),
+            labels=frozenset(() if label is None else (label,)),
+            starred=starred,
             since=self._micros(since),
             until=self._micros(until),
         )

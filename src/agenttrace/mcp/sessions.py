@@ -33,9 +33,9 @@ class SessionArguments(NarrowedArguments, frozen=True, kw_only=True):
     state: (
         Annotated[SessionState, msgspec.Meta(description="Only in this state; waiting: it is the user's turn.")] | None
     ) = None
+    limit: Annotated[int, most(MOST, "How many at most.")] = 20
     label: Annotated[str, text("Only with this label.", 100)] | None = None
     starred: Annotated[bool, msgspec.Meta(description="Only with a star, or only without one.")] | None = None
-    limit: Annotated[int, most(MOST, "How many at most.")] = 20
 
 
 class SessionLine(ToolAnswer):

@@ -13,7 +13,7 @@ import operator
 import secrets
 import unicodedata
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -142,7 +142,18 @@ def annotation_id(*parts: str) -> bytes:
     return hashlib.sha256("\x1f".join(("annotation", *parts)).encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-def marks_of(annotations: Iterable[Annotation]) -> Marks:
+class MarkRow(NamedTuple):
+    """What of an annotation lists need."""
+
+    annotation_id: bytes
+    kind: str
+    name: str
+    value: float | None
+    changed_at: float
+    revision: int
+
+
+def marks_of(annotations: Iterable[Annotation | MarkRow]) -> Marks:
     """What lists show of these annotations of one session; those about its spans are included."""
     found = sorted(annotations, key=lambda each: (each.changed_at, each.annotation_id))
     scores = {each.name: each.value for each in found if each.kind == "score"}

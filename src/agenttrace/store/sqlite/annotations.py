@@ -20,6 +20,7 @@ from agenttrace.store.annotations import (
     Annotation,
     AnnotationError,
     AnnotationLimitError,
+    MarkRow,
     Marks,
     NewAnnotation,
     checked_score,
@@ -39,9 +40,10 @@ _ROW = (
     "revision"
 )
 _SELECT = """
-SELECT annotation_id, session_id, span_id, kind, name, value, {text}, source, author, created_at, changed_at, revision
+SELECT annotation_id, session_id, span_id, kind, name, value, text, source, author, created_at, changed_at, revision
 FROM annotations
 """
+_MARKS = f"SELECT session_id, {', '.join(MarkRow._fields)} FROM annotations"
 ANNOTATION_ROWS = f"SELECT {_ROW} FROM annotations"
 _INSERT = f"INSERT OR REPLACE INTO annotations ({_ROW}, search_no) VALUES ({', '.join('?' * 14)})"
 _PUT_WORDS = "INSERT OR REPLACE INTO annotation_search (rowid, text) VALUES (?, ?)"
@@ -65,27 +67,28 @@ _TESTS = {
 
 def annotations_of(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, list[Annotation]]:
     """The annotations of these sessions, the oldest first; of pruned ones too."""
-    return _by_session(connection, "text", numbers)
-
-
-def marks_by_session(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Marks]:
-    """What lists show of these sessions, where they have annotations."""
-    return {number: marks_of(found) for number, found in _by_session(connection, "''", numbers).items()}
-
-
-def _by_session(connection: sqlite3.Connection, text: str, numbers: Sequence[int]) -> dict[int, list[Annotation]]:
     found: dict[int, list[Annotation]] = {}
-    query = _SELECT.format(text=text)
     for part in portions(numbers):
         where = f"WHERE session_id IN {marks(part)} AND removed_at IS NULL ORDER BY created_at, annotation_id"
-        for row in connection.execute(f"{query} {where}", part):
+        for row in connection.execute(f"{_SELECT} {where}", part):
             found.setdefault(row[1], []).append(_annotation(row))
     return found
 
 
+def marks_by_session(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Marks]:
+    """What lists show of these sessions, where they have annotations."""
+    found: dict[int, list[MarkRow]] = {}
+    for part in portions(numbers):
+        for number, *row in connection.execute(
+            f"{_MARKS} WHERE session_id IN {marks(part)} AND removed_at IS NULL", part
+        ):
+            found.setdefault(number, []).append(MarkRow(*row))
+    return {number: marks_of(rows) for number, rows in found.items()}
+
+
 def annotation_by_id(connection: sqlite3.Connection, annotation_id: bytes) -> Annotation | None:
     """One annotation; ``None`` where there is none, or it was removed."""
-    query = f"{_SELECT.format(text='text')} WHERE annotation_id = ? AND removed_at IS NULL"
+    query = f"{_SELECT} WHERE annotation_id = ? AND removed_at IS NULL"
     row = connection.execute(query, (annotation_id,)).fetchone()
     return None if row is None else _annotation(row)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 from agenttrace.store.annotations import Annotation
@@ -23,9 +24,11 @@ _DUE = """
 SELECT a.annotation_id, a.session_id, a.span_id, a.revision, a.removed_at IS NOT NULL, e.state
 FROM annotations a LEFT JOIN export_annotations e
     ON e.destination_id = :destination AND e.annotation_id = a.annotation_id
-WHERE iif(a.removed_at IS NULL, e.revision IS NULL, FALSE)
+WHERE (
+    iif(a.removed_at IS NULL, e.revision IS NULL, FALSE)
     OR (e.revision IS NOT NULL AND (e.state = 'sending' OR (e.revision < a.revision
         AND (a.removed_at IS NULL OR e.state <> 'refused'))))
+) AND {chosen}
 ORDER BY a.revision, a.annotation_id
 """
 _ACKNOWLEDGED = "SELECT state = 'acknowledged' FROM export_spans WHERE destination_id = ? AND span_id = ?"
@@ -72,12 +75,13 @@ class ExportedAnnotations:
         query = "SELECT coalesce(max(revision), 0) FROM annotations"
         return int(self._connection.execute(query).fetchone()[0])
 
-    def due(self, destination: int, limit: int) -> list[DueAnnotation]:
-        """Those that can be sent now, the oldest first."""
+    def due(self, destination: int, limit: int, since: int = -1, sessions: Collection[int] = ()) -> list[DueAnnotation]:
+        """Those that can be sent now, the oldest first; of those changed after a revision, or beside these sessions."""
+        chosen = "TRUE" if since < 0 else f"(a.revision > {since} OR a.session_id IN ({', '.join(map(str, sessions))}))"
         found: list[DueAnnotation] = []
         turns: dict[int, bytes | None] = {}
         for key, session, span, revision, removed, state in self._connection.execute(
-            _DUE, {"destination": destination}
+            _DUE.format(chosen=chosen), {"destination": destination}
         ).fetchall():
             if len(found) == limit:
                 break
@@ -85,8 +89,8 @@ class ExportedAnnotations:
                 found.append(DueAnnotation(key, session, revision, None, None, True))
                 continue
             place = self._place(destination, session, span, turns)
-            annotation = annotation_by_id(self._connection, key)
-            if place is not None and annotation is not None:
+            annotation = None if place is None else annotation_by_id(self._connection, key)
+            if annotation is not None:
                 found.append(DueAnnotation(key, session, revision, place, annotation, state is not None))
         return found
 
