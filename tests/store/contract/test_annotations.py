@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -227,6 +228,24 @@ def test_a_key_is_written_once() -> None:
         assert store.marks([session.id]) == {}
         assert store.annotation_table.put(by_hand)[1]
         assert store.marks([session.id])[session.id].labels == ("x",)
+
+
+def test_a_key_is_written_once_by_many_writers() -> None:
+    """Two programs that repeat one request at the same time write one note."""
+    with some_sessions(1) as store:
+        (session,) = store.sessions()
+
+        def write_often(number: int) -> None:
+            with SqliteStore.open(store.path, read_only=False) as writer:
+                for key in range(10):
+                    writer.annotation_table.put(note(session.id, f"from {number}", key=f"k{key}"))
+
+        threads = [threading.Thread(target=write_often, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(store.annotations([session.id])[session.id]) == 10
 
 
 def test_a_score_given_again_replaces_the_own_one() -> None:

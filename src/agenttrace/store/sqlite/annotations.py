@@ -33,6 +33,7 @@ from agenttrace.store.sqlite.database import marks, portions, transaction
 from agenttrace.store.sqlite.revisions import next_revision
 from agenttrace.store.sqlite.search import match_expression, segmented
 from agenttrace.store.sqlite.session_conditions import session_conditions
+from agenttrace.store.sqlite.sessions import whole_session
 
 _LAST = 2**63 - 1
 _ROW = (
@@ -155,7 +156,9 @@ class AnnotationTable:
         key = wanted.new_id()
         moment = time.time() if now is None else now
         with transaction(self._connection):
-            known = self._row(key)
+            # The id stays what it would have been before the session became part of another one.
+            wanted = msgspec.structs.replace(wanted, session=whole_session(self._connection, wanted.session))
+            known = self._row(key) or self._present(wanted)
             if known is not None and (wanted.key is not None or _is_same(known, wanted)):
                 return _shown(known), False
             if known is None or known.removed_at is not None:
@@ -221,6 +224,17 @@ class AnnotationTable:
 
     def _row(self, key: bytes) -> AnnotationRow | None:
         row = self._connection.execute(f"{ANNOTATION_ROWS} WHERE annotation_id = ?", (key,)).fetchone()
+        return None if row is None else AnnotationRow(*row)
+
+    def _present(self, wanted: NewAnnotation) -> AnnotationRow | None:
+        """The same label or star under another id: of a session that became part of this one."""
+        if wanted.kind not in ("label", "star"):
+            return None
+        place = (wanted.session, wanted.kind, wanted.name, wanted.span_id)
+        query = (
+            f"{ANNOTATION_ROWS} WHERE session_id = ? AND kind = ? AND name = ? AND span_id IS ? AND removed_at IS NULL"
+        )
+        row = self._connection.execute(query, place).fetchone()
         return None if row is None else AnnotationRow(*row)
 
     def _check_room(self, session: int) -> None:

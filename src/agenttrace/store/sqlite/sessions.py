@@ -181,7 +181,7 @@ def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: f
     """
     number = key_number(name)
     if number is not None:
-        found = sessions_by_number(connection, [_whole(connection, number)], stale_minutes=stale_minutes)
+        found = sessions_by_number(connection, [whole_session(connection, number)], stale_minutes=stale_minutes)
         if found:
             return found
     named = _made(connection, _called(connection, name), stale_before(stale_minutes))
@@ -201,14 +201,14 @@ def _like(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-def _whole(connection: sqlite3.Connection, number: int) -> int:
+def whole_session(connection: sqlite3.Connection, number: int) -> int:
     """The session itself, or the one that it became part of."""
     row = connection.execute(_JOINED, (number,)).fetchone()
     return number if row is None else int(row[0])
 
 
 def _joined(connection: sqlite3.Connection, session: Session, stale_minutes: float) -> Session:
-    found = sessions_by_number(connection, [_whole(connection, session.id)], stale_minutes=stale_minutes)
+    found = sessions_by_number(connection, [whole_session(connection, session.id)], stale_minutes=stale_minutes)
     return found[0] if found else session
 
 
