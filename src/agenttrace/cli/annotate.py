@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore
 
 NOTE_EPILOG = """
-  agenttrace note 5bc45ad6 "the retry loop was wrong"    add a note
-  agenttrace note 5bc45ad6                               list what is beside the session
-  git log -1 --format=%B | agenttrace note 5bc45ad6 -    the text from stdin
-  agenttrace note 5bc45ad6 --remove 9f0c                 remove one, by the beginning of its id
+  agenttrace note 5bc45ad6 "the retry loop was wrong"
+  agenttrace note 5bc45ad6                  list what is beside the session
+  git log -1 --format=%B | agenttrace note 5bc45ad6 -
+  agenttrace note 5bc45ad6 --remove 9f0c    remove one: the beginning of its id
 """
 LABEL_EPILOG = """
   agenttrace label 5bc45ad6 bug "needs review"    add labels
@@ -39,9 +39,9 @@ STAR_EPILOG = """
   agenttrace sessions --starred        sessions with a star
 """
 SCORE_EPILOG = """
-  agenttrace score 5bc45ad6 quality 4                              add your score, or change it
-  agenttrace score 5bc45ad6 quality 2 --comment "tests are red"    with a comment
-  agenttrace sessions --score 'quality<3'                          sessions with a low one
+  agenttrace score 5bc45ad6 quality 4        add your score, or change it
+  agenttrace score 5bc45ad6 quality 2 --comment "tests are red"
+  agenttrace sessions --score 'quality<3'    sessions with a low one
 """
 
 _Session = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of one.")]
@@ -50,7 +50,7 @@ _Remove = Annotated[bool, typer.Option("--remove", help="Remove it.")]
 
 def note(
     session: _Session,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The note; -: from stdin.")] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The note; -: from stdin.")] = None,
     remove: Annotated[
         str | None, typer.Option(metavar="ID", help="Remove a note or score: its id, or the beginning of it.")
     ] = None,

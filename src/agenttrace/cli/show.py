@@ -69,7 +69,7 @@ def show(
         listed = [span_fields(found, span, contents.get(span.span_id, ()), full=full) for span in spans]
         fields = session_fields(found, bill) | {"check": msgspec.to_builtins(agreement)}
         annotations = [annotation_fields(each) for each in beside]
-        output.print_json({"session": fields, "annotations": annotations, "spans": listed})
+        output.print_json({"session": fields, "spans": listed, "annotations": annotations})
         return
     _show_header(found, bill, agreement)
     if beside:
