@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from agenttrace.cli import (
+    annotate,
     apps,
     breakers,
     budget,
@@ -121,6 +122,10 @@ _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "requests", requests.requests, requests.EPILOG)
 _add(_LOOK, "outcomes", outcomes.outcomes, outcomes.EPILOG)
 _add(_LOOK, "resume", resume.resume, resume.EPILOG)
+_add(_LOOK, "note", annotate.note, annotate.NOTE_EPILOG)
+_add(_LOOK, "label", annotate.label, annotate.LABEL_EPILOG)
+_add(_LOOK, "star", annotate.star, annotate.STAR_EPILOG)
+_add(_LOOK, "score", annotate.score, annotate.SCORE_EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
 _add_group(_LOOK, "prices", prices.app, "Show and update model prices.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)

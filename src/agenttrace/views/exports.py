@@ -87,6 +87,9 @@ def _fields(row: DestinationRow, known: Ledgers, state: tuple[DestinationState, 
         **{name: states.get(name, 0) for name in STATES},
         "late": known.late.get(number, 0),
         "rejected": row.rejected,
+        "annotations": known.annotations.get(number, {}).get("acknowledged", 0),
+        "refused_annotations": known.annotations.get(number, {}).get("refused", 0),
+        "refusal": known.refusals.get(number) or None,
         "oldest_queued_at": iso_seconds(known.oldest.get(number)),
         "last_success_at": iso_seconds(row.last_success_at),
         "last_error": row.last_error,
@@ -105,7 +108,7 @@ def keys_hidden_of(settings: Settings, name: str) -> Callable[[str], str]:
 
 
 def _discreet(fields: dict[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
-    told = {name: hide(fields[name]) for name in ("reason", "last_error") if fields[name]}
+    told = {name: hide(fields[name]) for name in ("reason", "last_error", "refusal") if fields[name]}
     address = fields["address"]
     return fields | told | {"address": shown_address(address) if "://" in address else address}
 
@@ -122,8 +125,8 @@ def _unknown(each: DestinationSettings, process: int | None) -> dict[str, Any]:
         "reason": unusable or later,
         "retry_at": None,
         "paused": False,
-        **dict.fromkeys((*STATES, "late", "rejected"), 0),
-        **dict.fromkeys(("oldest_queued_at", "last_success_at", "last_error", "last_error_at")),
+        **dict.fromkeys((*STATES, "late", "rejected", "annotations", "refused_annotations"), 0),
+        **dict.fromkeys(("refusal", "oldest_queued_at", "last_success_at", "last_error", "last_error_at")),
         "requests": 0,
         "sent_bytes": 0,
         "added_at": None,

@@ -47,6 +47,15 @@ export interface SessionRef {
   project: string | null;
 }
 
+/** What is beside a session, as lists show it. */
+export interface SessionMarks {
+  starred: boolean;
+  labels: string[];
+  scores: Record<string, number>;
+  notes: number;
+  revision: number;
+}
+
 /** What came of a session, in figures; of tests, those of the last run with a summary. */
 export interface OutcomeFigures {
   files: number;
@@ -76,6 +85,7 @@ export interface SessionRow extends SessionRef {
   parent: string | null;
   bill: Bill;
   outcomes: OutcomeFigures | null;
+  marks: SessionMarks;
 }
 
 /** A page of sessions. */
@@ -100,6 +110,7 @@ export interface SessionFacets {
   projects: Facet[];
   models: Facet[];
   states: Facet[];
+  labels: Facet[];
 }
 
 /** A log file that a session was read from. */
@@ -145,6 +156,26 @@ export interface SessionDetail extends SessionRow {
   job_id: number | null;
   resume: ResumeHint | null;
   cursor: number;
+}
+
+/** A note, score, label or star beside a session. */
+export interface Annotation {
+  id: string;
+  session: string;
+  span_id: string | null;
+  kind: "note" | "score" | "label" | "star";
+  name: string | null;
+  value: number | null;
+  text: string | null;
+  source: "person" | "program" | "rule";
+  author: string;
+  created_at: string;
+  changed_at: string;
+}
+
+/** All annotations of a session, the oldest first. */
+export interface AnnotationList {
+  items: Annotation[];
 }
 
 /** A file that the session changed. */
@@ -394,9 +425,10 @@ export interface Piece {
   hit: boolean;
 }
 
-/** An event whose text matches. */
+/** An annotation or an event whose text matches. */
 export interface SearchHit {
   event_no: number;
+  annotation_id: string | null;
   at: string | null;
   session: SessionRef;
   span_id: string | null;
@@ -405,7 +437,7 @@ export interface SearchHit {
   snippet: Piece[];
 }
 
-/** A page of hits, newest first. */
+/** A page of hits: annotations, the latest first, and then events, the latest recorded first. */
 export interface SearchList {
   items: SearchHit[];
   next: string | null;
@@ -789,6 +821,9 @@ export interface Destination {
   dropped: number;
   late: number;
   rejected: number;
+  annotations: number;
+  refused_annotations: number;
+  refusal: string | null;
   oldest_queued_at: string | null;
   last_success_at: string | null;
   last_error: string | null;

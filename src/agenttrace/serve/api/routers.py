@@ -10,6 +10,7 @@ from agenttrace.run.availability import is_installed
 from agenttrace.serve.api.live.hub import live_router
 from agenttrace.serve.api.live.overview import overview_router
 from agenttrace.serve.api.runs.run_state import engine_of
+from agenttrace.serve.api.sessions.annotations import annotations_router
 from agenttrace.serve.api.sessions.downloads import downloads_router
 from agenttrace.serve.api.sessions.events import events_router
 from agenttrace.serve.api.sessions.outcomes import outcomes_router
@@ -32,6 +33,7 @@ _RECORDED: tuple[Router, ...] = (
     overview_router,
     sessions_router,
     session_router,
+    annotations_router,
     outcomes_router,
     timeline_router,
     requests_router,

@@ -45,6 +45,7 @@ _STATEMENTS = (
     """,
     "DELETE FROM spans WHERE session_id = :part",
     "DELETE FROM streams WHERE session_id = :part",
+    "UPDATE annotations SET session_id = :whole, revision = :revision WHERE session_id = :part",
     "UPDATE OR REPLACE pruned SET session_id = :whole WHERE session_id = :part",
     "UPDATE OR REPLACE export_touched SET session_id = :whole WHERE session_id = :part",
 )

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenttrace.store.batch import BLOCK_BITS, FileRow
+from agenttrace.store.sqlite import annotations as annotation_rows
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.files import write_files
@@ -157,6 +158,7 @@ class Rebuilding:
                     with suppress(sqlite3.OperationalError):  # this version creates it by itself
                         self._connection.execute(statement)
                 self._copy(table, leave=_is_another_row)
+        annotation_rows.reindex(self._connection)
 
     def _copy_cost(self, what: str, sessions: set[int]) -> None:
         """The ledger's entries of these sessions, which have seen every line, and rows to list them under."""

@@ -468,11 +468,30 @@ MIGRATIONS: tuple[str, ...] = (
         changed_at    REAL NOT NULL,
         -- Removed ones stay, so that copies of the store remove them too.
         removed_at    REAL,
-        revision      INTEGER NOT NULL
+        revision      INTEGER NOT NULL,
+        -- Its row in annotation_search; NULL where there is nothing to find.
+        search_no     INTEGER
     ) WITHOUT ROWID;
     CREATE INDEX idx_annotations_session ON annotations(session_id);
     CREATE INDEX idx_annotations_revision ON annotations(revision);
     CREATE INDEX idx_annotations_name ON annotations(kind, name) WHERE removed_at IS NULL;
+    CREATE INDEX idx_annotations_search ON annotations(search_no) WHERE search_no IS NOT NULL;
+    -- Names and texts for full text search.
+    CREATE VIRTUAL TABLE annotation_search USING fts5(
+        text, tokenize = "unicode61 remove_diacritics 2"
+    );
+    -- Which scores and notes were sent where: see store/sqlite/export_annotations.py.
+    CREATE TABLE export_annotations (
+        destination_id INTEGER NOT NULL,
+        annotation_id  BLOB NOT NULL,
+        -- The revision that was sent last, or is being sent.
+        revision       INTEGER NOT NULL,
+        -- sending, acknowledged or refused
+        state          TEXT NOT NULL,
+        at             REAL NOT NULL,
+        reason         TEXT,
+        PRIMARY KEY (destination_id, annotation_id)
+    ) WITHOUT ROWID;
 
     -- Windows of the providers' own limits, as they were last told: see store/sqlite/provider_limits.py.
     CREATE TABLE provider_limits (

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from agenttrace.model import Session
+from agenttrace.store.annotations import Annotation, Marks
 from agenttrace.store.batch import Batch
 from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError
 from agenttrace.store.line_cache import LineCache
@@ -56,6 +57,8 @@ from agenttrace.store.sqlite import (
     usage,
     writing,
 )
+from agenttrace.store.sqlite import annotations as annotation_rows
+from agenttrace.store.sqlite.annotations import AnnotationTable
 from agenttrace.store.sqlite.database import BUSY_SECONDS, connect
 from agenttrace.store.sqlite.exports import Exports
 from agenttrace.store.sqlite.files import Files
@@ -285,6 +288,34 @@ class SqliteStore(Store):
     def outcome_table(self) -> OutcomeTable:
         """Which sessions were examined for outcomes, and which wait for it."""
         return OutcomeTable(self.connection)
+
+    # -- annotations ------------------------------------------------------------------------------------------
+
+    def annotations(self, numbers: Sequence[int]) -> dict[int, list[Annotation]]:
+        return annotation_rows.annotations_of(self.connection, numbers)
+
+    def annotation(self, annotation_id: bytes) -> Annotation | None:
+        return annotation_rows.annotation_by_id(self.connection, annotation_id)
+
+    def marks(self, numbers: Sequence[int]) -> dict[int, Marks]:
+        return annotation_rows.marks_by_session(self.connection, numbers)
+
+    def labels(self) -> list[tuple[str, int]]:
+        return annotation_rows.labels(self.connection)
+
+    def sessions_annotated_since(self, revision: int) -> list[int]:
+        return annotation_rows.annotated_since(self.connection, revision)
+
+    def annotations_revision(self) -> int:
+        return annotation_rows.last_revision(self.connection)
+
+    def search_annotations(self, query: SearchQuery) -> list[tuple[int, Annotation]]:
+        return annotation_rows.search(self.connection, query)
+
+    @cached_property
+    def annotation_table(self) -> AnnotationTable:
+        """Writes annotations."""
+        return AnnotationTable(self.connection)
 
     # -- search -----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import { useFormat } from "../../format";
 import { Copy, Cost, Elapsed, Icon, PathText, Popup, StateMark, Text, Time, visible } from "../../parts";
 import { useText } from "../../text";
 import { address } from "../../url";
+import { Beside } from "./annotations/beside";
 import { UsageCheckFigure } from "./check/usage-check";
 import { CopyLink } from "./copy-link";
 import styles from "./header.module.css";
@@ -23,6 +24,7 @@ export function Facts({ session }: { session: SessionDetail }) {
       <Places session={session} />
       <Figures session={session} />
       <Family session={session} />
+      <Beside session={session} />
     </div>
   );
 }
