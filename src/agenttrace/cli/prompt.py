@@ -30,9 +30,9 @@ def line() -> str:
 
 def today() -> dict[str, object]:
     """Active sessions, and usage since midnight."""
+    from agenttrace.calendar import day_finder
     from agenttrace.config import load_settings
     from agenttrace.prices.costing import Cashier
-    from agenttrace.record.calendar import day_finder
     from agenttrace.store.questions import UsageQuery
     from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.views.money import cost_text

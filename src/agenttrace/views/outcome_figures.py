@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from agenttrace.record.calendar import day_finder
+from agenttrace.calendar import day_finder
 from agenttrace.record.outcomes import figures_of, known_sum, session_facts
 from agenttrace.record.repository import MOST_COMMITS, Repository
 from agenttrace.store.questions import OutcomeFigures
