@@ -18,6 +18,7 @@ from agenttrace.cli import (
     doctor,
     errors,
     export,
+    guard,
     jobs,
     mcp,
     open,  # noqa: A004 - the command is called so
@@ -126,6 +127,7 @@ _add(_LOOK, "tail", tail.tail, tail.EPILOG)
 _add(_LOOK, "search", search.search, search.EPILOG)
 _add(_LOOK, "mcp", mcp.mcp, mcp.EPILOG)
 _add(_LOOK, "statusline", statusline.statusline, statusline.EPILOG)
+_add(_LOOK, "guard", guard.guard, guard.EPILOG)
 _add(_RUN, "apps", apps.apps, apps.EPILOG)
 _add(_RUN, "trigger", trigger.trigger, trigger.EPILOG)
 _add_group(_RUN, "jobs", jobs.app, "List, cancel and re-run jobs.", jobs.EPILOG)

@@ -1,4 +1,4 @@
-"""One short line for a shell prompt, made fast.
+"""One short line for a shell prompt, made fast; and another one for Claude Code, which says on stdin what it knows.
 
 On any error it prints an empty line and exits with 0: a prompt must not break because a store is busy.
 """
@@ -9,11 +9,21 @@ import time
 
 #: How long a prompt waits for a store that is locked.
 _BUSY_SECONDS = 0.2
+#: How long to wait for what Claude Code writes; a pipe of another program stays silent.
+_INPUT_SECONDS = 0.2
 
 
 def print_line() -> None:
     """Print the line, or an empty one."""
     try:
+        from agenttrace.cli.hook_input import read_json
+
+        said = read_json(_INPUT_SECONDS)
+        if isinstance(said, dict) and ("session_id" in said or "rate_limits" in said):
+            from agenttrace.cli.claude_line import claude_line
+
+            print(claude_line(said))
+            return
         print(line())
     except Exception:
         print()
