@@ -19,6 +19,7 @@ from agenttrace.cli import (
     errors,
     export,
     guard,
+    hooks,
     jobs,
     mcp,
     open,  # noqa: A004 - the command is called so
@@ -127,7 +128,6 @@ _add(_LOOK, "tail", tail.tail, tail.EPILOG)
 _add(_LOOK, "search", search.search, search.EPILOG)
 _add(_LOOK, "mcp", mcp.mcp, mcp.EPILOG)
 _add(_LOOK, "statusline", statusline.statusline, statusline.EPILOG)
-_add(_LOOK, "guard", guard.guard, guard.EPILOG)
 _add(_RUN, "apps", apps.apps, apps.EPILOG)
 _add(_RUN, "trigger", trigger.trigger, trigger.EPILOG)
 _add_group(_RUN, "jobs", jobs.app, "List, cancel and re-run jobs.", jobs.EPILOG)
@@ -142,6 +142,8 @@ _add(_CARE, "status", status.status, status.EPILOG)
 _add(_CARE, "doctor", doctor.doctor, doctor.EPILOG)
 _add_group(_CARE, "quarantine", quarantine.app, "Show and retry lines that could not be parsed.", quarantine.EPILOG)
 _add_group(_CARE, "export", export.app, "Export spans to other systems, each span once.", export.EPILOG)
+_add(_CARE, "guard", guard.guard, guard.EPILOG)
+_add_group(_CARE, "hooks", hooks.app, "Have agents ask the guard: hooks in their settings.", hooks.EPILOG)
 _add(_CARE, "prune", prune.prune, prune.EPILOG)
 _add_group(_CARE, "token", token.app, "Manage API tokens, and create chat tokens for tests.", token.EPILOG)
 _add_group(_CARE, "user", user.app, "Manage users of the console.", user.EPILOG)
