@@ -21,6 +21,7 @@ from agenttrace.cli import (
     guard,
     hooks,
     jobs,
+    limits,
     mcp,
     open,  # noqa: A004 - the command is called so
     outcomes,
@@ -123,6 +124,7 @@ _add(_LOOK, "requests", requests.requests, requests.EPILOG)
 _add(_LOOK, "outcomes", outcomes.outcomes, outcomes.EPILOG)
 _add(_LOOK, "resume", resume.resume, resume.EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
+_add(_LOOK, "limits", limits.limits, limits.EPILOG)
 _add_group(_LOOK, "prices", prices.app, "Show and update model prices.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)
 _add(_LOOK, "search", search.search, search.EPILOG)

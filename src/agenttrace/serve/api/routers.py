@@ -12,6 +12,7 @@ from agenttrace.serve.api.live.overview import overview_router
 from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.sessions.downloads import downloads_router
 from agenttrace.serve.api.sessions.events import events_router
+from agenttrace.serve.api.sessions.limits import limits_router
 from agenttrace.serve.api.sessions.outcomes import outcomes_router
 from agenttrace.serve.api.sessions.requests import requests_router
 from agenttrace.serve.api.sessions.search import search_router
@@ -42,6 +43,7 @@ _RECORDED: tuple[Router, ...] = (
     search_router,
     live_router,
     usage_router,
+    limits_router,
     files_router,
 )
 _SETTINGS: tuple[Router, ...] = (exports_router, settings_router)
