@@ -31,6 +31,7 @@ COMMANDS = (
     "show",
     "requests",
     "usage",
+    "limits",
     "prices",
     "tail",
     "search",
@@ -52,6 +53,8 @@ COMMANDS = (
     "doctor",
     "quarantine",
     "export",
+    "guard",
+    "hooks",
     "prune",
     "user",
 )
@@ -59,6 +62,7 @@ COMMANDS = (
 #: Commands that consist of commands.
 GROUPS = {
     "service": ("install", "status", "uninstall"),
+    "hooks": ("install", "status", "uninstall"),
     "quarantine": ("list", "show", "retry"),
     "export": ("status", "check", "run", "retry", "accept", "pause", "resume", "backfill", "forget"),
     "jobs": ("list", "show", "cancel", "rerun"),

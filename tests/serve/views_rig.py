@@ -20,6 +20,7 @@ from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import ConsoleGate
 from agenttrace.serve.api.live.hub import Hub
 from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.sessions.limits import limits_router
 from agenttrace.serve.api.sessions.usage import usage_router
 from agenttrace.serve.api.settings.exports import exports_router
 from agenttrace.serve.api.settings.files import files_router
@@ -85,7 +86,7 @@ def _app(context: ServerContext) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None)
     app.state.life, app.state.chat, app.state.access, app.state.context = context.life, None, context.access, context
     app.include_router(access_router(context.access, context.settings.serve))
-    for router in (usage_router, overview_router, files_router, exports_router, settings_router):
+    for router in (usage_router, limits_router, overview_router, files_router, exports_router, settings_router):
         app.include_router(router(context))
     add_handlers(app)
     app.add_middleware(ConsoleGate, access=context.access, bind=context.bind, settings=context.settings.serve)
