@@ -294,6 +294,42 @@ def test_only_a_used_up_budget_of_this_session_refuses(
     assert len(verdict.reasons) == (len(refusing) if refusing else len(keys))
 
 
+def test_the_hook_loads_nothing_that_takes_time(home: Home) -> None:
+    """An agent waits for it at every tool call: no settings, no store, no command line, not even ``typing``."""
+    home.budgets("[budgets.all]\ntokens = 10\nwhere = { project = 'shop' }\n")
+    home.spend(now("1", 0.00000001))
+    home.ask()
+    script = (
+        "import sys; sys.argv = ['agenttrace', 'guard', '--agent', 'codex']\n"
+        "from agenttrace.cli.main import main\n"
+        "try: main()\n"
+        "finally: print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=b'{"cwd": "/work/shop"}',
+        env={**os.environ, "AGENTTRACE_HOME": str(home.path)},
+        capture_output=True,
+        check=True,
+    )
+    loaded = set(done.stderr.decode().split())
+    own = {name for name in loaded if name.startswith("agenttrace")}
+    assert "agenttrace.projects" in own
+    assert own <= {
+        "agenttrace",
+        "agenttrace.cli",
+        "agenttrace.cli.guard_hook",
+        "agenttrace.cli.hook_input",
+        "agenttrace.cli.main",
+        "agenttrace.projects",
+        "agenttrace.rules",
+        "agenttrace.rules.guard",
+        "agenttrace.rules.hook_replies",
+        "agenttrace.rules.state_files",
+    }
+    assert not loaded & {"typing", "msgspec", "sqlite3", "pathlib", "subprocess", "tomllib", "rich", "typer"}
+
+
 # -- the status line of Claude Code -----------------------------------------------------------------------------------
 
 
@@ -343,3 +379,5 @@ def test_the_status_line_does_not_wait_for_a_silent_pipe(home: Home) -> None:
     assert "today" in _silent_pipe(lambda number: _statusline(home, stdin=number))
     assert "today" in _statusline(home, stdin=subprocess.DEVNULL)
     assert "today" in _statusline(home, input=b"no json")
+    home.budgets("[budgets.all]\ntokens = 1_250_000\n")
+    assert ", all 80%" in _statusline(home, stdin=subprocess.DEVNULL)
