@@ -29,7 +29,7 @@ HOUR = 3_600_000_000
 #: Over how many hours the recent rate is taken.
 RECENT_HOURS = 3
 #: For how many hours after its last line a session has a state of its budget, and how many of them.
-_SESSION_HOURS, _MOST_SESSIONS = 24, 1000
+_SESSION_HOURS, _MOST_SESSIONS = 24, 300
 #: What rounding leaves of a sum must not decide whether a threshold is crossed.
 _ROUNDING = 1e-9
 
