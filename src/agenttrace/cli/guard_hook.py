@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 
 from agenttrace.rules import guard, state_files
 
@@ -77,7 +78,12 @@ def current_state(home: str, call: guard.Call, now: float) -> Any:  # noqa: ANN4
 
 
 def start_refresh(transcript: str | None) -> None:
-    """Make the state anew in a process that outlives this one."""
+    """Make the state anew in a process that outlives this one; where it cannot be started, the next call may."""
+    with suppress(OSError):
+        _spawn(transcript)
+
+
+def _spawn(transcript: str | None) -> None:
     command = [sys.executable, "-m", "agenttrace.cli.main", "guard", "--refresh"]
     if transcript:
         command += ["--transcript", transcript]
@@ -89,4 +95,7 @@ def start_refresh(transcript: str | None) -> None:
         subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, creationflags=flags)
         return
     quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-    os.posix_spawn(sys.executable, command, os.environ, file_actions=quiet, setsid=True)
+    try:
+        os.posix_spawn(sys.executable, command, os.environ, file_actions=quiet, setsid=True)
+    except NotImplementedError:
+        os.posix_spawn(sys.executable, command, os.environ, file_actions=quiet)
