@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import scratch
 from agenttrace.config.rules import Period
-from agenttrace.rules.budgets import BudgetState, budget_states, crossings, day_after, first_day_of
+from agenttrace.rules.budgets import BudgetState, budget_states, crossings, crossings_since, day_after, first_day_of
 from spending import DAY, DOLLAR, FREE, HOUR, NOON, YUAN, Spent, opened, settings_with, spend
 
 few = settings(max_examples=25)
@@ -133,6 +133,24 @@ def test_a_session_s_budget_is_one_for_each_session(tmp_path: Path) -> None:
         ("small", 0.5),
     ]
     assert len({crossing.key for crossing in crossings(found)}) == 4
+
+
+def test_what_was_spent_before_midnight_counts_when_it_is_recorded_after(tmp_path: Path) -> None:
+    """A period that ended since the last look is looked at once more, with the key that it had."""
+    found = settings_with(tmp_path, {"day": {"period": "day", "limit": 4}, "month": {"period": "month", "limit": 100}})
+    midnight = NOON + DAY // 2
+    with opened(found) as store:
+        spend(store, Spent(name="1", at=NOON, tokens=3_000_000))
+        before = crossings(budget_states(store, found, NOON))
+        spend(store, Spent(name="2", at=midnight - 1, tokens=1_000_000))
+        now = midnight + HOUR
+        assert crossings(budget_states(store, found, now)) == []
+        late = crossings_since(store, found, NOON, now)
+        assert [crossing.threshold for crossing in late] == [0.5, 0.8, 1.0]
+        assert {crossing.key for crossing in before} < {crossing.key for crossing in late}
+        assert {crossing.state.first_day for crossing in late} == {"2026-11-11"}
+        assert crossings_since(store, found, midnight, now) == []
+        assert len(crossings_since(store, found, 0, now)) == 3
 
 
 def test_no_budgets_ask_nothing(tmp_path: Path) -> None:

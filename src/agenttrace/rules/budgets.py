@@ -30,6 +30,8 @@ HOUR = 3_600_000_000
 RECENT_HOURS = 3
 #: For how many hours after its last line a session has a state of its budget, and how many of them.
 _SESSION_HOURS, _MOST_SESSIONS = 24, 300
+#: How many days that ended meanwhile are looked at.
+_MOST_DAYS = 32
 #: What rounding leaves of a sum must not decide whether a threshold is crossed.
 _ROUNDING = 1e-9
 
@@ -96,6 +98,28 @@ def crossings(states: Iterable[BudgetState]) -> list[Crossing]:
         for state in states
         for threshold in state.crossed
     ]
+
+
+def crossings_since(
+    store: Store, settings: Settings, since: int, now: int, cashier: Cashier | None = None
+) -> list[Crossing]:
+    """The thresholds that are reached now, and those of periods that ended since the last look.
+
+    What was spent just before midnight may be recorded after it.
+    """
+    moments = (*_ends_of_days(settings.usage.timezone, since, now), now)
+    prices = cashier or Cashier.load(settings)
+    found = (crossings(budget_states(store, settings, moment, prices)) for moment in moments)
+    return list({crossing.key: crossing for each in found for crossing in each}.values())
+
+
+def _ends_of_days(timezone: str, since: int, now: int) -> list[int]:
+    """The last moments of the days that ended from one moment to another, of very many the latest."""
+    day, found = date.fromisoformat(day_finder(timezone)(now)), list[int]()
+    while len(found) < _MOST_DAYS and (start := midnight(day, timezone)) > since:
+        found.append(start - 1)
+        day -= timedelta(days=1)
+    return found[::-1]
 
 
 def place_of(state: BudgetState) -> str:
