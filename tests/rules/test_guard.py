@@ -193,6 +193,12 @@ def test_the_log_of_a_session_is_recorded_while_nothing_else_records(home: Home,
     with RecorderLock(home.path):
         refresh_beside(str(log))
     assert home.ask() is None
+    _age(home, 10.0)
+    os.utime(guard.lock_path(str(home.path)), (0, 0))
+    os.utime(log)
+    home.started.clear()
+    assert home.ask(transcript_path=str(log)) is None
+    assert home.started == [str(log)]  # the store has not changed, but the log has
     refresh_beside(str(log))
     assert "51 of 10 tokens in this session" in home.ask()["stopReason"]
 

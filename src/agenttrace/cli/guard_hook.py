@@ -64,10 +64,9 @@ def current_state(home: str, call: guard.Call, now: float) -> Any:  # noqa: ANN4
     """The budgets, from the file; made anew where that cannot be used."""
     state = guard.read_state(home)
     age = guard.freshness(state, home, now)
-    if age == "current":
-        return state
-    if age == "changed" and guard.usable(state, now):
-        if guard.refresh_is_due(state, home, now):
+    if age == "current" or (age == "changed" and guard.usable(state, now)):
+        behind = age == "changed" or guard.has_grown(call, state)
+        if behind and guard.refresh_is_due(state, home, now):
             start_refresh(call.transcript)
         return state
     from agenttrace.cli.guard_refresh import refreshed

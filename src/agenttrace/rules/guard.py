@@ -20,7 +20,7 @@ VERSION = 1
 #: The state of a store that has changed since is used for so many seconds, while it is made anew beside.
 _USABLE_SECONDS = 60.0
 #: It is made anew at most once in so many seconds.
-_REFRESH_SECONDS = 2.0
+_REFRESH_SECONDS = 5.0
 #: From here on an agent is refused.
 HARD = 1.0
 _ALLOWED_BYTES = 65_536
@@ -93,6 +93,17 @@ def usable(state: dict[str, Any], now: float) -> bool:
     """Whether a state of a store that has changed since is recent enough to decide by it."""
     age: float = now - state["written_at"]
     return 0 <= age <= _USABLE_SECONDS
+
+
+def has_grown(call: Call, state: Mapping[str, Any]) -> bool:
+    """Whether the log of a session was written to since: nothing may record, so the store does not show it."""
+    if state["idle"] or call.transcript is None:
+        return False
+    try:
+        written: float = os.stat(call.transcript).st_mtime
+    except OSError:
+        return False
+    return written > float(state["written_at"])
 
 
 def refresh_is_due(state: object, home: str, now: float) -> bool:
