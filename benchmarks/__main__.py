@@ -19,6 +19,7 @@ from benchmarks import (
     console_opening,
     console_pages,
     export,
+    guard,
     intake,
     limits,
     masking,
@@ -189,6 +190,7 @@ RECORD: dict[str, Callable[[float], Result]] = {
     "tiers": measure_tiers,
     "agents": lambda megabytes: agent_logs.measure(WORK / "agents", megabytes),
     "database": lambda megabytes: agent_databases.measure(WORK / "database", megabytes),
+    "guard": lambda _: guard.measure(WORK / "guard"),
 }
 RUN: dict[str, Callable[[float], Result]] = {
     "calls": lambda _: run_proxy.measure_calls(PEERS, WORK),

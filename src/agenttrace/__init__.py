@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # a hook that an agent waits for imports this package: ``typing`` takes as long as all the rest
 if TYPE_CHECKING:
+    from typing import Any
+
     from agenttrace.client import TriggerClient
     from agenttrace.compat.deduplicator import EventDeduplicator
     from agenttrace.compat.offsets import FileFingerprint, FileOffset, PersistentOffsetStore

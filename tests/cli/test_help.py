@@ -36,6 +36,7 @@ COMMANDS = (
     "star",
     "score",
     "usage",
+    "limits",
     "prices",
     "tail",
     "search",
@@ -57,6 +58,8 @@ COMMANDS = (
     "doctor",
     "quarantine",
     "export",
+    "guard",
+    "hooks",
     "prune",
     "user",
 )
@@ -64,6 +67,7 @@ COMMANDS = (
 #: Commands that consist of commands.
 GROUPS = {
     "service": ("install", "status", "uninstall"),
+    "hooks": ("install", "status", "uninstall"),
     "quarantine": ("list", "show", "retry"),
     "export": ("status", "check", "run", "retry", "accept", "pause", "resume", "backfill", "forget"),
     "jobs": ("list", "show", "cancel", "rerun"),

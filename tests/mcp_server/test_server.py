@@ -22,6 +22,7 @@ NAMES = [
     "read_requests",
     "outcomes",
     "usage",
+    "limits",
     "errors",
     "status",
 ]

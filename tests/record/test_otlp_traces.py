@@ -31,7 +31,7 @@ from otlp_rig import (
     written,
 )
 
-from agenttrace.record.calendar import day_finder
+from agenttrace.calendar import day_finder
 from agenttrace.record.files import reader
 from agenttrace.record.files.stored_paths import still_there
 from agenttrace.record.maintenance import remove_recorded_logs

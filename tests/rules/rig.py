@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agenttrace.calendar import day_finder
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.config.rule_tables import RuleTables, parse_tables
 from agenttrace.config.rules import ActionType
 from agenttrace.prices.costing import Cashier
-from agenttrace.record.calendar import day_finder
 from agenttrace.record.recorder import Recorder
 from agenttrace.rules.actions.contract import Action, ActionResult, Message
 from agenttrace.rules.engine import RuleEngine

@@ -21,6 +21,7 @@ from agenttrace.serve.access.gate import ConsoleGate
 from agenttrace.serve.api.live.hub import Hub
 from agenttrace.serve.api.live.overview import overview_router
 from agenttrace.serve.api.sessions.annotations import annotations_router
+from agenttrace.serve.api.sessions.limits import limits_router
 from agenttrace.serve.api.sessions.session_list import sessions_router
 from agenttrace.serve.api.sessions.usage import usage_router
 from agenttrace.serve.api.settings.exports import exports_router
@@ -89,6 +90,7 @@ def _app(context: ServerContext) -> FastAPI:
     app.include_router(access_router(context.access, context.settings.serve))
     for router in (
         usage_router,
+        limits_router,
         overview_router,
         files_router,
         exports_router,

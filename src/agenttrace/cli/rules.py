@@ -202,8 +202,8 @@ def try_out(
     Sessions are judged by what they cost by now. Waits for permissions are not stored, so a rule on session.waiting is
     tried on the ends of turns.
     """
+    from agenttrace.calendar import day_finder
     from agenttrace.prices.costing import Cashier
-    from agenttrace.record.calendar import day_finder
     from agenttrace.rules.trial import TRIED, try_rule
     from agenttrace.views.rules import trial_fields
 
@@ -322,7 +322,7 @@ def _rule(settings: Settings, name: str) -> RuleSettings:
 
 
 def _switch(settings: Settings, rule: RuleSettings, mode: RuleMode) -> None:
-    from agenttrace.record.calendar import day_finder
+    from agenttrace.calendar import day_finder
     from agenttrace.rules.engine import start_of
 
     now = time.time()
@@ -333,14 +333,14 @@ def _switch(settings: Settings, rule: RuleSettings, mode: RuleMode) -> None:
 
 def _register(settings: Settings, store: SqliteStore, now: float) -> None:
     """Have events noted from now on, also where no engine runs yet."""
+    from agenttrace.calendar import day_finder
     from agenttrace.config.rule_tables import all_rules
-    from agenttrace.record.calendar import day_finder
     from agenttrace.rules.engine import register
 
     register(store, all_rules(settings), home=settings.home, day_of=day_finder(settings.usage.timezone), now=now)
 
 
 def _today(settings: Settings) -> str:
-    from agenttrace.record.calendar import day_finder
+    from agenttrace.calendar import day_finder
 
     return day_finder(settings.usage.timezone)(time.time_ns() // 1000)

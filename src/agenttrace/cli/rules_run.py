@@ -84,7 +84,7 @@ def register_rules(settings: Settings) -> None:
     """Have events noted for the rules, before recording starts."""
     if not any_on(settings):
         return
-    from agenttrace.record.calendar import day_finder
+    from agenttrace.calendar import day_finder
     from agenttrace.rules.engine import register
 
     with opening.opened_store(settings, read_only=False) as store:
@@ -156,8 +156,8 @@ async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
 
 def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, ActionRunner]:
     """Engine and runner of this data directory."""
+    from agenttrace.calendar import day_finder
     from agenttrace.prices.costing import Cashier
-    from agenttrace.record.calendar import day_finder
     from agenttrace.rules.actions.command import is_caused
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner

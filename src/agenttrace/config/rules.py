@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from fnmatch import fnmatchcase
-from pathlib import PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 
 from agenttrace.destinations import filled
+from agenttrace.projects import project_matches as project_matches
 
 EventKind = Literal[
     "session.waiting",
@@ -225,14 +224,6 @@ def parse_budget(name: str, table: object) -> BudgetSettings:
         if getattr(found.where, field) != getattr(Where(), field):
             raise BadRuleError(f"where.{field}", "is not a setting", "A budget has where.agent, project and model.")
     return msgspec.structs.replace(found, warn=tuple(sorted(set(found.warn))))
-
-
-def project_matches(project: str | None, wanted: tuple[str, ...]) -> bool:
-    """Whether a directory is one of these: its name, its path, or a glob of paths."""
-    if project is None:
-        return False
-    path = (PureWindowsPath if "\\" in project and "/" not in project else PurePosixPath)(project)
-    return any(project == each or path.name == each or fnmatchcase(project, each) for each in wanted)
 
 
 def _table(table: object, title: str, struct: type[msgspec.Struct], hidden: tuple[str, ...]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenttrace.model import Session, Span, Usage
+from agenttrace.store.questions import ProviderWindow
 
 #: Blocks that a file may have; a block's number is the file's number and the block's place in it.
 BLOCK_BITS = 20
@@ -90,6 +91,8 @@ class Batch(msgspec.Struct, kw_only=True):
     claims: list[Claim] = msgspec.field(default_factory=list)
     #: See ``totals.told_row``.
     totals: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
+    #: Windows of the providers' limits, as the logs have them.
+    limits: list[ProviderWindow] = msgspec.field(default_factory=list)
     #: Sessions that become part of another one: both, and which turn of that they are.
     absorbed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
     #: Sessions known from telemetry alone so far, of which a log was found.

@@ -231,6 +231,39 @@ class UsageRow(NamedTuple):
     variant: str = ""
 
 
+class RecentQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Responses from a moment on, in microseconds; every field that is set must match."""
+
+    since: int
+    agents: frozenset[str] = frozenset()
+    #: Exact directories; the empty text matches sessions without one.
+    projects: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
+
+
+class TimedUsage(NamedTuple):
+    """The tokens of one response, and when it came."""
+
+    at: int
+    #: Its group is the number of the session that owns the response.
+    row: UsageRow
+
+
+class ProviderWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """A window of a provider's limit, as it was at a moment; times are microseconds."""
+
+    agent: str
+    #: ``five_hour``, ``seven_day``, ``primary``, ``secondary``.
+    name: str
+    resets_at: int
+    window_minutes: int | None = None
+    used_percent: float
+    at: int
+    plan: str | None = None
+    #: ``log`` or ``statusline``.
+    source: str = "log"
+
+
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Full text: words, phrases in quotes and prefixes such as ``migrat*``, which all must occur in one event."""
 

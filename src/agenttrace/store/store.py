@@ -23,6 +23,8 @@ from agenttrace.store.questions import (
     EventPlace,
     FailedSpan,
     FileSource,
+    ProviderWindow,
+    RecentQuery,
     SearchQuery,
     SessionFilter,
     SessionName,
@@ -33,6 +35,7 @@ from agenttrace.store.questions import (
     SpanRow,
     SpanView,
     StoredOutcomes,
+    TimedUsage,
     UsageQuery,
     UsageRow,
 )
@@ -149,6 +152,12 @@ class Store(Protocol):
 
     def usage_by_session(self, numbers: Sequence[int]) -> dict[int, list[UsageRow]]:
         """Tokens per model of each of these sessions."""
+
+    def recent_usage(self, query: RecentQuery) -> list[TimedUsage]:
+        """The responses from a moment on, in their order, each in the session that owns it."""
+
+    def provider_windows(self) -> list[ProviderWindow]:
+        """Of each window of a provider's limit the latest report in a log, expired or not."""
 
     def models(self) -> list[str]:
         """The models whose tokens are counted, the most used first."""

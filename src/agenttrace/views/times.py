@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from agenttrace.record.calendar import zone
+from agenttrace.calendar import zone
 from agenttrace.views.trouble import TroubleError
 
 MICROS = 1_000_000

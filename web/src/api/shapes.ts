@@ -474,6 +474,64 @@ export interface UsageAnswer {
   not_examined: number;
 }
 
+/** How far a budget for agents is used, in its period or in one session. */
+export interface AgentBudget {
+  name: string;
+  period: "day" | "week" | "month" | "session";
+  agents: string[];
+  projects: string[];
+  models: string[];
+  start: string | null;
+  end: string | null;
+  session: string | null;
+  session_key: string | null;
+  session_title: string | null;
+  unit: "money" | "tokens";
+  currency: string | null;
+  limit: number;
+  spent: number | null;
+  share: number | null;
+  warn: number[];
+  crossed: number[];
+  amounts: Record<string, number>;
+  tokens: number;
+  unpriced_tokens: number;
+  unpriced_models: string[];
+  rate: number | null;
+  recent_rate: number | null;
+  forecast: number | null;
+  reached_at: string | null;
+  problem: string | null;
+}
+
+/** A window of a provider's own limit. */
+export interface ProviderWindow {
+  agent: string;
+  name: string;
+  minutes: number | null;
+  start: string | null;
+  resets_at: string;
+  expired: boolean;
+  source: "log" | "statusline" | "estimated";
+  at: string;
+  plan: string | null;
+  share: number | null;
+  rate: number | null;
+  exhausted_at: string | null;
+  requests: number | null;
+  tokens: number | null;
+  costs: Record<string, number> | null;
+}
+
+/** Budgets for agents, and the windows of providers' limits. */
+export interface AgentLimits {
+  timezone: string;
+  recent_hours: number;
+  budgets: AgentBudget[];
+  sessions_left_out: number;
+  windows: ProviderWindow[];
+}
+
 /** Every line that was read is one of these. */
 export interface LineCounts {
   lines: number;

@@ -13,6 +13,7 @@ from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.sessions.annotations import annotations_router
 from agenttrace.serve.api.sessions.downloads import downloads_router
 from agenttrace.serve.api.sessions.events import events_router
+from agenttrace.serve.api.sessions.limits import limits_router
 from agenttrace.serve.api.sessions.outcomes import outcomes_router
 from agenttrace.serve.api.sessions.requests import requests_router
 from agenttrace.serve.api.sessions.search import search_router
@@ -44,6 +45,7 @@ _RECORDED: tuple[Router, ...] = (
     search_router,
     live_router,
     usage_router,
+    limits_router,
     files_router,
 )
 _SETTINGS: tuple[Router, ...] = (exports_router, settings_router)

@@ -18,6 +18,7 @@ import msgspec
 from agenttrace.serve.api.shapes import (
     exports,
     figures,
+    limits,
     live,
     overview,
     recording,
@@ -41,6 +42,7 @@ _AREAS = (
     search,
     usage_outcomes,
     usage,
+    limits,
     recording,
     runs,
     exports,

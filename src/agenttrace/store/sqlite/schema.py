@@ -509,6 +509,8 @@ MIGRATIONS: tuple[str, ...] = (
         source         TEXT NOT NULL,
         PRIMARY KEY (agent, name, resets_at)
     ) WITHOUT ROWID;
+    -- What was used in the last hours: burn rates and five-hour blocks.
+    CREATE INDEX idx_responses_at ON responses(at);
 
     -- Rules: see store/sqlite/rules.py. The row of a rule stays when it leaves the settings.
     CREATE TABLE rule_states (

@@ -24,6 +24,8 @@ from agenttrace.store.questions import (
     EventPlace,
     FailedSpan,
     FileSource,
+    ProviderWindow,
+    RecentQuery,
     SearchQuery,
     SessionFilter,
     SessionName,
@@ -34,6 +36,7 @@ from agenttrace.store.questions import (
     SpanRow,
     SpanView,
     StoredOutcomes,
+    TimedUsage,
     UsageQuery,
     UsageRow,
 )
@@ -49,6 +52,7 @@ from agenttrace.store.sqlite import (
     forks,
     merging,
     outcomes,
+    provider_limits,
     search,
     sessions,
     span_rows,
@@ -187,6 +191,12 @@ class SqliteStore(Store):
 
     def usage_by_session(self, numbers: Sequence[int]) -> dict[int, list[UsageRow]]:
         return usage.usage_by_session(self.connection, numbers)
+
+    def recent_usage(self, query: RecentQuery) -> list[TimedUsage]:
+        return usage.recent_usage(self.connection, query)
+
+    def provider_windows(self) -> list[ProviderWindow]:
+        return provider_limits.latest_windows(self.connection)
 
     def models(self) -> list[str]:
         return usage.recorded_models(self.connection)
