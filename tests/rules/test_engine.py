@@ -9,6 +9,7 @@ import pytest
 
 from agenttrace.rules.actions.contract import ActionResult
 from agenttrace.rules.engine import MOST_FAILURES
+from agenttrace.store.annotations import NewAnnotation
 from rules.rig import Rig, sessions_of
 
 HOOK = {"hook": {"type": "webhook", "url": "http://127.0.0.1:1/"}}
@@ -250,3 +251,17 @@ def test_the_clock_is_set(rig: MakeRig) -> None:
     assert len(made.look()) == 1
     made.wait(1000)
     assert made.look() == []
+
+
+def test_a_label_of_the_session(rig: MakeRig) -> None:
+    """Labels are asked for when the rule decides, so one that was added while it settles counts."""
+    made = rig(on="session.ended", settle="1m", where={"label": "bug"})
+    made.turn(1, "a")
+    made.turn(1, "b")
+    number = made.store.session("b").id
+    made.store.annotation_table.put(
+        NewAnnotation(session=number, kind="label", name="bug", source="person", author="me")
+    )
+    made.wait(61)
+    assert [sessions_of(message) for message in made.look()] == [["b"]]
+    assert made.reasons() == ["labels are none"]

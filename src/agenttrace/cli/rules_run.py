@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from agenttrace.views.places import store_path
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.config.rules import ActionType
+    from agenttrace.prices.costing import Cashier
     from agenttrace.rules.actions.contract import Action
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner
@@ -37,6 +38,8 @@ _NICE = 5
 _GRACE_SECONDS = 10.0
 #: How often the settings file and the store's file are checked for being others.
 _CHECK_SECONDS = 1.0
+#: How often the state for the guard is written while something is recorded.
+_GUARD_SECONDS = 2.0
 
 
 def owner(home: Path) -> int | None:
@@ -52,7 +55,7 @@ def running_rules(settings: Settings) -> Iterator[None]:
 
 
 class _Wanted:
-    """Whether a rule is on; the answer stays yes."""
+    """Whether a rule is on, or there is a budget; the answer stays yes."""
 
     def __init__(self, settings: Settings) -> None:
         self._files = _Files(settings)
@@ -62,7 +65,7 @@ class _Wanted:
     def __call__(self) -> bool:
         with suppress(SettingsError):
             self._settings = self._files.changed() or self._settings
-        self._found = self._found or any_on(self._settings)
+        self._found = self._found or bool(self._settings.budgets) or any_on(self._settings)
         return self._found
 
 
@@ -146,7 +149,8 @@ async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
             done = asyncio.Event()
             watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
             try:
-                await serve(store, engine, runner, done, on_look=_reloading(files, engine))
+                upkeep = _Upkeep(settings, files, store, engine)
+                await serve(store, engine, runner, done, on_look=upkeep)
             finally:
                 watching.cancel()
                 with suppress(TimeoutError):
@@ -157,12 +161,11 @@ async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
 def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, ActionRunner]:
     """Engine and runner of this data directory."""
     from agenttrace.calendar import day_finder
-    from agenttrace.prices.costing import Cashier
     from agenttrace.rules.actions.command import is_caused
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner
 
-    cashier = Cashier.load(settings)
+    cashier = _cashier(settings)
     engine = RuleEngine(
         store,
         all_rules(settings),
@@ -175,17 +178,40 @@ def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, Act
     return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)
 
 
-def _reloading(files: _Files, engine: RuleEngine) -> Callable[[], None]:
-    def reload() -> None:
+class _Upkeep:
+    """What is done before a look: read settings that changed, and write the state that the guard reads."""
+
+    def __init__(self, settings: Settings, files: _Files, store: SqliteStore, engine: RuleEngine) -> None:
+        self._settings, self._files = settings, files
+        self._store, self._engine = store, engine
+        self._cashier = _cashier(settings)
+        self._commits, self._refreshed = -1, 0.0
+
+    def __call__(self) -> None:
         try:
-            settings = files.changed()
+            settings = self._files.changed()
         except SettingsError as error:
             logger.warning("the rules stay as they were: %s", error)
-            return
+            settings = None
         if settings is not None:
-            engine.keep(all_rules(settings))
+            self._settings, self._cashier, self._commits = settings, _cashier(settings), -1
+            self._engine.keep(all_rules(settings))
+        self._refresh_guard()
 
-    return reload
+    def _refresh_guard(self) -> None:
+        commits, now = self._store.commits(), time.monotonic()
+        if not self._settings.budgets or commits == self._commits or now - self._refreshed < _GUARD_SECONDS:
+            return
+        self._commits, self._refreshed = commits, now
+        from agenttrace.rules import guard_state
+
+        guard_state.refresh(self._store, self._settings, self._cashier)
+
+
+def _cashier(settings: Settings) -> Cashier:
+    from agenttrace.prices.costing import Cashier
+
+    return Cashier.load(settings)
 
 
 class _Files:

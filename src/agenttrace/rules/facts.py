@@ -8,6 +8,7 @@ from typing import NamedTuple
 from agenttrace.config.rules import Where, project_matches
 from agenttrace.model import Session
 from agenttrace.prices.costing import Bill, Cashier
+from agenttrace.store.annotations import NO_MARKS
 from agenttrace.store.rules import RuleEvent
 from agenttrace.store.store import Store
 
@@ -39,7 +40,8 @@ def read_facts(store: Store, cashier: Cashier, event: RuleEvent) -> Facts:
         return Facts(event)
     session = found[0]
     rows = store.usage_by_session([session.id]).get(session.id, [])
-    return Facts(event, session, cashier.bill(rows), store.heard_of(session) / 1_000_000)
+    labels = store.marks([session.id]).get(session.id, NO_MARKS).labels
+    return Facts(event, session, cashier.bill(rows), store.heard_of(session) / 1_000_000, frozenset(labels))
 
 
 def mismatch(where: Where, facts: Facts) -> str | None:
