@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,10 @@ EPILOG = """
   agenttrace rules log                      what fired, what did not, and why
   agenttrace rules show 12                  one firing with its actions and their attempts
   agenttrace rules retry 12                 run failed actions again, or fire what was skipped
+  agenttrace rules new failed-tools --on tool.failed    a table for agenttrace.toml
+
+Your own rules are tables of agenttrace.toml; the console writes others. Files are read again when they change.
+Guide: docs/rules.md
 """
 
 app = typer.Typer(cls=ListFirst, rich_markup_mode="rich")
@@ -265,6 +270,58 @@ _TRIED_COLUMNS: tuple[Column[TriedEvent], ...] = (
     Column("about", lambda each: one_line(each.title or "") or None, least=16),
     Column("facts", lambda each: one_line(_about(each.facts)) or None, least=8, optional=2),
 )
+
+
+@app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new rule.")] = "my-rule",
+    on: Annotated[str, typer.Option("--on", metavar="EVENT", help="The event, such as tool.failed.")] = "session.ended",
+    do: Annotated[list[str] | None, typer.Option("--do", metavar="ACTION", help="An action; several in order.")] = None,
+) -> None:
+    """Print a rule to be written into agenttrace.toml: its table, all settings explained.
+
+    Nothing is written: the file is yours. Append it with >>, then try the rule before it is switched on.
+    """
+    from agenttrace.config import did_you_mean
+    from agenttrace.config.rule_tables import all_rules
+    from agenttrace.config.rules import EVENT_KINDS, BadRuleError, parse_rule
+
+    settings = opening.settings()
+    tables = all_rules(settings)
+    if on not in EVENT_KINDS:
+        raise UsageError(f"there is no event {on!r}", did_you_mean(on, EVENT_KINDS))
+    actions = do or ["desktop"]
+    for each in actions:
+        if each not in tables.actions:
+            raise UsageError(f"there is no action {each!r}", did_you_mean(each, tables.actions))
+    if name in tables.rules and tables.rules[name].origin == "file":
+        raise UsageError(f"there is a rule {name!r} in {settings.file} already", "Choose another name.")
+    try:
+        rule = parse_rule(name, {"on": on, "do": actions})
+    except BadRuleError as error:
+        raise UsageError(f"{error.key} {error.problem}", error.fix) from None
+    # Written as it is: a table of TOML has no place for colours and wrapped lines.
+    typer.echo(_TEMPLATE.format(name=_toml_key(name), on=on, do=json.dumps(actions), settle=f"{rule.settle:.0f}s"))
+    output.note(f"Write it into {settings.file}, then: agenttrace rules test {name}; agenttrace rules enable {name}")
+
+
+def _toml_key(name: str) -> str:
+    return json.dumps(name) if "." in name else name
+
+
+_TEMPLATE = """
+[rules.{name}]
+title = ""                 # the headline of its messages
+on = "{on}"
+do = {do}                  # in order; later ones see the answers of earlier ones
+mode = "off"               # on, dry or off; or: agenttrace rules enable NAME
+# where = {{ agent = ["claude-code"], project = "shop", min_cost = 0.5 }}
+# settle = "{settle}"         # silence of the session before the event counts
+# cooldown = "10m"         # at most one message in this time; what is held back is in the next one
+# max_per_day = 200
+# sample = 1.0             # the share of sessions
+# start = "now"            # now, all, or a day such as "2026-11-01"
+"""
 
 
 @app.command("enable")
