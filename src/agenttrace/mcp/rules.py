@@ -19,7 +19,7 @@ class RuleArguments(Arguments, frozen=True, kw_only=True):
     """Of which session, and of which rule."""
 
     session: OneSession = None
-    rule: Annotated[str | None, msgspec.Meta(max_length=64, description="Only of the rule of this name.")] = None
+    rule: Annotated[str, msgspec.Meta(max_length=64, description="Only of the rule of this name.")] | None = None
     limit: Annotated[int, most(MOST, "How many at most.")] = 20
 
 

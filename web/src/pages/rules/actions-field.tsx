@@ -3,11 +3,11 @@ import { useState } from "react";
 
 import { post } from "../../api/client";
 import type { RuleList } from "../../api/shapes";
-import { Badge, Button, Failed, IconButton, Segmented, Select, Text } from "../../parts";
+import { Badge, Button, Failed, IconButton, Segmented, Text } from "../../parts";
 import { useText } from "../../text";
 import type { ActionDraft, ActionType } from "./draft";
 import { actionTable, newAction } from "./draft";
-import { Field } from "./field";
+import { ChoiceField, Field } from "./field";
 import { formText } from "./form-text";
 import styles from "./rules.module.css";
 import { text } from "./text";
@@ -47,7 +47,7 @@ export function ActionsField({ list, chosen, onChange }: ActionsFieldProps) {
         </ol>
       )}
       <div className={styles.fields}>
-        <Select
+        <ChoiceField
           label={w.addAction}
           value=""
           none="–"
@@ -125,7 +125,7 @@ function Webhook({ draft, onChange }: DraftProps) {
   return (
     <>
       <Field label={t.url} hint={t.urlHint} value={draft.url} onChange={(url) => onChange({ url })} />
-      <Select
+      <ChoiceField
         label={t.format}
         value={draft.format}
         options={FORMATS.map((format) => ({ value: format, label: format }))}
@@ -147,7 +147,7 @@ function Chain({ draft, onChange }: DraftProps) {
   return (
     <>
       <Field label={t.apps} hint={t.appsHint} value={draft.apps} onChange={(apps) => onChange({ apps })} />
-      <Select
+      <ChoiceField
         label={t.input}
         value={draft.input}
         options={INPUTS.map((input) => ({ value: input, label: t.inputs[input] }))}

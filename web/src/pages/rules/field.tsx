@@ -1,6 +1,7 @@
 /** A text of the form, with its name and a hint. */
 import { useId } from "react";
 
+import { Select } from "../../parts";
 import styles from "./rules.module.css";
 
 interface FieldProps {
@@ -31,6 +32,24 @@ export function Field({ label, hint, value, secret, onChange }: FieldProps) {
           {hint}
         </span>
       )}
+    </div>
+  );
+}
+
+interface ChoiceFieldProps {
+  label: string;
+  value: string;
+  options: readonly { value: string; label: string }[];
+  none?: string;
+  onChange: (value: string) => void;
+}
+
+/** One of many, with its name above like that of a text. */
+export function ChoiceField(props: ChoiceFieldProps) {
+  return (
+    <div className={styles.field}>
+      <span aria-hidden="true">{props.label}</span>
+      <Select bare {...props} />
     </div>
   );
 }

@@ -27,19 +27,19 @@ export function Firings({ rows, onOpen, ofSession }: FiringsProps) {
       name: "rule",
       title: t.rule,
       lead: true,
-      width: "9rem",
+      width: "8rem",
       cell: (row) => (
         <button type="button" className={styles.link} aria-label={`${t.open(row.id)}: ${row.rule}`} onClick={() => onOpen(row)}>
           <Text>{row.rule}</Text>
         </button>
       ),
     },
-    { name: "state", title: t.state, width: "9rem", cell: (row) => <StateBadge state={row.state} /> },
-    { name: "event", title: t.event, width: "9rem", cell: (row) => t.events[row.event as keyof typeof t.events] ?? row.event },
+    { name: "state", title: t.state, width: "7.5rem", cell: (row) => <StateBadge state={row.state} /> },
+    { name: "event", title: t.event, width: "7.5rem", cell: (row) => t.events[row.event as keyof typeof t.events] ?? row.event },
     { name: "about", title: t.about, cell: (row) => <About row={row} /> },
     { name: "reason", title: t.reason, cell: (row) => (row.reason ? <Text>{row.reason}</Text> : "–") },
-    { name: "tokens", title: t.tokens, end: true, width: "5rem", cell: (row) => (row.tokens > 0 ? f.count(row.tokens) : "–") },
-    { name: "at", title: t.at, width: "8rem", cell: (row) => <Time at={row.at} /> },
+    { name: "tokens", title: t.tokens, end: true, width: "4.5rem", cell: (row) => (row.tokens > 0 ? f.count(row.tokens) : "–") },
+    { name: "at", title: t.at, width: "6.5rem", cell: (row) => <Time at={row.at} /> },
   ];
   const columns = ofSession ? all.filter((column) => column.name !== "about" && column.name !== "tokens") : all;
   return <Table label={t.log} columns={columns} rows={rows} rowKey={(row) => row.id} onOpen={onOpen} />;

@@ -3,12 +3,12 @@ import { useId, useState } from "react";
 
 import { change, post } from "../../api/client";
 import type { Rule, RuleList, RuleTrial } from "../../api/shapes";
-import { Button, Drawer, Failed, Select } from "../../parts";
+import { Button, Drawer, Failed } from "../../parts";
 import { useText } from "../../text";
 import { ActionsField } from "./actions-field";
 import type { Draft } from "./draft";
 import { draftOf, durationText, filtersOf, hasErrors, newDraft, tableOf } from "./draft";
-import { Field } from "./field";
+import { ChoiceField, Field } from "./field";
 import { formText } from "./form-text";
 import styles from "./rules.module.css";
 import { text } from "./text";
@@ -113,7 +113,7 @@ function Names({ draft, isNew, list, onChange }: PartProps & { isNew: boolean; l
     <div className={styles.fields}>
       {isNew && <Field label={w.name} hint={w.nameHint} value={draft.name} onChange={(name) => onChange({ name })} />}
       <Field label={w.titleField} value={draft.title} onChange={(title) => onChange({ title })} />
-      <Select
+      <ChoiceField
         label={w.onField}
         value={draft.on}
         options={list.events.map(({ kind }) => ({ value: kind, label: t.events[kind] }))}
@@ -140,7 +140,7 @@ function Filters({ draft, onChange }: PartProps) {
           />
         ))}
         {hasErrors(draft.on) && (
-          <Select
+          <ChoiceField
             label={w.errorsField}
             value={draft.errors}
             none={w.anyErrors}
@@ -180,7 +180,7 @@ function Timing({ draft, settle, once, onChange }: PartProps & { settle: number;
         <Field label={t.tokensField} value={draft.tokens_per_day} onChange={(value) => onChange({ tokens_per_day: value })} />
         <Field label={t.sampleField} hint={t.sampleHint} value={draft.sample} onChange={(sample) => onChange({ sample })} />
         <Field label={t.startField} hint={t.startHint} value={draft.start} onChange={(start) => onChange({ start })} />
-        <Select
+        <ChoiceField
           label={t.onceField}
           value={draft.once}
           none={t.onceDefault(t.onces[once])}
