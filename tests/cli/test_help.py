@@ -52,6 +52,7 @@ COMMANDS = (
     "doctor",
     "quarantine",
     "export",
+    "rules",
     "prune",
     "user",
 )
@@ -61,6 +62,7 @@ GROUPS = {
     "service": ("install", "status", "uninstall"),
     "quarantine": ("list", "show", "retry"),
     "export": ("status", "check", "run", "retry", "accept", "pause", "resume", "backfill", "forget"),
+    "rules": ("list", "log", "show", "test", "new", "enable", "disable", "retry", "run"),
     "jobs": ("list", "show", "cancel", "rerun"),
     "runs": ("list", "show"),
     "breakers": ("list", "open", "close"),

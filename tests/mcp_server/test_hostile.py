@@ -46,6 +46,7 @@ _SENSIBLE = {
     "by": st.sampled_from(["day", "month", "model", "agent", "project", "session", "number"]),
     "state": st.sampled_from(["working", "waiting", "ended", "interrupted", "dead"]),
     "thinking": st.booleans(),
+    "rule": st.sampled_from(["waiting", "nothing", "%"]),
     "only_cache_breaks": st.booleans(),
     "with_outcome": st.sampled_from(["files", "commits", "failed_tests", "fame"]),
 }

@@ -23,6 +23,7 @@ NAMES = [
     "outcomes",
     "usage",
     "errors",
+    "rules",
     "status",
 ]
 HELLO = {

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import generate_latest
 
 from agenttrace.config import current_rules, load_settings
 from agenttrace.config.console_rules import toml_of
@@ -513,3 +514,14 @@ def test_notifications_come_with_the_live_stream_each_once(tmp_path: Path) -> No
             assert (await following(stream)).data["notice"] == last
 
     ask(logs.settings, body)
+
+
+def test_metrics_count_firings_by_rule_and_state(logs: Logs) -> None:
+    async def body(client: Client) -> str:
+        metrics = client.context.metrics
+        await metrics.rules.refresh(client.context.reader)
+        return generate_latest(metrics.registry).decode()
+
+    text = ask(logs.settings, body)
+    assert 'agenttrace_rule_firings{rule="mine",state="done"} 3.0' in text
+    assert 'agenttrace_rule_paused{rule="mine"} 0.0' in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
     from agenttrace.views.rules import RuleAttempt, RuleFiring, RuleFiringAction, TriedEvent
 
 EPILOG = """
-  agenttrace rules                          all rules, and how often they fired
-  agenttrace rules enable waiting           notify me when an agent waits for me
-  agenttrace rules test done --since 7d     what a rule would have done
-  agenttrace rules log                      what fired, what did not, and why
-  agenttrace rules show 12                  one firing with its actions and their attempts
-  agenttrace rules retry 12                 run failed actions again, or fire what was skipped
-  agenttrace rules new failed-tools --on tool.failed    a table for agenttrace.toml
+  agenttrace rules                        all rules, and how often they fired
+  agenttrace rules test done --since 7d   what a rule would have done
+  agenttrace rules enable waiting         notify me when an agent waits
+  agenttrace rules enable done --dry      only note what it would do
+  agenttrace rules log --state failed     what fired, what did not, and why
+  agenttrace rules show 12                a firing: actions and attempts
+  agenttrace rules retry 12               run failed actions again
+  agenttrace rules new --on tool.failed   a table for agenttrace.toml
 
 Your own rules are tables of agenttrace.toml; the console writes others. Files are read again when they change.
 Guide: docs/rules.md
@@ -114,7 +116,7 @@ def _clock(text: str | None) -> str | None:
 
 @app.command("log")
 def log(
-    rule: Annotated[str | None, typer.Argument(metavar="[RULE]", help="Filter by rule.")] = None,
+    rule: Annotated[str | None, typer.Argument(metavar="RULE", help="Filter by rule.")] = None,
     state: Annotated[
         list[str] | None,
         typer.Option(metavar="STATE", help="Filter by state: done, failed, skipped, held, settling, dry …"),
@@ -203,7 +205,8 @@ def _show_action(action: RuleFiringAction) -> None:
         output.fact("tokens", figures.count(action.tokens))
     if action.answer is not None:
         output.fact("answer", one_line(action.answer))
-    print_table(_ATTEMPT_COLUMNS, action.attempts)
+    if action.attempts:
+        print_table(_ATTEMPT_COLUMNS, action.attempts)
 
 
 _ATTEMPT_COLUMNS: tuple[Column[RuleAttempt], ...] = (
@@ -277,6 +280,7 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new rule.")] = "my-rule",
     on: Annotated[str, typer.Option("--on", metavar="EVENT", help="The event, such as tool.failed.")] = "session.ended",
     do: Annotated[list[str] | None, typer.Option("--do", metavar="ACTION", help="An action; several in order.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print a rule to be written into agenttrace.toml: its table, all settings explained.
 
@@ -300,8 +304,16 @@ def new(
         rule = parse_rule(name, {"on": on, "do": actions})
     except BadRuleError as error:
         raise UsageError(f"{error.key} {error.problem}", error.fix) from None
-    # Written as it is: a table of TOML has no place for colours and wrapped lines.
-    typer.echo(_TEMPLATE.format(name=_toml_key(name), on=on, do=json.dumps(actions), settle=f"{rule.settle:.0f}s"))
+    lines = [f"[rules.{_toml_key(name)}]"]
+    for line, meaning in _TEMPLATE:
+        written = line.format(on=on, do=json.dumps(actions), settle=rule.settle)
+        lines.append(f"{written:<24} # {meaning}" if meaning else written)
+    text = "\n".join(lines)
+    if as_json:
+        output.print_json({"name": name, "file": str(settings.file), "table": text})
+        return
+    # As it is: a table of TOML has no place for colours and wrapped lines.
+    typer.echo(f"\n{text}")
     output.note(f"Write it into {settings.file}, then: agenttrace rules test {name}; agenttrace rules enable {name}")
 
 
@@ -309,30 +321,35 @@ def _toml_key(name: str) -> str:
     return json.dumps(name) if "." in name else name
 
 
-_TEMPLATE = """
-[rules.{name}]
-title = ""                 # the headline of its messages
-on = "{on}"
-do = {do}                  # in order; later ones see the answers of earlier ones
-mode = "off"               # on, dry or off; or: agenttrace rules enable NAME
-# where = {{ agent = ["claude-code"], project = "shop", min_cost = 0.5 }}
-# settle = "{settle}"         # silence of the session before the event counts
-# cooldown = "10m"         # at most one message in this time; what is held back is in the next one
-# max_per_day = 200
-# sample = 1.0             # the share of sessions
-# start = "now"            # now, all, or a day such as "2026-11-01"
-"""
+#: The lines of a new rule, and what is said about each.
+_TEMPLATE = (
+    ('title = ""', "the headline of its messages"),
+    ('on = "{on}"', ""),
+    ("do = {do}", "in order; later ones see the answers of earlier ones"),
+    ('mode = "off"', "on, dry or off; or: agenttrace rules enable NAME"),
+    ('# where = {{ agent = ["claude-code"], project = "shop", min_cost = 0.5 }}', ""),
+    ('# settle = "{settle:.0f}s"', "silence of the session before the event counts"),
+    ('# cooldown = "10m"', "at most one message in this time; what is held back is in the next one"),
+    ("# max_per_day = 200", ""),
+    ("# sample = 1.0", "the share of sessions"),
+    ('# start = "now"', 'now, all, or a day such as "2026-11-01"'),
+)
 
 
 @app.command("enable")
 def enable(
     rule: Rule,
     dry: Annotated[bool, typer.Option("--dry", help="Only note what it would do.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Switch a rule on, whatever its settings say. A paused rule goes on with what waits."""
     settings = opening.settings()
     wanted = _rule(settings, rule)
-    _switch(settings, wanted, "dry" if dry else "on")
+    mode: RuleMode = "dry" if dry else "on"
+    _switch(settings, wanted, mode)
+    if as_json:
+        output.print_json({"name": rule, "mode": mode})
+        return
     output.say(f"{rule} is {'dry: it notes what it would do' if dry else 'on'}.")
     from agenttrace.rules.lock import owner
 
@@ -341,16 +358,20 @@ def enable(
 
 
 @app.command("disable")
-def disable(rule: Rule) -> None:
+def disable(rule: Rule, as_json: AsJson = False) -> None:
     """Switch a rule off. What fired already goes on."""
     settings = opening.settings()
     _switch(settings, _rule(settings, rule), "off")
+    if as_json:
+        output.print_json({"name": rule, "mode": "off"})
+        return
     output.say(f"{rule} is off.")
 
 
 @app.command("retry")
 def retry(
     firings: Annotated[list[int], typer.Argument(metavar="ID...", help="Numbers from agenttrace rules log.")],
+    as_json: AsJson = False,
 ) -> None:
     """Run the failed actions of firings again, or fire what was skipped or dry."""
     from agenttrace.config.rule_tables import all_rules
@@ -359,7 +380,10 @@ def retry(
     settings = opening.settings()
     with opening.opened_store(settings, read_only=False) as store:
         retried = run_again(store, all_rules(settings), sorted(set(firings)), day=_today(settings))
-    output.say(f"{figures.counted(retried, 'firing')} queued again.")
+    if as_json:
+        output.print_json({"queued": retried})
+    else:
+        output.say(f"{figures.counted(retried, 'firing')} queued again.")
     if retried < len(set(firings)):
         raise CommandError(
             "some were not: only firings that failed, were skipped or dry can be, and each session, turn or span once",
@@ -372,12 +396,15 @@ def run(
     until_input_ends: Annotated[
         bool, typer.Option("--until-input-ends", hidden=True, help="Stop when standard input ends.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the number of the process as a line of JSON.")] = False,
 ) -> None:
     """Run the rules until Ctrl-C. agenttrace up and agenttrace record do it by themselves."""
     from agenttrace.cli import rules_run
 
     settings = opening.settings()
-    if not until_input_ends:
+    if as_json:
+        output.print_json({"pid": os.getpid()}, one_line=True)
+    elif not until_input_ends:
         output.say("Running the rules. Ctrl-C stops it; nothing is lost.", "bold")
     rules_run.run(settings, until_input_ends=until_input_ends)
 

@@ -53,6 +53,7 @@ def load_settings(environ: Mapping[str, str] = os.environ, flags: Mapping[str, A
     destinations = _destinations(table, file, environ)
     origins |= {f"destinations.{each.name}": f"file {file}" for each in destinations}
     rules = _rules(table, file, Path(values["home"]), environ)
+    origins |= {f"{kind}.{name}": f"file {file}" for kind in KINDS for name in table.get(kind, {})}
     own = {**_tables_of_ones_own(table, file), **{kind: MappingProxyType(getattr(rules, kind)) for kind in KINDS}}
     return _assembled(file, values, prices, origins, own, destinations)
 

@@ -221,12 +221,12 @@ def event_kinds() -> list[RuleEventKind]:
 
 
 def rules_of(store: SqliteStore | None, tables: RuleTables, *, day: str) -> list[Rule]:
-    """All rules; without a store, as the settings have them."""
+    """All rules, those that ship last; without a store, as the settings have them."""
     states = {} if store is None else store.rules.states()
     never = FiringCounts({}, 0, 0, None)
     return [
         rule_of(rule, tables, states.get(rule.name), never if store is None else store.rules.counts(rule.name, day))
-        for rule in tables.rules.values()
+        for rule in sorted(tables.rules.values(), key=lambda rule: rule.origin == "ready")
     ]
 
 

@@ -65,7 +65,7 @@ class Notify:
     async def run(self, message: Message) -> ActionResult:
         """Show it on this desktop; the answer is what a console shows."""
         title, text = headline(message), text_of(message, self._mask)[:_TEXT_CHARACTERS]
-        answer = {"type": "notify", "title": title, "text": text}
+        answer = {"title": title, "text": text}
         found = notifier(title, text)
         if found is None:
             return ActionResult("done", "no desktop here; shown in the console", answer)

@@ -84,12 +84,13 @@ INSERT OR IGNORE INTO rule_firings (rule, event_key, once_key, {_EVENT}, state, 
 VALUES (?, ?, ?, '', NULL, NULL, -1, 0, NULL, 'done', 'known from the journal', 0, ?)
 """
 
+#: Of all actions, notify ones answer with a title.
 _NOTICES = f"""
 SELECT done.attempt_no, taken.action, taken.idempotency_key, taken.answer,
     {", ".join(f"fired.{name}" for name in _FIRING.split(", "))}
 FROM rule_attempts AS done JOIN rule_actions AS taken USING (firing_no, place)
 JOIN rule_firings AS fired USING (firing_no)
-WHERE done.attempt_no > ? AND done.outcome = 'done' AND json_extract(taken.answer, '$.type') = 'notify'
+WHERE done.attempt_no > ? AND done.outcome = 'done' AND json_extract(taken.answer, '$.title') IS NOT NULL
 ORDER BY done.attempt_no DESC LIMIT ?
 """
 

@@ -18,11 +18,13 @@ type Mode = Rule["mode"];
 
 export function RuleCard({ rule, onEdit }: { rule: Rule; onEdit: () => void }) {
   const t = useText(text);
+  // Titles of rules that ship are in the language of the page; others are the user's own words.
+  const title = rule.origin === "ready" ? (t.readyTitles[rule.name as keyof typeof t.readyTitles] ?? rule.title) : rule.title;
   return (
     <article className={styles.card} aria-label={visible(rule.name)}>
       <div className={styles.head}>
         <h3>
-          <Text>{rule.name}</Text> {rule.title && <Text className={styles.what}>{rule.title}</Text>}
+          <Text>{rule.name}</Text> {title && <Text className={styles.what}>{title}</Text>}
         </h3>
         <Switch rule={rule} />
       </div>

@@ -131,7 +131,7 @@ def rules_router(context: ServerContext) -> APIRouter:
 
     @router.post(
         "/rules/trial",
-        **endpoint("What a rule that is not written yet would have done", RuleTrial, 400, 401, 422),
+        **endpoint("What a rule that is not written yet would have done", RuleTrial, 400, 401, 422, for_admins=True),
         openapi_extra=documented_body(DraftTrial, {"rule": _EXAMPLE, "since": "7d"}),
     )
     async def try_draft(request: Request) -> Response:
