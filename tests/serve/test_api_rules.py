@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
-from agenttrace.config import current_rules, load_settings
+from agenttrace.config import SettingsError, current_rules, load_settings
 from agenttrace.config.console_rules import toml_of
-from agenttrace.config.rule_tables import RuleTables, console_file, merged, ready_tables
+from agenttrace.config.rule_tables import RuleTables, console_file, merged, parse_tables, ready_tables
 from agenttrace.prices.costing import Cashier
 from agenttrace.record.calendar import day_finder
 from agenttrace.rules.actions.contract import ActionResult, Message
@@ -273,6 +273,9 @@ def test_a_rule_is_written_switched_changed_and_removed(logs: Logs) -> None:
         assert "tools" not in tables_of(logs).rules
         # A new rule of the same name is not on because the old one was.
         assert (await client.post("/rules", {"name": "tools", "rule": RULE})).json()["mode"] == "off"
+        # What is null is not set.
+        unset = RULE | {"tokens_per_day": None, "where": {"min_cost": None, "agent": ["codex"]}}
+        assert (await client.send("PUT", "/rules/tools", {"rule": unset})).json()["where"] == {"agent": ["codex"]}
         # One that ships can be changed, and comes back.
         done = {"on": "session.ended", "settle": "1m", "do": ["desktop"]}
         assert (await client.send("PUT", "/rules/done", {"rule": done})).json()["origin"] == "console"
@@ -460,6 +463,37 @@ def test_what_is_written_is_what_is_read(rules: dict[str, Any], actions: dict[st
     text = toml_of({"rules": rules, "actions": actions})
     found = tomllib.loads(text)
     assert (found.get("rules", {}), found.get("actions", {})) == (rules, actions)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+KNOWN = ("on", "do", "where", "settle", "sample", "once", "cooldown", "max_per_day", "start", "mode", "title")
+OF_ACTIONS = ("type", "url", "format", "secret", "headers", "apps", "input", "keep", "argv", "timeout_seconds")
+TYPES = st.sampled_from(["webhook", "chain", "notify", "command"])
+
+
+@settings(max_examples=300)
+@given(
+    rule=st.dictionaries(st.sampled_from(KNOWN), JSON | st.sampled_from(["tool.failed", "desktop"]), max_size=6),
+    action=st.dictionaries(st.sampled_from(OF_ACTIONS), JSON | TYPES, max_size=6),
+)
+def test_any_table_is_a_rule_or_is_refused_with_a_reason(rule: dict[str, Any], action: dict[str, Any]) -> None:
+    """What is taken can be written and read again; what is not is named."""
+    for kind, table in (("rules", rule), ("actions", action)):
+        wrong: SettingsError | None = None
+        try:
+            parse_tables({kind: {"a": table}}, Path("rules.toml"), {}, "console")
+        except SettingsError as error:
+            wrong = error
+        if wrong is None:
+            tables: Any = {"rules": {}, "actions": {}} | {kind: {"a": table}}
+            assert tomllib.loads(toml_of(tables))[kind]["a"] == table
+        else:
+            assert wrong.key.startswith(f"{kind}.a")
+            assert wrong.fix
 
 
 def test_rules_of_the_console_and_of_the_file_are_one_set(tmp_path: Path) -> None:

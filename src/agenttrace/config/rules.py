@@ -199,7 +199,7 @@ def parse_action(name: str, table: object, environ: Mapping[str, str], origin: s
     """An action from its table; ``${NAME}`` in a text stands for an environment variable."""
     given = _table(table, f"[actions.{name}]", ActionSettings, ("name", "origin", "missing", "written"))
     kind = given.get("type")
-    if kind not in _FIELDS:
+    if not isinstance(kind, str) or kind not in _FIELDS:
         raise BadRuleError("type", f"is {kind!r}", f"Give one of {', '.join(_FIELDS)}.")
     for key in given:
         if key not in (*_FIELDS[kind], "type", "timeout_seconds"):

@@ -64,16 +64,26 @@ def write(context: ServerContext, kind: Written, name: str, table: dict[str, Any
             return
         if len(entries) >= _MOST and name not in entries:
             raise ProblemError(422, f"There are {_MOST} {kind} already. Remove one first.")
-        entries[name] = _with_secrets(table, entries.get(name, {})) if kind == "actions" else table
+        given = _with_secrets(table, entries.get(name, {})) if kind == "actions" else table
+        entries[name] = _without_nulls(given)
 
     _changed(context, change, own, name)
     return tables_now(context)
 
 
 def _with_secrets(table: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """A changed action: secrets that are not given stay, unless they are given as null; so do none of another type."""
+    """A changed action: secrets that are not given stay as they are, unless its type is another one."""
     stay = {key: before[key] for key in _SECRETS if key in before and table.get("type") == before.get("type")}
-    return {key: value for key, value in {**stay, **table}.items() if value is not None}
+    return {**stay, **table}
+
+
+def _without_nulls(table: Mapping[str, Any]) -> dict[str, Any]:
+    """What is null is not set: TOML has no word for it."""
+    return {
+        key: _without_nulls(value) if isinstance(value, dict) else value
+        for key, value in table.items()
+        if value is not None
+    }
 
 
 def _check_place(context: ServerContext, kind: Written, name: str, tables: RuleTables, wish: Wish) -> None:
