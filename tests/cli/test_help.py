@@ -60,6 +60,7 @@ COMMANDS = (
     "export",
     "guard",
     "hooks",
+    "rules",
     "prune",
     "user",
 )
@@ -70,6 +71,7 @@ GROUPS = {
     "hooks": ("install", "status", "uninstall"),
     "quarantine": ("list", "show", "retry"),
     "export": ("status", "check", "run", "retry", "accept", "pause", "resume", "backfill", "forget"),
+    "rules": ("list", "log", "show", "test", "new", "enable", "disable", "retry", "run"),
     "jobs": ("list", "show", "cancel", "rerun"),
     "runs": ("list", "show"),
     "breakers": ("list", "open", "close"),

@@ -48,6 +48,7 @@ _SENSIBLE = {
     "label": st.sampled_from(["bug", "", "%", "'"]) | _TEXT,
     "starred": st.booleans(),
     "thinking": st.booleans(),
+    "rule": st.sampled_from(["waiting", "nothing", "%"]),
     "only_cache_breaks": st.booleans(),
     "with_outcome": st.sampled_from(["files", "commits", "failed_tests", "fame"]),
 }

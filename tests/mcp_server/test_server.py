@@ -24,6 +24,7 @@ NAMES = [
     "usage",
     "limits",
     "errors",
+    "rules",
     "status",
 ]
 HELLO = {

@@ -17,7 +17,8 @@ from agenttrace.cli.child_process import ChildProcess, until_store_changes, when
 from agenttrace.cli.stopping import setter, until_stopped
 from agenttrace.config import SettingsError
 from agenttrace.config.rule_tables import all_rules, console_file
-from agenttrace.locking import LockedError, ProcessLock, owner_of
+from agenttrace.locking import LockedError, ProcessLock
+from agenttrace.rules.lock import NAME, owner
 from agenttrace.views.places import store_path
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LOCK = "rules.lock"
 #: The engine gives way to the recorder.
 _NICE = 5
 #: How long actions may go on after a stop; what is cut off is repeated with the same idempotency key.
@@ -40,11 +40,6 @@ _GRACE_SECONDS = 10.0
 _CHECK_SECONDS = 1.0
 #: How often the state for the guard is written while something is recorded.
 _GUARD_SECONDS = 2.0
-
-
-def owner(home: Path) -> int | None:
-    """The process that runs the rules of this data directory now, if any."""
-    return owner_of(home / _LOCK)
 
 
 @contextmanager
@@ -130,7 +125,7 @@ def _locked(settings: Settings) -> Iterator[None]:
     from agenttrace.config import ensure_home
 
     try:
-        lock = ProcessLock(ensure_home(settings) / _LOCK)
+        lock = ProcessLock(ensure_home(settings) / NAME)
     except LockedError as error:
         problem = f"the rules of {settings.home} are run by process {error.owner or 'unknown'} already"
         raise CommandError(problem, "Stop that process first.") from None

@@ -289,13 +289,27 @@ def _destinations(table: Mapping[str, Any], file: Path, environ: Mapping[str, st
     return tuple(found)
 
 
+def current_rules(settings: Settings, environ: Mapping[str, str] = os.environ) -> RuleTables:
+    """The rules as their files have them now, for a process that was started with other ones."""
+    if settings.file is not None:
+        return _rules(_read(settings.file), settings.file, settings.home, environ)
+    own = RuleTables(*({k: v for k, v in getattr(settings, kind).items() if _is_own(v)} for kind in KINDS))
+    return _with_console(own, Path("agenttrace.toml"), settings.home, environ)
+
+
+def _is_own(entry: object) -> bool:
+    return getattr(entry, "origin", "file") == "file"
+
+
 def _rules(table: Mapping[str, Any], file: Path, home: Path, environ: Mapping[str, str]) -> RuleTables:
     """The rules of the file, and those that were written with the console."""
-    rules = parse_tables(table, file, environ)
+    return _with_console(parse_tables(table, file, environ), file, home, environ)
+
+
+def _with_console(own: RuleTables, file: Path, home: Path, environ: Mapping[str, str]) -> RuleTables:
     written = console_file(home)
-    if written.exists():
-        rules = merged(rules, parse_tables(_read(written), written, environ, "console"))
-    check_actions(rules, file)
+    rules = merged(own, parse_tables(_read(written), written, environ, "console")) if written.exists() else own
+    check_actions(rules, file, written)
     return rules
 
 

@@ -65,15 +65,16 @@ def all_rules(settings: Settings) -> RuleTables:
     return merged(own, ready_tables())
 
 
-def check_actions(tables: RuleTables, file: Path) -> None:
-    """Raise SettingsError where a rule names an action that does not exist."""
+def check_actions(tables: RuleTables, file: Path, written: Path) -> None:
+    """Raise SettingsError where a rule names an action that does not exist; ``written``: the file of the console."""
     known = {*tables.actions, *ready_tables().actions}
     for rule in tables.rules.values():
         for action in rule.do:
             if action not in known:
                 fix = f"Write [actions.{action}], or use one of {', '.join(sorted(known))}."
                 problem = f"names {action!r}, which is no action"
-                raise SettingsError(where=f"file {file}", key=f"rules.{rule.name}.do", problem=problem, fix=fix)
+                place = f"file {written if rule.origin == 'console' else file}"
+                raise SettingsError(where=place, key=f"rules.{rule.name}.do", problem=problem, fix=fix)
 
 
 def _each(table: Mapping[str, Any], kind: str, file: Path, parse: Callable[[str, object], Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 
-from agenttrace.destinations import filled
+from agenttrace.destinations import VARIABLE, filled, is_address
 from agenttrace.projects import project_matches as project_matches
 
 EventKind = Literal[
@@ -58,6 +58,8 @@ _ONCE: dict[EventKind, Once] = {
 }
 #: Silence, in seconds, before an event of these kinds counts. Most agents do not log that a session has ended.
 _SETTLE: dict[EventKind, float] = {"session.ended": 300.0, "session.stuck": 300.0}
+#: For users of the API: what a kind of event means where a rule does not say it.
+DEFAULT_ONCE, DEFAULT_SETTLE = MappingProxyType(_ONCE), MappingProxyType(_SETTLE)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
 T = TypeVar("T", bound=msgspec.Struct)
@@ -138,6 +140,8 @@ class ActionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     origin: str = "file"
     #: Environment variables that its table names and that are not set.
     missing: tuple[str, ...] = ()
+    #: ``url`` and ``secret`` as they are written, where they are an environment variable and nothing else.
+    written: Mapping[str, str] = MappingProxyType({})
 
     def __repr__(self) -> str:
         return f"ActionSettings(name={self.name!r}, type={self.type!r})"
@@ -164,6 +168,8 @@ class BadRuleError(ValueError):
 
 #: What each type of action cannot do without.
 _NEEDED: dict[str, str] = {"chain": "apps", "webhook": "url", "command": "argv"}
+#: What may be an environment variable in actions of the console.
+_SECRETS = ("url", "secret")
 #: The fields of each type of action, beside those of all.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "chain": ("apps", "input", "max_chars", "keep", "language"),
@@ -190,9 +196,9 @@ def parse_rule(name: str, table: object, origin: str = "file") -> RuleSettings:
 
 def parse_action(name: str, table: object, environ: Mapping[str, str], origin: str = "file") -> ActionSettings:
     """An action from its table; ``${NAME}`` in a text stands for an environment variable."""
-    given = _table(table, f"[actions.{name}]", ActionSettings, ("name", "origin", "missing"))
+    given = _table(table, f"[actions.{name}]", ActionSettings, ("name", "origin", "missing", "written"))
     kind = given.get("type")
-    if kind not in _FIELDS:
+    if not isinstance(kind, str) or kind not in _FIELDS:
         raise BadRuleError("type", f"is {kind!r}", f"Give one of {', '.join(_FIELDS)}.")
     for key in given:
         if key not in (*_FIELDS[kind], "type", "timeout_seconds"):
@@ -200,16 +206,37 @@ def parse_action(name: str, table: object, environ: Mapping[str, str], origin: s
             raise BadRuleError(key, "is not a setting", fix)
     if kind == "command" and origin != "file":
         raise BadRuleError("type", "is 'command'", "Commands are only run from agenttrace.toml.")
+    if origin == "console":
+        _check_variables(given)
     missing: list[str] = []
     values = {key: filled(value, environ, missing) for key, value in given.items()}
     for key in ("apps", "keep"):
         if key in values:
             values[key] = _listed(values[key])
-    found = _converted({**values, "name": name, "origin": origin, "missing": missing}, ActionSettings)
+    written = {key: given[key] for key in _SECRETS if _is_variable(given.get(key))}
+    known = {"name": name, "origin": origin, "missing": missing, "written": written}
+    found = _converted({**values, **known}, ActionSettings)
     needed = _NEEDED.get(kind)
     if needed is not None and not getattr(found, needed):
         raise BadRuleError(needed, "is missing", f"An action of type {kind} needs it.")
+    if found.url is not None and not found.missing and not is_address(found.url):
+        raise BadRuleError("url", "is no address", "Give one that begins with https:// or http://.")
     return found
+
+
+def _is_variable(value: object) -> bool:
+    return isinstance(value, str) and VARIABLE.fullmatch(value) is not None
+
+
+def _check_variables(given: Mapping[str, Any]) -> None:
+    """A user of the console must not be able to send variables of this machine elsewhere."""
+    for key, value in given.items():
+        texts = value.values() if isinstance(value, dict) else [value]
+        if any(isinstance(each, str) and VARIABLE.search(each) for each in texts) and not (
+            key in _SECRETS and _is_variable(value)
+        ):
+            fix = "In the console only a whole url or secret can be one. Write this action into agenttrace.toml."
+            raise BadRuleError(key, "has an environment variable in it", fix)
 
 
 def parse_budget(name: str, table: object) -> BudgetSettings:

@@ -104,6 +104,17 @@ class Attempt(NamedTuple):
     detail: str
 
 
+class Answered(NamedTuple):
+    """What an action of a firing answered."""
+
+    #: The number of the attempt; it grows.
+    attempt: int
+    firing: Firing
+    action: str
+    idempotency_key: str
+    answer: dict[str, Any]
+
+
 class FiringCounts(NamedTuple):
     """How often a rule fired, and did not."""
 

@@ -75,7 +75,7 @@ export async function get<T>(path: string, params: Params = {}, signal?: AbortSi
   return answer;
 }
 
-type Method = "POST" | "PATCH" | "DELETE";
+type Method = "POST" | "PUT" | "PATCH" | "DELETE";
 
 /** Changes something below /api/v1, with the CSRF token of this page. */
 export async function change<T>(method: Method, path: string, data: unknown = {}): Promise<T> {

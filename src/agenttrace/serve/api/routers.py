@@ -9,6 +9,8 @@ from fastapi import APIRouter, Response
 from agenttrace.run.availability import is_installed
 from agenttrace.serve.api.live.hub import live_router
 from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.rules.firings import firings_router
+from agenttrace.serve.api.rules.rules import rules_router
 from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.sessions.annotations import annotations_router
 from agenttrace.serve.api.sessions.downloads import downloads_router
@@ -48,7 +50,7 @@ _RECORDED: tuple[Router, ...] = (
     limits_router,
     files_router,
 )
-_SETTINGS: tuple[Router, ...] = (exports_router, settings_router)
+_SETTINGS: tuple[Router, ...] = (firings_router, rules_router, exports_router, settings_router)
 _RUN_PATHS = ("jobs", "runs", "guards", "cache", "catalog", "chat")
 
 

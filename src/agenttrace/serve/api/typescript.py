@@ -22,6 +22,7 @@ from agenttrace.serve.api.shapes import (
     live,
     overview,
     recording,
+    rules,
     runs,
     search,
     sessions,
@@ -30,6 +31,7 @@ from agenttrace.serve.api.shapes import (
     usage,
 )
 from agenttrace.views import outcomes, requests, usage_outcomes
+from agenttrace.views import rules as rule_views
 
 _HEAD = "// Made by `make web-types` from src/agenttrace/serve/api/shapes/ and views/; not to be edited.\n"
 _PLAIN: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
@@ -45,6 +47,8 @@ _AREAS = (
     limits,
     recording,
     runs,
+    rule_views,
+    rules,
     exports,
     overview,
     settings,

@@ -17,6 +17,7 @@ import msgspec
 from agenttrace.store.rules import (
     OPEN_STATES,
     ActionState,
+    Answered,
     Attempt,
     Firing,
     FiringAction,
@@ -81,6 +82,16 @@ _ADD_ATTEMPT = "INSERT INTO rule_attempts (firing_no, place, at, seconds, outcom
 _RESTORE = f"""
 INSERT OR IGNORE INTO rule_firings (rule, event_key, once_key, {_EVENT}, state, reason, due_at, created_at)
 VALUES (?, ?, ?, '', NULL, NULL, -1, 0, NULL, 'done', 'known from the journal', 0, ?)
+"""
+
+#: Of all actions, notify ones answer with a title.
+_NOTICES = f"""
+SELECT done.attempt_no, taken.action, taken.idempotency_key, taken.answer,
+    {", ".join(f"fired.{name}" for name in _FIRING.split(", "))}
+FROM rule_attempts AS done JOIN rule_actions AS taken USING (firing_no, place)
+JOIN rule_firings AS fired USING (firing_no)
+WHERE done.attempt_no > ? AND done.outcome = 'done' AND json_extract(taken.answer, '$.title') IS NOT NULL
+ORDER BY done.attempt_no DESC LIMIT ?
 """
 
 _encode = msgspec.json.Encoder().encode
@@ -351,6 +362,30 @@ class Rules:
             values += states
         query = f"SELECT {_FIRING} FROM rule_firings WHERE {' AND '.join(tests)} ORDER BY firing_no DESC LIMIT ?"
         return [_firing(row) for row in self._connection.execute(query, (*values, limit))]
+
+    def firing(self, number: int) -> Firing | None:
+        """One of them."""
+        query = f"SELECT {_FIRING} FROM rule_firings WHERE firing_no = ? AND kind <> ''"
+        row = self._connection.execute(query, (number,)).fetchone()
+        return None if row is None else _firing(row)
+
+    def last_attempt(self) -> int:
+        """The number of the last attempt of any action."""
+        row = self._connection.execute("SELECT coalesce(max(attempt_no), 0) FROM rule_attempts").fetchone()
+        return int(row[0])
+
+    def notices_since(self, attempt: int, limit: int) -> list[Answered]:
+        """The answers of notify actions in attempts after this one, the latest ``limit`` of them, in order."""
+        rows = self._connection.execute(_NOTICES, (attempt, limit)).fetchall()
+        return [
+            Answered(number, _firing(firing), action, key, _decode(answer))
+            for number, action, key, answer, *firing in rows[::-1]
+        ]
+
+    def totals(self) -> dict[tuple[str, FiringState], int]:
+        """How many firings of each rule are in each state."""
+        query = "SELECT rule, state, count(*) FROM rule_firings WHERE kind <> '' GROUP BY rule, state"
+        return {(rule, state): count for rule, state, count in self._connection.execute(query)}
 
     def attempts(self, firing: int) -> list[Attempt]:
         """The attempts of the actions of a firing, in order."""

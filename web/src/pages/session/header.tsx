@@ -16,6 +16,7 @@ import styles from "./header.module.css";
 import { OutcomesButton } from "./outcomes/outcomes";
 import { text as outcomeText } from "./outcomes/text";
 import { CopyResume } from "./resume/copy-resume";
+import { RulesButton } from "./rules/rules";
 import { text } from "./text";
 
 export function Facts({ session }: { session: SessionDetail }) {
@@ -176,6 +177,7 @@ export function Actions({ session }: { session: SessionDetail }) {
       )}
       <CopyLink hint={t.copyLink} session={session.key} />
       <OutcomesButton session={session} />
+      <RulesButton session={session} />
       <Popup
         side="end"
         button={
