@@ -48,6 +48,7 @@ def message_fields(message: Message, mask: MaskValue) -> dict[str, Any]:
         "idempotency_key": message.idempotency_key,
         "event": message.rule.on,
         "events": [mask(_event_fields(each)) for each in message.events],
+        "more_events": message.more,
         "answers": mask(dict(message.answers)),
         "text": text_of(message, mask),
     }
@@ -66,8 +67,9 @@ def text_of(message: Message, mask: MaskValue) -> str:
 def _lines(message: Message, mask: MaskValue) -> Iterator[str]:
     for each in message.events[:_LISTED]:
         yield str(mask(_event_line(each)))
-    if len(message.events) > _LISTED:
-        yield f"… and {len(message.events) - _LISTED} more"
+    unlisted = len(message.events[_LISTED:]) + message.more
+    if unlisted:
+        yield f"… and {unlisted} more"
     for name, answer in message.answers.items():
         text = answer.get("text") if isinstance(answer, Mapping) else None
         if isinstance(text, str) and text:
