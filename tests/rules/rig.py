@@ -42,14 +42,14 @@ class Noting:
 class Rig:
     """Everything that rules need, in one process."""
 
-    def __init__(self, root: Path, tables: Mapping[str, Any]) -> None:
+    def __init__(self, root: Path, tables: Mapping[str, Any], *, home: Path | None = None) -> None:
         self.root = root
         self.now = START
         self.steady = 0.0
         self.logs = root / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.settings: Settings = load_settings(
-            {"HOME": str(root), "AGENTTRACE_HOME": str(root / "home"), "AGENTTRACE_USAGE_TIMEZONE": "UTC"}
+            {"HOME": str(root), "AGENTTRACE_HOME": str(home or root / "home"), "AGENTTRACE_USAGE_TIMEZONE": "UTC"}
         )
         ensure_home(self.settings)
         self.noting = Noting()

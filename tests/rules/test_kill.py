@@ -19,13 +19,14 @@ import pytest
 
 import forked
 from agenttrace.cli import rules_run
+from agenttrace.config import load_settings
 from agenttrace.ids import session_number
 from agenttrace.record.lock import owner as recorder_of
 from agenttrace.record.recorder import Recorder
-from agenttrace.config import load_settings
 from agenttrace.rules.engine import actions_of
 from agenttrace.store.rules import key_of
 from agenttrace.store.sqlite.database import connect
+from rules import dying
 from rules.receiver import Receiver
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX")
@@ -157,6 +158,11 @@ class World:
             rule: {key for each in keys for _, key in actions_of(tables[rule], each)} for rule, keys in once.items()
         }
 
+    def await_delivery(self) -> None:
+        """Until another message arrives."""
+        seen = len(self.receiver.deliveries())
+        wait_until(lambda: len(self.receiver.deliveries()) > seen, said=self.said.read_text)
+
     def delivered(self, rule: str) -> set[str]:
         """The idempotency keys that arrived."""
         return {each.key for each in self.receiver.deliveries() if each.body["rule"] == rule}
@@ -215,8 +221,7 @@ def test_kills(world: World) -> None:
     with writing(world, 14):
         wait_until(lambda: bool(world.delivered("tool")), said=world.said.read_text)
         for kill in range(KILLS):
-            seen = len(world.receiver.deliveries())
-            wait_until(lambda seen=seen: len(world.receiver.deliveries()) > seen, said=world.said.read_text)
+            world.await_delivery()
             time.sleep(chance.random() * 0.5)
             victims = ("engine", "recorder", "receiver")[kill % 3 :][:1] if kill % 4 else ("recorder", "engine")
             if "receiver" in victims:
@@ -245,3 +250,35 @@ def test_kills(world: World) -> None:
     # Every event is in one message only.
     messages = {each.key: each.body for each in world.receiver.deliveries() if each.body["rule"] == "held"}
     assert sum(len(body["events"]) for body in messages.values()) == len(spans)
+
+
+@pytest.mark.parametrize("step", [int(os.environ.get("RULES_STEP", "5"))])
+def test_an_engine_dies_before_any_statement(tmp_path: Path, step: int) -> None:
+    """Wherever it is killed, the next one goes on: the messages of an undisturbed engine, under the same keys."""
+    for name in ("killed", "undisturbed"):
+        dying.prepare(tmp_path / name)
+    dying.run_and_die(tmp_path / "undisturbed", 0)
+    tests = str(Path(__file__).parents[1])
+    command = [sys.executable, dying.__file__, str(tmp_path / "killed"), str(step)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": tests}, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert int(done.stdout) >= 10
+    expected = dying.messages(tmp_path / "undisturbed")
+    assert {rule for rule, _, _ in expected} == set(dying.RULES)
+    assert dying.messages(tmp_path / "killed") == expected
+
+
+@pytest.mark.slow
+def test_a_second_engine_waits(world: World) -> None:
+    """One engine at a time: a second command says which process it is, a recorder takes over when that dies."""
+    with world.said.open("wb") as said:
+        first = forked.popen([*CLI, "rules", "run"], stdout=subprocess.DEVNULL, stderr=said)
+    wait_until(lambda: rules_run.owner(world.home) == first.pid, said=world.said.read_text)
+    second = forked.run([*CLI, "rules", "run"], capture_output=True, text=True)
+    assert second.returncode == 1
+    assert f"process {first.pid}" in second.stderr
+    world.start()
+    wait_until(lambda: bool(recorder_of(world.home)))
+    first.kill()
+    first.wait()
+    wait_until(lambda: rules_run.owner(world.home) not in (None, 0, first.pid), said=world.said.read_text)

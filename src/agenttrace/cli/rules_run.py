@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from agenttrace.cli.stopping import setter, until_stopped
 from agenttrace.config import SettingsError
 from agenttrace.config.rule_tables import all_rules, console_file
 from agenttrace.locking import LockedError, ProcessLock, owner_of
+from agenttrace.store.errors import STORE_FAILURES, NewerStoreError
 from agenttrace.views.places import store_path
 
 if TYPE_CHECKING:
@@ -137,21 +138,30 @@ def _locked(settings: Settings) -> Iterator[None]:
 
 async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
     """Run the rules until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
-    from agenttrace.rules.service import serve
+    from agenttrace.rules.service import TROUBLE_SECONDS, pause, serve
 
     files = _Files(settings)
     while not stop.is_set():
-        with opening.opened_store(settings, read_only=False) as store:
-            engine, runner = make_engine(settings, store)
-            done = asyncio.Event()
-            watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
-            try:
-                await serve(store, engine, runner, done, on_look=_reloading(files, engine))
-            finally:
-                watching.cancel()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
-                await runner.cancel()
+        try:
+            with opening.opened_store(settings, read_only=False) as store:
+                engine, runner = make_engine(settings, store)
+                reloading = _Reloading(files, engine)
+                done = asyncio.Event()
+                watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
+                try:
+                    await serve(store, engine, runner, done, on_look=reloading)
+                finally:
+                    settings = reloading.settings or settings
+                    watching.cancel()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
+                    await runner.cancel()
+        except STORE_FAILURES as error:
+            if isinstance(error, NewerStoreError):
+                raise
+            # Locked, full, or damaged and about to be recovered.
+            logger.warning("the store cannot be used: %s", error)
+            await pause(stop, TROUBLE_SECONDS)
 
 
 def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, ActionRunner]:
@@ -175,17 +185,25 @@ def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, Act
     return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)
 
 
-def _reloading(files: _Files, engine: RuleEngine) -> Callable[[], None]:
-    def reload() -> None:
+class _Reloading:
+    """Reads the settings again where a file changed; what cannot be read leaves the rules as they were."""
+
+    def __init__(self, files: _Files, engine: RuleEngine) -> None:
+        self._files, self._engine = files, engine
+        self._new: Settings | None = None
+        #: The settings that the rules are from, where they were read again.
+        self.settings: Settings | None = None
+
+    def __call__(self) -> None:
         try:
-            settings = files.changed()
+            self._new = self._files.changed() or self._new
         except SettingsError as error:
             logger.warning("the rules stay as they were: %s", error)
             return
-        if settings is not None:
-            engine.keep(all_rules(settings))
-
-    return reload
+        if self._new is not None:
+            # If the store is locked now, the next look tries it again.
+            self._engine.keep(all_rules(self._new))
+            self.settings, self._new = self._new, None
 
 
 class _Files:
