@@ -31,6 +31,7 @@ RULE = """
 [rules.{name}]
 on = "tool.failed"
 start = "all"
+max_per_day = 1000
 do = ["hook"]
 """
 
@@ -191,19 +192,21 @@ def test_a_full_disk(running: Service, stores: list[sqlite3.Connection], caplog:
     async def scenario(it: Service) -> None:
         it.fail()
         await it.until(1)
-        (size,) = stores[0].execute("PRAGMA page_count").fetchone()
-        stores[0].execute(f"PRAGMA max_page_count = {size}")
-        for _ in range(60):
-            it.fail()
+        for call in range(400):
+            it.rig.write("tool.begin", id=f"many{call}", name="shell", arguments={})
+            it.rig.write("tool.end", id=f"many{call}", status="error", result="x")
+        it.rig.record()
+        # The smallest number that SQLite takes is the size of the file.
+        stores[0].execute("PRAGMA max_page_count = 1")
         await asyncio.sleep(0.5)
         stores[0].execute("PRAGMA max_page_count = 1000000")
         for _ in range(600):
-            if len(set(it.keys)) == 61:
+            if len(set(it.keys)) == 401:
                 break
             await asyncio.sleep(0.02)
 
     running.run(scenario)
-    assert len(set(running.keys)) == 61
+    assert len(set(running.keys)) == 401
     assert "full" in caplog.text
 
 
