@@ -147,11 +147,11 @@ class World:
         settings.home.mkdir(mode=0o700)
         recorder = Recorder(settings, paths=[str(self.logs)])
         recorder.run_once()
-        spans = recorder.connection.execute("SELECT session_id, span_id FROM spans WHERE kind = 'tool'").fetchall()
+        spans = recorder.connection.execute("SELECT trace_id, span_id FROM spans WHERE kind = 'tool'").fetchall()
         recorder.close()
         assert len(spans) == sum(map(len, self.calls.values()))
         once = {
-            "tool": [key_of("span", session, span.hex()) for session, span in spans],
+            "tool": [key_of("tool.failed", trace.hex(), span.hex()) for trace, span in spans],
             "ended": [key_of("session", session_number("agenttrace", session)) for session in SESSIONS],
         }
         return {

@@ -47,6 +47,9 @@ _STATEMENTS = (
     "DELETE FROM streams WHERE session_id = :part",
     "UPDATE OR REPLACE pruned SET session_id = :whole WHERE session_id = :part",
     "UPDATE OR REPLACE export_touched SET session_id = :whole WHERE session_id = :part",
+    "UPDATE OR REPLACE rule_sessions SET session_id = :whole WHERE session_id = :part",
+    "UPDATE rule_events SET session_id = :whole WHERE session_id = :part",
+    "UPDATE rule_firings SET session_id = :whole WHERE session_id = :part",
 )
 
 
