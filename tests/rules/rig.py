@@ -94,7 +94,7 @@ class Rig:
         self.now += seconds
         self.steady += seconds
 
-    def write(self, kind: str, session: str = "s", **fields: object) -> None:
+    def write(self, kind: str, session: str = "s", /, **fields: object) -> None:
         """A line of a log, at this moment, recorded."""
         line = {"v": 1, "session": session, "type": kind, "ts": self.now, **fields}
         with (self.logs / f"{session}.jsonl").open("a") as file:

@@ -7,6 +7,7 @@ queued until their decisions are committed, and a decision is unique.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -195,7 +196,7 @@ class RuleEngine:
         decided: list[_Decided] = []
         for _, event in taken:
             asked = [rule for rule in self.active.values() if rule.settings.on == event.kind]
-            facts = read_facts(self._store, self._cashier, event) if asked else Facts(event)
+            facts = self._facts(event) if asked else Facts(event)
             if asked and self._is_caused(facts):
                 continue
             for rule in asked:
@@ -203,6 +204,9 @@ class RuleEngine:
                     key = once_key(rule.settings, event)
                     decided.append((rule.settings.name, key, event, "settling", None, now))
         self._rules.decide([number for number, _ in taken], decided)
+
+    def _facts(self, event: RuleEvent) -> Facts:
+        return read_facts(self._store, self._cashier, event)._replace(copied=self._rules.is_copy(event))
 
     # -- decisions --------------------------------------------------------------------------------------------
 
@@ -234,7 +238,9 @@ class RuleEngine:
     def _silent_for(self, firing: Firing, facts: Facts, now: float) -> float:
         if facts.session is not None:
             return self._silence.of(facts.session.id, facts.session.events, facts.heard)
-        return max(now - firing.event.at / 1_000_000, now - firing.created_at)
+        # An event of the future is from before the clock was set back: early is better than days late.
+        age = max(now - firing.event.at / 1_000_000, now - firing.created_at)
+        return age if age >= 0 else math.inf
 
     def _release(self, rule: RuleSettings, now: float) -> None:
         """The cooldown is over: one message for everything that was held back."""

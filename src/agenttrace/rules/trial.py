@@ -88,7 +88,7 @@ def try_rule(
         facts = known.get(event.session)
         if facts is None:
             facts = known[event.session] = read_facts(store, cashier, event)
-        return facts._replace(event=event)
+        return facts._replace(event=event, copied=store.rules.is_copy(event))
 
     tried = [_tried(read, asked, each, history, number, day_of) for number, each in enumerate(found)]
     return Trial(rule.name, since, until, tried, history.messages, cut)

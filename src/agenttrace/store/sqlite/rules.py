@@ -82,6 +82,13 @@ _RESTORE = f"""
 INSERT OR IGNORE INTO rule_firings (rule, event_key, once_key, {_EVENT}, state, reason, due_at, created_at)
 VALUES (?, ?, ?, '', NULL, NULL, -1, 0, NULL, 'done', 'known from the journal', 0, ?)
 """
+#: A call belongs to the response that asked for it, a turn has responses; those of a fork that it copied are another's.
+_COPY = """
+SELECT 1 FROM spans own JOIN spans step ON step.session_id = own.session_id
+    AND step.span_id IN (own.span_id, own.parent_id) JOIN responses ON responses.response = step.response
+WHERE own.session_id = :session AND (own.span_id = :span OR :turn AND own.parent_id = :span)
+    AND responses.session_id <> :session LIMIT 1
+"""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -144,6 +151,13 @@ class Rules:
         """The oldest events that rules are to be asked about."""
         query = f"SELECT event_no, key, {_EVENT} FROM rule_events ORDER BY event_no LIMIT ?"
         return [QueuedEvent(row[0], _event(row[1:])) for row in self._connection.execute(query, (limit,))]
+
+    def is_copy(self, event: RuleEvent) -> bool:
+        """Whether the span of an event was copied from another session, as forks do."""
+        if event.span is None or event.kind not in ("tool.failed", "turn.failed"):
+            return False
+        values = {"session": event.session, "span": event.span, "turn": event.kind == "turn.failed"}
+        return self._connection.execute(_COPY, values).fetchone() is not None
 
     def decide(
         self, numbers: Sequence[int], decided: Iterable[tuple[str, bytes, RuleEvent, FiringState, str | None, float]]
