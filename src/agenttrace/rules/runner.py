@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -154,8 +155,13 @@ class ActionRunner:
         try:
             return await handler.run(message)
         except Exception as error:
-            logger.exception("action %s of rule %s", action.name, rule.name)
-            return ActionResult("retry", f"{type(error).__name__}: {error}")
+            # Without its text, which may have an address or a key in it.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            kind = type(error).__name__
+            logger.warning(
+                "action %s of rule %s: %s in %s", action.name, rule.name, kind, f"{place.name}:{place.lineno}"
+            )
+            return ActionResult("retry", f"it failed with {kind}")
 
     def _facts(self, events: Sequence[RuleEvent]) -> list[Facts]:
         """What is known of each event; most events that a cooldown collects are of few sessions."""
