@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from agenttrace.prices.costing import Cashier
 from agenttrace.record.calendar import day_finder
 from agenttrace.record.recorder import Recorder
 from agenttrace.rules.actions.contract import Action, ActionResult, Message
-from agenttrace.rules.engine import RuleEngine
+from agenttrace.rules.engine import EventSource, RuleEngine
 from agenttrace.rules.runner import ActionRunner
 from agenttrace.rules.service import run_once
 from agenttrace.rules.silence import Silence
@@ -42,8 +42,17 @@ class Noting:
 class Rig:
     """Everything that rules need, in one process."""
 
-    def __init__(self, root: Path, tables: Mapping[str, Any], *, home: Path | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        tables: Mapping[str, Any],
+        *,
+        home: Path | None = None,
+        sources: Sequence[Callable[[Rig], EventSource]] = (),
+    ) -> None:
         self.root = root
+        #: Made anew for every engine.
+        self.sources = sources
         self.now = START
         self.steady = 0.0
         self.logs = root / "logs"
@@ -68,6 +77,7 @@ class Rig:
             cashier=cashier,
             day_of=day_finder("UTC"),
             silence=Silence(lambda: self.now, lambda: self.steady),
+            sources=[source(self) for source in self.sources],
         )
         actions: dict[ActionType, Action] = {"webhook": self.noting, "notify": self.noting, "command": self.noting}
         self.runner = ActionRunner(

@@ -166,11 +166,13 @@ async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
 
 def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, ActionRunner]:
     """Engine and runner of this data directory."""
+    from agenttrace.masking import Mask
     from agenttrace.prices.costing import Cashier
     from agenttrace.record.calendar import day_finder
     from agenttrace.rules.actions.command import is_caused
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner
+    from agenttrace.rules.secrets import SecretSource
 
     cashier = Cashier.load(settings)
     engine = RuleEngine(
@@ -179,6 +181,7 @@ def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, Act
         home=settings.home,
         cashier=cashier,
         day_of=day_finder(settings.usage.timezone),
+        sources=[SecretSource(store, Mask(settings.export.mask).text)],
         is_caused=partial(is_caused, settings.home),
     )
     actions = make_actions(settings, store)

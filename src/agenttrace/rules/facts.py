@@ -57,10 +57,13 @@ def _mismatch_of_names(where: Where, facts: Facts) -> str | None:
         ("tool", where.tool, event.facts.get("tool")),
         ("budget", where.budget, event.facts.get("budget")),
         ("destination", where.destination, event.facts.get("destination")),
+        ("secret", where.secret, event.facts.get("kind")),
     ]
     for name, wanted, value in names:
         if wanted and not any(value is not None and fnmatchcase(value, each) for each in wanted):
             return f"{name} is {value or 'unknown'}"
+    if not where.secret and event.facts.get("certain") is False:
+        return f"secret is {event.facts['kind']}, which is told by its name alone"
     project = session.project if session else None
     if where.project and not project_matches(project, where.project):
         return f"project is {project or 'unknown'}"

@@ -100,7 +100,7 @@ def _event_line(facts: Facts, mask: MaskValue) -> str:
     parts = [] if session is None else [_title(session, mask) or session.session_id, session.agent]
     if session is not None and session.project:
         parts.append(session.project.replace("\\", "/").rstrip("/").rpartition("/")[2])
-    parts += [f"{name} {value}" for name, value in event.facts.items() if name not in ("wait", "share")]
+    parts += [f"{name} {value}" for name, value in event.facts.items() if name not in ("wait", "share", "certain")]
     if "share" in event.facts:
         parts.append(f"{event.facts['share']:.0%} used")
     if facts.bill is not None and facts.bill.cost is not None:

@@ -82,6 +82,7 @@ _RESTORE = f"""
 INSERT OR IGNORE INTO rule_firings (rule, event_key, once_key, {_EVENT}, state, reason, due_at, created_at)
 VALUES (?, ?, ?, '', NULL, NULL, -1, 0, NULL, 'done', 'known from the journal', 0, ?)
 """
+_STORED_FROM = "SELECT event_no, processed_at FROM processed_events WHERE event_no >= ? ORDER BY event_no LIMIT 1"
 #: A call belongs to the response that asked for it, a turn has responses; those of a fork that it copied are another's.
 _COPY = """
 SELECT 1 FROM spans own JOIN spans step ON step.session_id = own.session_id
@@ -184,6 +185,19 @@ class Rules:
         with transaction(self._connection):
             query = "DELETE FROM rule_sessions WHERE session_id = ? AND touched_at = ?"
             self._connection.executemany(query, sessions)
+
+    def first_event_since(self, since: int) -> int:
+        """The number of the first recorded event that was stored at or after this time (microseconds), or the next."""
+        (last,) = self._connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()
+        low, high = 1, last + 1
+        while low < high:
+            middle = (low + high) // 2
+            row = self._connection.execute(_STORED_FROM, (middle,)).fetchone()
+            if row is None or row[1] * 1_000_000 >= since:
+                high = middle
+            else:
+                low = row[0] + 1
+        return low
 
     def cursor(self, name: str) -> str | None:
         """How far something was looked through."""
