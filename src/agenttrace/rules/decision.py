@@ -81,8 +81,6 @@ def objection(rule: RuleSettings, event: RuleEvent, facts: Facts, since: int) ->
         return "the session was removed"
     if facts.session is not None and facts.session.session_id.startswith(CAUSED):
         return "the session was caused by a rule"
-    if facts.copied:
-        return "it is a copy from another session"
     return mismatch(rule.where, facts) if rule.settle == 0 else None
 
 

@@ -22,8 +22,6 @@ class Facts(NamedTuple):
     #: When the session last said something, seconds since the epoch.
     heard: float = 0.0
     labels: frozenset[str] = frozenset()
-    #: Whether it happened in another session, which this one is a fork of.
-    copied: bool = False
 
     @property
     def models(self) -> set[str]:

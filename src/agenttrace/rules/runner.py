@@ -7,6 +7,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ class ActionRunner:
         self._actions = actions
         self._clock = clock
         self._running: dict[int, asyncio.Task[None]] = {}
+        self._ended = asyncio.Event()
 
     async def step(self) -> None:
         """Start what is due; returns at once."""
@@ -65,7 +67,9 @@ class ActionRunner:
             return
         due = [each for each in self._engine.due(_CONCURRENCY * 2) if each.number not in self._running]
         for firing in due[:free]:
-            self._running[firing.number] = asyncio.create_task(self._run(firing))
+            task = asyncio.create_task(self._run(firing))
+            task.add_done_callback(lambda _: self._ended.set())
+            self._running[firing.number] = task
 
     async def drain(self) -> None:
         """Wait for the actions that run."""
@@ -78,10 +82,11 @@ class ActionRunner:
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    @property
-    def ended(self) -> bool:
-        """Whether an action has ended since the last step."""
-        return any(task.done() for task in self._running.values())
+    async def rest(self, seconds: float) -> None:
+        """Wait, but not longer than until an action ends: the next one can start."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), seconds)
+        self._ended.clear()
 
     @property
     def busy(self) -> bool:

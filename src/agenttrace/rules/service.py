@@ -35,16 +35,16 @@ async def serve(
     while not stop.is_set():
         try:
             found = store.commits()
-            if found != version or time.monotonic() - looked >= LOOK_SECONDS or runner.ended:
+            if found != version or time.monotonic() - looked >= LOOK_SECONDS:
                 version, looked = found, time.monotonic()
                 on_look()
                 while engine.look():
                     await runner.step()
-                await runner.step()
+            await runner.step()
         except STORE_FAILURES as error:
             logger.warning("the store cannot be used: %s", error)
             await pause(stop, TROUBLE_SECONDS)
-        await pause(stop, TICK_SECONDS)
+        await runner.rest(TICK_SECONDS)
 
 
 async def run_once(engine: RuleEngine, runner: ActionRunner) -> None:

@@ -77,7 +77,7 @@ def try_rule(
     store: SqliteStore, cashier: Cashier, rule: RuleSettings, *, since: int, until: int, day_of: Callable[[int], str]
 ) -> Trial:
     """Ask a rule about the events of a period, in order of time."""
-    found = list(_candidates(store, rule, since, until))
+    found = [each for each in _candidates(store, rule, since, until) if not store.rules.is_copy(each.event)]
     cut = len(found) > MOST_EVENTS
     found = sorted(found, key=lambda each: each.event.at)[-MOST_EVENTS:]
     history = _PastFirings()
@@ -88,7 +88,7 @@ def try_rule(
         facts = known.get(event.session)
         if facts is None:
             facts = known[event.session] = read_facts(store, cashier, event)
-        return facts._replace(event=event, copied=store.rules.is_copy(event))
+        return facts._replace(event=event)
 
     tried = [_tried(read, asked, each, history, number, day_of) for number, each in enumerate(found)]
     return Trial(rule.name, since, until, tried, history.messages, cut)

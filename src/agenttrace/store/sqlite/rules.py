@@ -51,8 +51,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 #: Times further away than any rule waits are from before the clock was set back.
 _DUE = f"""
 SELECT {_FIRING} FROM rule_firings INDEXED BY rule_firings_due
-WHERE {_OPEN} AND (due_at <= ? OR due_at > ?) ORDER BY due_at, firing_no LIMIT ?
+WHERE {_OPEN} AND (due_at <= ? OR due_at > ?) AND {{only}} ORDER BY due_at, firing_no LIMIT ?
 """
+#: What is to be decided, and actions to be run; those of a paused rule wait.
+_TO_DECIDE = "state IN ('settling', 'held')"
+_TO_RUN = "state IN ('queued', 'running') AND rule NOT IN (SELECT rule FROM rule_states WHERE paused IS NOT NULL)"
 _NEXT_DUE = f"SELECT min(due_at) FROM rule_firings INDEXED BY rule_firings_due WHERE {_OPEN} AND due_at > ?"
 _FIRED = """
 SELECT firing_no FROM rule_firings INDEXED BY rule_firings_once
@@ -212,9 +215,16 @@ class Rules:
 
     # -- firings ----------------------------------------------------------------------------------------------
 
-    def due(self, now: float, longest: float, limit: int) -> list[Firing]:
-        """Firings of which something is to be done now; ``longest``: what a rule may wait for at most, in seconds."""
-        return [_firing(row) for row in self._connection.execute(_DUE, (now, now + longest, limit))]
+    def to_decide(self, now: float, longest: float, limit: int) -> list[Firing]:
+        """Firings to be decided now; ``longest``: what a rule may wait for at most, in seconds."""
+        return self._due(_TO_DECIDE, now, longest, limit)
+
+    def to_run(self, now: float, longest: float, limit: int) -> list[Firing]:
+        """Firings whose actions are to be run now; those of a paused rule wait."""
+        return self._due(_TO_RUN, now, longest, limit)
+
+    def _due(self, only: str, now: float, longest: float, limit: int) -> list[Firing]:
+        return [_firing(row) for row in self._connection.execute(_DUE.format(only=only), (now, now + longest, limit))]
 
     def next_due(self, now: float) -> float | None:
         """When the next firing is due."""
