@@ -126,7 +126,9 @@ def _session_states(batch: Batch, wanted: Mapping[str, int]) -> Iterator[RuleEve
     """That sessions wait or have ended. Most logs do not say the latter: silence after a turn means it."""
     since = wanted.get("session.waiting")
     if since is not None:
-        for session, number, turn, at in batch.waits:
+        # Of several in a batch the last: the session went on after the others.
+        last = {session: (number, turn, at) for session, number, turn, at in batch.waits}
+        for session, (number, turn, at) in last.items():
             if at >= since:
                 key = key_of("session.waiting", session, number)
                 facts = {"wait": number}
