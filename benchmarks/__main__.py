@@ -26,6 +26,7 @@ from benchmarks import (
     ours,
     peers,
     queries,
+    rules,
     run_guards,
     run_proxy,
     run_streams,
@@ -209,7 +210,8 @@ EXPORT: dict[str, Callable[[float], Result]] = {
     "intake": lambda _: intake.measure(PEERS, WORK),
     "masking": lambda _: masking.measure(DATA, PEERS, WORK),
 }
-MEASUREMENTS = RECORD | RUN | CONSOLE | EXPORT
+OTHER: dict[str, Callable[[float], Result]] = {"rules": lambda _: rules.measure(WORK)}
+MEASUREMENTS = RECORD | RUN | CONSOLE | EXPORT | OTHER
 GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN, "console": CONSOLE, "export": EXPORT}
 
 

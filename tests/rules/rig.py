@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from agenttrace.config.rules import ActionType
 from agenttrace.prices.costing import Cashier
 from agenttrace.record.recorder import Recorder
 from agenttrace.rules.actions.contract import Action, ActionResult, Message
-from agenttrace.rules.engine import RuleEngine
+from agenttrace.rules.engine import EventSource, RuleEngine
 from agenttrace.rules.runner import ActionRunner
 from agenttrace.rules.service import run_once
 from agenttrace.rules.silence import Silence
@@ -42,14 +42,23 @@ class Noting:
 class Rig:
     """Everything that rules need, in one process."""
 
-    def __init__(self, root: Path, tables: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        tables: Mapping[str, Any],
+        *,
+        home: Path | None = None,
+        sources: Sequence[Callable[[Rig], EventSource]] = (),
+    ) -> None:
         self.root = root
+        #: Made anew for every engine.
+        self.sources = sources
         self.now = START
         self.steady = 0.0
         self.logs = root / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.settings: Settings = load_settings(
-            {"HOME": str(root), "AGENTTRACE_HOME": str(root / "home"), "AGENTTRACE_USAGE_TIMEZONE": "UTC"}
+            {"HOME": str(root), "AGENTTRACE_HOME": str(home or root / "home"), "AGENTTRACE_USAGE_TIMEZONE": "UTC"}
         )
         ensure_home(self.settings)
         self.noting = Noting()
@@ -68,6 +77,7 @@ class Rig:
             cashier=cashier,
             day_of=day_finder("UTC"),
             silence=Silence(lambda: self.now, lambda: self.steady),
+            sources=[source(self) for source in self.sources],
         )
         actions: dict[ActionType, Action] = {"webhook": self.noting, "notify": self.noting, "command": self.noting}
         self.runner = ActionRunner(
@@ -94,7 +104,7 @@ class Rig:
         self.now += seconds
         self.steady += seconds
 
-    def write(self, kind: str, session: str = "s", **fields: object) -> None:
+    def write(self, kind: str, session: str = "s", /, **fields: object) -> None:
         """A line of a log, at this moment, recorded."""
         line = {"v": 1, "session": session, "type": kind, "ts": self.now, **fields}
         with (self.logs / f"{session}.jsonl").open("a") as file:

@@ -27,7 +27,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 #: After so many seconds without a failure the pause is reset.
 _WELL_AFTER = 60.0
 #: How often the lock of another process is checked.
-_LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
 #: How often a child that has nothing to do is asked whether it has by now.
 _WANTED_SECONDS = 2.0
 #: How often the store is checked for being another file.

@@ -19,6 +19,7 @@ from agenttrace.config import SettingsError
 from agenttrace.config.rule_tables import all_rules, console_file
 from agenttrace.locking import LockedError, ProcessLock
 from agenttrace.rules.lock import NAME, owner
+from agenttrace.store.errors import STORE_FAILURES, NewerStoreError
 from agenttrace.views.places import store_path
 
 if TYPE_CHECKING:
@@ -135,30 +136,40 @@ def _locked(settings: Settings) -> Iterator[None]:
 
 async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
     """Run the rules until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
-    from agenttrace.rules.service import serve
+    from agenttrace.rules.service import TROUBLE_SECONDS, pause, serve
 
     files = _Files(settings)
     while not stop.is_set():
-        with opening.opened_store(settings, read_only=False) as store:
-            engine, runner = make_engine(settings, store)
-            done = asyncio.Event()
-            watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
-            try:
+        try:
+            with opening.opened_store(settings, read_only=False) as store:
+                engine, runner = make_engine(settings, store)
                 upkeep = _Upkeep(settings, files, store, engine)
-                await serve(store, engine, runner, done, on_look=upkeep)
-            finally:
-                watching.cancel()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
-                await runner.cancel()
+                done = asyncio.Event()
+                watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
+                try:
+                    await serve(store, engine, runner, done, on_look=upkeep)
+                finally:
+                    settings = upkeep.settings
+                    watching.cancel()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
+                    await runner.cancel()
+        except STORE_FAILURES as error:
+            if isinstance(error, NewerStoreError):
+                raise
+            # Locked, full, or damaged and about to be recovered.
+            logger.warning("the store cannot be used: %s", error)
+            await pause(stop, TROUBLE_SECONDS)
 
 
 def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, ActionRunner]:
     """Engine and runner of this data directory."""
     from agenttrace.calendar import day_finder
+    from agenttrace.masking import Mask
     from agenttrace.rules.actions.command import is_caused
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner
+    from agenttrace.rules.secrets import SecretSource
 
     cashier = _cashier(settings)
     engine = RuleEngine(
@@ -167,6 +178,7 @@ def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, Act
         home=settings.home,
         cashier=cashier,
         day_of=day_finder(settings.usage.timezone),
+        sources=[SecretSource(store, Mask(settings.export.mask).text)],
         is_caused=partial(is_caused, settings.home),
     )
     actions = make_actions(settings, store)
@@ -177,30 +189,34 @@ class _Upkeep:
     """What is done before a look: read settings that changed, and write the state that the guard reads."""
 
     def __init__(self, settings: Settings, files: _Files, store: SqliteStore, engine: RuleEngine) -> None:
-        self._settings, self._files = settings, files
+        #: The settings that the rules are from.
+        self.settings = settings
+        self._files = files
+        self._new: Settings | None = None
         self._store, self._engine = store, engine
         self._cashier = _cashier(settings)
         self._commits, self._refreshed = -1, 0.0
 
     def __call__(self) -> None:
         try:
-            settings = self._files.changed()
+            self._new = self._files.changed() or self._new
         except SettingsError as error:
             logger.warning("the rules stay as they were: %s", error)
-            settings = None
-        if settings is not None:
-            self._settings, self._cashier, self._commits = settings, _cashier(settings), -1
-            self._engine.keep(all_rules(settings))
+        if self._new is not None:
+            # If the store is locked now, the next look tries it again.
+            self._engine.keep(all_rules(self._new))
+            self.settings, self._new = self._new, None
+            self._cashier, self._commits = _cashier(self.settings), -1
         self._refresh_guard()
 
     def _refresh_guard(self) -> None:
         commits, now = self._store.commits(), time.monotonic()
-        if not self._settings.budgets or commits == self._commits or now - self._refreshed < _GUARD_SECONDS:
+        if not self.settings.budgets or commits == self._commits or now - self._refreshed < _GUARD_SECONDS:
             return
         self._commits, self._refreshed = commits, now
         from agenttrace.rules import guard_state
 
-        guard_state.refresh(self._store, self._settings, self._cashier)
+        guard_state.refresh(self._store, self.settings, self._cashier)
 
 
 def _cashier(settings: Settings) -> Cashier:

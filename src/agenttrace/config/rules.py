@@ -78,6 +78,8 @@ class Where(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     label: Texts = ()
     budget: Texts = ()
     destination: Texts = ()
+    #: Kinds of secrets, as masking names them. Without it: those that are told by their own form.
+    secret: Texts = ()
     #: Of the session, in ``usage.currency``; a session without a known price has no cost.
     min_cost: Amount | None = None
     min_tokens: Tokens | None = None

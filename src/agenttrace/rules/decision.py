@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Protocol
 
-from agenttrace.config.rules import RuleSettings
+from agenttrace.config.rules import Once, RuleSettings
 from agenttrace.rules.facts import Facts, mismatch
 from agenttrace.store.rules import Firing, RuleEvent, key_of
 
 #: The beginning of the ids of sessions that rules cause.
 CAUSED = "rule-"
+
+#: Events that are one for each of these by themselves; their keys stay when the session becomes a part of another.
+_NAMED: dict[str, tuple[Once, ...]] = {"tool.failed": ("span",), "turn.failed": ("turn", "span")}
 
 Outcome = Literal["fire", "wait", "hold", "dry", "skip"]
 
@@ -52,7 +55,7 @@ class History(Protocol):
 
 def once_key(rule: RuleSettings, event: RuleEvent) -> bytes:
     """What a rule fires once for."""
-    if event.session is None or rule.once == "crossing":
+    if event.session is None or rule.once == "crossing" or rule.once in _NAMED.get(event.kind, ()):
         return event.key
     if rule.once == "session":
         return key_of("session", event.session)

@@ -7,6 +7,7 @@ queued until their decisions are committed, and a decision is unique.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 #: Events and firings that are handled in one transaction, or one look.
 _PORTION = 500
+#: How often sessions that work are looked at for silence.
+_SILENT_SECONDS = 1.0
 #: So many failures in a row pause a rule.
 MOST_FAILURES = 10
 #: The longest time between two attempts of an action.
@@ -105,6 +108,7 @@ class RuleEngine:
         self.tables = tables
         self.active: dict[str, ActiveRule] = {}
         self._states: dict[str, RuleState] = {}
+        self._next_silent = -math.inf
         self.keep(tables)
 
     # -- rules ------------------------------------------------------------------------------------------------
@@ -127,21 +131,14 @@ class RuleEngine:
         self._derive()
         taken = self._rules.events(_PORTION)
         self._ask(taken)
-        due = self._rules.due(self._silence.now(), self._longest(), _PORTION)
+        due = self._rules.to_decide(self._silence.now(), self._longest(), _PORTION)
         for firing in due:
-            if firing.state in ("settling", "held"):
-                self._decide(firing)
-        return len(taken) == _PORTION
+            self._decide(firing)
+        return _PORTION in (len(taken), len(due))
 
     def due(self, limit: int) -> list[Firing]:
         """Firings whose actions are to be run now; those of a paused rule wait."""
-        paused = {state.rule for state in self._rules.states().values() if state.paused is not None}
-        now = self._silence.now()
-        return [
-            firing
-            for firing in self._rules.due(now, self._longest(), limit + _PORTION)
-            if firing.state in ("queued", "running") and firing.rule not in paused
-        ][:limit]
+        return self._rules.to_run(self._silence.now(), self._longest(), limit)
 
     def _longest(self) -> float:
         waits = (max(each.settings.settle, each.settings.cooldown) for each in self.active.values())
@@ -163,6 +160,9 @@ class RuleEngine:
         """Sessions that work and say nothing: stuck after a while, and interrupted after a longer one."""
         if "session.ended" not in wanted and "session.stuck" not in wanted:
             return
+        if self._silence.steady() < self._next_silent:
+            return
+        self._next_silent = self._silence.steady() + _SILENT_SECONDS
         touched = self._rules.touched(_PORTION)
         sessions = {each.id: each for each in self._store.sessions_by_number([number for number, _ in touched])}
         over = [each for each in touched if each[0] not in sessions]
@@ -192,17 +192,25 @@ class RuleEngine:
         if not taken:
             return
         now = self._silence.now()
+        known: dict[int | None, Facts] = {}
         decided: list[_Decided] = []
         for _, event in taken:
             asked = [rule for rule in self.active.values() if rule.settings.on == event.kind]
-            facts = read_facts(self._store, self._cashier, event) if asked else Facts(event)
-            if asked and self._is_caused(facts):
-                continue
-            for rule in asked:
-                if objection(rule.settings, event, facts, rule.since) is None:
-                    key = once_key(rule.settings, event)
-                    decided.append((rule.settings.name, key, event, "settling", None, now))
+            if asked and event.session not in known:
+                known[event.session] = read_facts(self._store, self._cashier, event)
+            facts = known[event.session]._replace(event=event) if asked else Facts(event)
+            if asked and not self._is_caused(facts):
+                decided += [
+                    (each.name, once_key(each, event), event, "settling", None, now)
+                    for each in self._concerned(asked, facts)
+                ]
         self._rules.decide([number for number, _ in taken], decided)
+
+    def _concerned(self, asked: Sequence[ActiveRule], facts: Facts) -> list[RuleSettings]:
+        """The rules that an event may fire, now or later."""
+        event = facts.event
+        found = [rule.settings for rule in asked if objection(rule.settings, event, facts, rule.since) is None]
+        return [] if found and self._rules.is_copy(event) else found
 
     # -- decisions --------------------------------------------------------------------------------------------
 
@@ -234,7 +242,9 @@ class RuleEngine:
     def _silent_for(self, firing: Firing, facts: Facts, now: float) -> float:
         if facts.session is not None:
             return self._silence.of(facts.session.id, facts.session.events, facts.heard)
-        return max(now - firing.event.at / 1_000_000, now - firing.created_at)
+        # An event of the future is from before the clock was set back: early is better than days late.
+        age = max(now - firing.event.at / 1_000_000, now - firing.created_at)
+        return age if age >= 0 else math.inf
 
     def _release(self, rule: RuleSettings, now: float) -> None:
         """The cooldown is over: one message for everything that was held back."""

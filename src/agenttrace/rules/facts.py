@@ -57,10 +57,13 @@ def _mismatch_of_names(where: Where, facts: Facts) -> str | None:
         ("tool", where.tool, event.facts.get("tool")),
         ("budget", where.budget, event.facts.get("budget")),
         ("destination", where.destination, event.facts.get("destination")),
+        ("secret", where.secret, event.facts.get("kind")),
     ]
     for name, wanted, value in names:
         if wanted and not any(value is not None and fnmatchcase(value, each) for each in wanted):
             return f"{name} is {value or 'unknown'}"
+    if not where.secret and event.facts.get("certain") is False:
+        return f"secret is {event.facts['kind']}, which is told by its name alone"
     project = session.project if session else None
     if where.project and not project_matches(project, where.project):
         return f"project is {project or 'unknown'}"
@@ -87,9 +90,14 @@ def _mismatch_of_figures(where: Where, facts: Facts) -> str | None:
         return f"it took {minutes:.1f} minutes"
     if where.errors is not None and (session is None or where.errors != (session.errors > 0)):
         return f"errors are {0 if session is None else session.errors}"
-    if where.at_least is not None and (share := facts.event.facts.get("share", 0.0)) < where.at_least:
-        return f"{share:.0%} is used"
+    if where.at_least is not None and (share := _crossed(facts.event)) < where.at_least:
+        return f"the threshold is {share:.0%}"
     return None
+
+
+def _crossed(event: RuleEvent) -> float:
+    """The threshold, and not how far beyond it is: each is an event of its own."""
+    return float(event.facts.get("threshold", event.facts.get("share", 0.0)))
 
 
 def _minutes(session: Session | None) -> float:

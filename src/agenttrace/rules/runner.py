@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ from agenttrace.config.rules import ActionSettings, ActionType, RuleSettings
 from agenttrace.prices.costing import Cashier
 from agenttrace.rules.actions.contract import Action, ActionResult, Message
 from agenttrace.rules.engine import LONGEST_PAUSE, MOST_FAILURES, RuleEngine
-from agenttrace.rules.facts import read_facts
+from agenttrace.rules.facts import Facts, read_facts
 from agenttrace.rules.journal import RuleJournal
-from agenttrace.store.rules import Attempt, Firing, FiringAction
+from agenttrace.store.rules import Attempt, Firing, FiringAction, RuleEvent
 from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ MOST_ATTEMPTS = 30
 _FIRST_PAUSE = 1.0
 _DETAIL_CHARACTERS = 2_000
 #: Events in one message; further ones are counted.
-MOST_EVENTS = 100
+MOST_EVENTS = 1_000
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -55,6 +57,7 @@ class ActionRunner:
         self._actions = actions
         self._clock = clock
         self._running: dict[int, asyncio.Task[None]] = {}
+        self._ended = asyncio.Event()
 
     async def step(self) -> None:
         """Start what is due; returns at once."""
@@ -64,7 +67,9 @@ class ActionRunner:
             return
         due = [each for each in self._engine.due(_CONCURRENCY * 2) if each.number not in self._running]
         for firing in due[:free]:
-            self._running[firing.number] = asyncio.create_task(self._run(firing))
+            task = asyncio.create_task(self._run(firing))
+            task.add_done_callback(lambda _: self._ended.set())
+            self._running[firing.number] = task
 
     async def drain(self) -> None:
         """Wait for the actions that run."""
@@ -77,10 +82,11 @@ class ActionRunner:
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    @property
-    def ended(self) -> bool:
-        """Whether an action has ended since the last step."""
-        return any(task.done() for task in self._running.values())
+    async def rest(self, seconds: float) -> None:
+        """Wait, but not longer than until an action ends: the next one can start."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), seconds)
+        self._ended.clear()
 
     @property
     def busy(self) -> bool:
@@ -140,23 +146,35 @@ class ActionRunner:
         handler = self._actions.get(action.type)
         if handler is None:
             return ActionResult("retry", f"actions of type {action.type} cannot be run here")
+        collected = self._rules.collected(firing.number)
         message = Message(
             firing=firing.number,
             rule=rule,
             action=action,
             idempotency_key=current.idempotency_key,
-            events=[
-                read_facts(self._store, self._cashier, each.event)
-                for each in self._rules.collected(firing.number)[:MOST_EVENTS]
-            ],
+            events=self._facts([each.event for each in collected[:MOST_EVENTS]]),
             answers=_answers(planned),
             attempt=current.attempts + 1,
+            more=len(collected[MOST_EVENTS:]),
         )
         try:
             return await handler.run(message)
         except Exception as error:
-            logger.exception("action %s of rule %s", action.name, rule.name)
-            return ActionResult("retry", f"{type(error).__name__}: {error}")
+            # Without its text, which may have an address or a key in it.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            kind = type(error).__name__
+            logger.warning(
+                "action %s of rule %s: %s in %s", action.name, rule.name, kind, f"{place.name}:{place.lineno}"
+            )
+            return ActionResult("retry", f"it failed with {kind}")
+
+    def _facts(self, events: Sequence[RuleEvent]) -> list[Facts]:
+        """What is known of each event; most events that a cooldown collects are of few sessions."""
+        known: dict[int | None, Facts] = {}
+        for event in events:
+            if event.session not in known:
+                known[event.session] = read_facts(self._store, self._cashier, event)
+        return [known[event.session]._replace(event=event) for event in events]
 
     def _finish(self, firing: Firing, error: str | None) -> None:
         collected = self._rules.collected(firing.number)

@@ -19,7 +19,7 @@ TICK_SECONDS = 0.05
 #: The longest time between two looks, for what happens by silence.
 LOOK_SECONDS = 1.0
 #: A store that is locked, full or being replaced is looked at again after this.
-_TROUBLE_SECONDS = 2.0
+TROUBLE_SECONDS = 2.0
 
 
 async def serve(
@@ -35,16 +35,16 @@ async def serve(
     while not stop.is_set():
         try:
             found = store.commits()
-            if found != version or time.monotonic() - looked >= LOOK_SECONDS or runner.ended:
+            if found != version or time.monotonic() - looked >= LOOK_SECONDS:
                 version, looked = found, time.monotonic()
                 on_look()
                 while engine.look():
                     await runner.step()
-                await runner.step()
+            await runner.step()
         except STORE_FAILURES as error:
             logger.warning("the store cannot be used: %s", error)
-            await _pause(stop, _TROUBLE_SECONDS)
-        await _pause(stop, TICK_SECONDS)
+            await pause(stop, TROUBLE_SECONDS)
+        await runner.rest(TICK_SECONDS)
 
 
 async def run_once(engine: RuleEngine, runner: ActionRunner) -> None:
@@ -57,7 +57,8 @@ async def run_once(engine: RuleEngine, runner: ActionRunner) -> None:
         await runner.drain()
 
 
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
+async def pause(stop: asyncio.Event, seconds: float) -> None:
+    """Wait, but not longer than until ``stop`` is set."""
     try:
         await asyncio.wait_for(stop.wait(), seconds)
     except TimeoutError:

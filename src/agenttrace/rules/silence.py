@@ -35,6 +35,10 @@ class Silence:
         self._offset = now - steady
         return now
 
+    def steady(self) -> float:
+        """The time of the clock that cannot be set."""
+        return self._steady()
+
     def of(self, session: int, events: int, heard: float) -> float:
         """For how long a session with so many events was silent; its last line says ``heard``."""
         now, steady = self.now(), self._steady()

@@ -77,7 +77,7 @@ def try_rule(
     store: SqliteStore, cashier: Cashier, rule: RuleSettings, *, since: int, until: int, day_of: Callable[[int], str]
 ) -> Trial:
     """Ask a rule about the events of a period, in order of time."""
-    found = list(_candidates(store, rule, since, until))
+    found = [each for each in _candidates(store, rule, since, until) if not store.rules.is_copy(each.event)]
     cut = len(found) > MOST_EVENTS
     found = sorted(found, key=lambda each: each.event.at)[-MOST_EVENTS:]
     history = _PastFirings()

@@ -22,6 +22,9 @@ _OUTPUT_BYTES = 64 * 1024
 _SHOWN_CHARACTERS = 2_000
 #: Between the request to end and the end.
 _GRACE_SECONDS = 2.0
+#: Between the end of the program and the end of its output.
+_LAST_WORDS_SECONDS = 1.0
+_POLL_SECONDS = 0.02
 
 #: The text of a session for an action, masked and cut.
 InputText = Callable[[Message, Facts], str]
@@ -80,12 +83,21 @@ class Command:
         """Write the input while the output is read, of which the beginning is kept."""
         assert process.stdin is not None
         assert process.stdout is not None
-        writing = asyncio.create_task(_write(process.stdin, data))
         kept = bytearray()
-        while block := await process.stdout.read(_OUTPUT_BYTES):
-            kept += block[: _OUTPUT_BYTES - len(kept)]
-        await writing
-        await process.wait()
+        tasks = [
+            asyncio.create_task(_write(process.stdin, data)),
+            asyncio.create_task(_read(process.stdout, kept)),
+        ]
+        try:
+            await _exit(process)
+            # What the program has started may keep its output open for as long as it likes.
+            await asyncio.wait(tasks, timeout=_LAST_WORDS_SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            # The pipes, which stay open as long as another process has their other ends.
+            process._transport.close()  # type: ignore[attr-defined]
         return bytes(kept)
 
     def _input(self, message: Message) -> bytes:
@@ -104,6 +116,11 @@ class Command:
         }
 
 
+async def _read(stream: asyncio.StreamReader, kept: bytearray) -> None:
+    while block := await stream.read(_OUTPUT_BYTES):
+        kept += block[: _OUTPUT_BYTES - len(kept)]
+
+
 async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
     # A program need not read its input.
     with suppress(BrokenPipeError, ConnectionResetError):
@@ -113,14 +130,25 @@ async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
         stream.close()
 
 
+async def _exit(process: asyncio.subprocess.Process) -> None:
+    """Until the program has ended; in some versions of Python ``process.wait`` waits for the ends of its pipes, too."""
+    while process.returncode is None:
+        await asyncio.sleep(_POLL_SECONDS)
+
+
 async def _end(process: asyncio.subprocess.Process) -> None:
     """End a program with everything that it started."""
-    for sign in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
-        with suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, sign)
-            else:
-                process.send_signal(sign)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
-            return
+    _signal(process, signal.SIGTERM)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(_exit(process), _GRACE_SECONDS)
+    # Also where it has ended: what it started may still run.
+    _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+    await _exit(process)
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)

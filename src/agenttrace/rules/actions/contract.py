@@ -22,6 +22,8 @@ class Message(NamedTuple):
     answers: Mapping[str, Any]
     #: Which attempt this is, from 1.
     attempt: int
+    #: Further events that the message only counts.
+    more: int = 0
 
 
 class ActionResult(NamedTuple):

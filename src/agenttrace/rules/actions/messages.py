@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +14,7 @@ from urllib.parse import quote_plus
 
 from agenttrace.config.rules import EventKind, MessageFormat
 from agenttrace.ids import session_key
+from agenttrace.model import Session
 from agenttrace.rules.actions.contract import Message
 from agenttrace.rules.facts import Facts
 from agenttrace.store.questions import title_of
@@ -36,6 +39,13 @@ _TITLE_CHARACTERS = 200
 _LISTED = 10
 _ANSWER_CHARACTERS = 3_000
 _MICROS = 1_000_000
+_MENTION = re.compile(r"<(?=\s*/?\s*at\b)", re.IGNORECASE)
+
+
+def plain(text: str) -> str:
+    """One line of a text that may come from anywhere, without characters that are not text."""
+    words = "".join(" " if unicodedata.category(each) == "Cc" else each for each in text).split()
+    return " ".join(words).encode("utf-8", "replace").decode()
 
 
 def message_fields(message: Message, mask: MaskValue) -> dict[str, Any]:
@@ -47,7 +57,8 @@ def message_fields(message: Message, mask: MaskValue) -> dict[str, Any]:
         "title": headline(message),
         "idempotency_key": message.idempotency_key,
         "event": message.rule.on,
-        "events": [mask(_event_fields(each)) for each in message.events],
+        "events": [_event_fields(each, mask) for each in message.events],
+        "more_events": message.more,
         "answers": mask(dict(message.answers)),
         "text": text_of(message, mask),
     }
@@ -65,54 +76,66 @@ def text_of(message: Message, mask: MaskValue) -> str:
 
 def _lines(message: Message, mask: MaskValue) -> Iterator[str]:
     for each in message.events[:_LISTED]:
-        yield str(mask(_event_line(each)))
-    if len(message.events) > _LISTED:
-        yield f"… and {len(message.events) - _LISTED} more"
+        yield _event_line(each, mask)
+    unlisted = len(message.events[_LISTED:]) + message.more
+    if unlisted:
+        yield f"… and {unlisted} more"
     for name, answer in message.answers.items():
         text = answer.get("text") if isinstance(answer, Mapping) else None
         if isinstance(text, str) and text:
-            yield f"{name}: {str(mask(text))[:_ANSWER_CHARACTERS]}"
+            yield f"{name}: {_cleaned(str(mask(text)))[:_ANSWER_CHARACTERS]}"
 
 
-def _event_line(facts: Facts) -> str:
+def _cleaned(text: str) -> str:
+    return "\n".join(map(plain, text.splitlines()))
+
+
+def _title(session: Session, mask: MaskValue) -> str:
+    """Masked before it is cut: half a secret is not recognised."""
+    return str(mask(title_of(session)))[:_TITLE_CHARACTERS]
+
+
+def _event_line(facts: Facts, mask: MaskValue) -> str:
     session, event = facts.session, facts.event
-    parts = [] if session is None else [title_of(session)[:_TITLE_CHARACTERS] or session.session_id, session.agent]
+    parts = [] if session is None else [_title(session, mask) or session.session_id, session.agent]
     if session is not None and session.project:
         parts.append(session.project.replace("\\", "/").rstrip("/").rpartition("/")[2])
-    parts += [f"{name} {value}" for name, value in event.facts.items() if name not in ("wait", "share")]
+    parts += [f"{name} {value}" for name, value in event.facts.items() if name not in ("wait", "share", "certain")]
     if "share" in event.facts:
         parts.append(f"{event.facts['share']:.0%} used")
     if facts.bill is not None and facts.bill.cost is not None:
         parts.append(f"{facts.bill.cost:.2f} {facts.bill.currency}")
-    return " · ".join(" ".join(part.split()) for part in parts)
+    return " · ".join(plain(str(mask(part))) for part in parts)
 
 
-def _event_fields(facts: Facts) -> dict[str, Any]:
+def _event_fields(facts: Facts, mask: MaskValue) -> dict[str, Any]:
     event, session, bill = facts.event, facts.session, facts.bill
     found: dict[str, Any] = {
         "kind": event.kind,
         "at": _iso(event.at),
-        "facts": dict(event.facts),
+        "facts": mask(dict(event.facts)),
         "turn": event.turn if event.turn >= 0 else None,
         "span_id": None if event.span is None else event.span.hex(),
     }
     if session is not None:
-        found["session"] = {
-            "key": session_key(session.id),
-            "id": session.session_id,
-            "agent": session.agent,
-            "project": session.project,
-            "branch": session.branch,
-            "title": title_of(session)[:_TITLE_CHARACTERS],
-            "state": session.state,
-            "turns": session.turns,
-            "tools": session.tools,
-            "errors": session.errors,
-            "models": sorted(facts.models),
-            "tokens": 0 if bill is None else bill.all_tokens,
-            "cost": None if bill is None else bill.cost,
-            "currency": None if bill is None else bill.currency,
-        }
+        found["session"] = mask(
+            {
+                "key": session_key(session.id),
+                "id": session.session_id,
+                "agent": session.agent,
+                "project": session.project,
+                "branch": session.branch,
+                "title": _title(session, mask),
+                "state": session.state,
+                "turns": session.turns,
+                "tools": session.tools,
+                "errors": session.errors,
+                "models": sorted(facts.models),
+                "tokens": 0 if bill is None else bill.all_tokens,
+                "cost": None if bill is None else bill.cost,
+                "currency": None if bill is None else bill.currency,
+            }
+        )
     return found
 
 
@@ -132,23 +155,30 @@ def chat_body(kind: MessageFormat, message: Message, mask: MaskValue, secret: st
             "text": f"{_slack(title)}\n{quoted}",
             "blocks": [
                 {"type": "header", "text": {"type": "plain_text", "text": title[:150]}},
-                {"type": "section", "text": {"type": "mrkdwn", "text": quoted[:3000] or "–"}},
+                {"type": "section", "text": {"type": "mrkdwn", "text": quoted[:3000] or "–", "verbatim": True}},
             ],
         }
     if kind == "teams":
         return {"type": "message", "attachments": [_adaptive_card(title, text)]}
     if kind == "dingtalk":
-        return {"msgtype": "text", "text": {"content": f"{title}\n{text}"}}
+        # Who is notified is said here, and not by the text.
+        return {"msgtype": "text", "text": {"content": f"{title}\n{text}"}, "at": {"isAtAll": False}}
     signed = {} if secret is None else _feishu_signature(secret, now)
-    return {**signed, "msg_type": "text", "content": {"text": f"{title}\n{text}"}}
+    return {**signed, "msg_type": "text", "content": {"text": _feishu(f"{title}\n{text}")}}
 
 
 def _slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def _feishu(text: str) -> str:
+    """Without mentions, which are tags in the text: nothing escapes them."""
+    return _MENTION.sub("<\u200b", text)
+
+
 def _adaptive_card(title: str, text: str) -> dict[str, Any]:
-    lines = [{"type": "TextBlock", "text": line, "wrap": True} for line in text.splitlines()]
+    # A TextBlock would show Markdown, so that a title could be a link to anywhere.
+    lines = [{"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": line}]} for line in text.splitlines()]
     return {
         "contentType": "application/vnd.microsoft.card.adaptive",
         "content": {
@@ -176,6 +206,7 @@ def dingtalk_query(secret: str, now: float) -> str:
 
 def webhook_signature(secret: str, identifier: str, stamp: int, body: bytes) -> str:
     """The signature of Standard Webhooks; a secret that begins with ``whsec_`` is base64."""
-    key = base64.b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
+    encoded = secret.removeprefix("whsec_")
+    key = secret.encode() if encoded == secret else base64.b64decode(encoded, validate=True)
     signed = hmac.new(key, f"{identifier}.{stamp}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(signed).decode()}"

@@ -11,10 +11,11 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import NamedTuple
 
 from agenttrace.rules.actions.contract import ActionResult, Message
-from agenttrace.rules.actions.messages import MaskValue, headline, text_of
+from agenttrace.rules.actions.messages import MaskValue, headline, plain, text_of
 
 _TEXT_CHARACTERS = 500
 _SECONDS = 15.0
@@ -53,7 +54,8 @@ def notifier(title: str, text: str, environ: Mapping[str, str] = os.environ) -> 
     program = shutil.which("notify-send", path=environ.get("PATH"))
     if program is None or not has_desktop:
         return None
-    return Notifier([program, "--app-name=AgentTrace", "--", title, text], {})
+    # The text is markup for most desktops.
+    return Notifier([program, "--app-name=AgentTrace", "--", title, escape(text, quote=False)], {})
 
 
 class Notify:
@@ -64,7 +66,7 @@ class Notify:
 
     async def run(self, message: Message) -> ActionResult:
         """Show it on this desktop; the answer is what a console shows."""
-        title, text = headline(message), text_of(message, self._mask)[:_TEXT_CHARACTERS]
+        title, text = plain(headline(message)), text_of(message, self._mask)[:_TEXT_CHARACTERS]
         answer = {"title": title, "text": text}
         found = notifier(title, text)
         if found is None:
@@ -83,6 +85,7 @@ class Notify:
             _, said = await asyncio.wait_for(process.communicate(), _SECONDS)
         except TimeoutError:
             process.kill()
+            await process.wait()
             return ActionResult("done", "not shown on the desktop (no answer); shown in the console", answer)
         if process.returncode:
             reason = said.decode("utf-8", "replace").strip()[:200]

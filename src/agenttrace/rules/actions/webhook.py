@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
 from agenttrace.config.rules import ActionSettings
 from agenttrace.rules.actions.contract import ActionResult, Message
@@ -53,10 +54,10 @@ class Webhook:
         url = action.url or ""
         if action.format == "dingtalk" and action.secret:
             url += ("&" if "?" in url else "?") + dingtalk_query(action.secret, now)
-        body, headers = self._request(message, now)
         timeout = aiohttp.ClientTimeout(total=action.timeout_seconds)
         connector = aiohttp.TCPConnector(resolver=None if action.allow_private else _PublicResolver(), limit=1)
         try:
+            body, headers = self._request(message, now)
             _check_literal(url, action)
             async with (
                 aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session,
@@ -66,14 +67,14 @@ class Webhook:
                 return _result(action, answer.status, answer.headers.get("Retry-After"), text, now)
         except PrivateAddressError as error:
             return ActionResult("failed", f"{error}. Set allow_private = true in [actions.{action.name}] to allow it.")
+        except ValueError:
+            # The text of the error might contain the address, which is often a secret.
+            return ActionResult("failed", "the url, the secret or a header of the action cannot be used")
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             if isinstance(cause, PrivateAddressError):
                 return ActionResult("failed", f"{cause}. Set allow_private = true in [actions.{action.name}].")
             return ActionResult("retry", f"not delivered: {_safe(action, f'{type(error).__name__}: {error}')}")
-        except ValueError:
-            # The text of the error might contain the address, which is often a secret.
-            return ActionResult("failed", "the url or a header of the action cannot be used")
         finally:
             await connector.close()
 
@@ -138,32 +139,52 @@ def _seconds(text: str | None, now: float) -> float | None:
 
 def _safe(action: ActionSettings, text: str) -> str:
     """A text without what the action must not show: the address of a webhook is its key."""
-    secrets = [action.url or "", action.secret or "", *action.headers.values()]
-    path = urlsplit(action.url or "").path
-    for secret in sorted([*secrets, path], key=len, reverse=True):
+    for secret in sorted(_secrets(action), key=len, reverse=True):
         if len(secret) >= 4:
             text = text.replace(secret, "[masked:key]")
     return text
+
+
+def _secrets(action: ActionSettings) -> set[str]:
+    """The address of an action and its parts, but for the host, and everything else that only the receiver knows."""
+    parts = urlsplit(action.url or "")
+    found = {action.url or "", parts.path, parts.query, parts.username or "", parts.password or ""}
+    found |= {value for values in parse_qs(parts.query).values() for value in values}
+    found |= {each for each in parts.path.split("/") if len(each) >= 8}
+    for given in (action.secret or "", *action.headers.values()):
+        found |= {given, given.removeprefix("whsec_"), *given.split()}
+    return found
 
 
 # -- addresses ----------------------------------------------------------------------------------------------------
 
 
 def _check_literal(url: str, action: ActionSettings) -> None:
-    host = urlsplit(url).hostname or ""
+    """Refuse what is no address of HTTP, and private addresses that are written as numbers, as aiohttp reads them."""
+    parsed = URL(url)
+    if parsed.scheme not in ("http", "https") or not parsed.raw_host:
+        raise ValueError("not an address of HTTP")
     try:
-        address = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(parsed.raw_host)
     except ValueError:
         return
     if not action.allow_private and not is_public(str(address)):
-        raise PrivateAddressError(f"{host} is an address of this machine or a private network")
+        raise PrivateAddressError(f"{address} is an address of this machine or a private network")
+
+
+#: IPv6 networks whose addresses end with one of IPv4: compatible ones, and those of translators.
+_WITH_IPV4 = (ipaddress.ip_network("::/96"), ipaddress.ip_network("64:ff9b::/96"))
 
 
 def is_public(address: str) -> bool:
     """Whether an address is of the public internet, also where it is written as IPv6."""
     found = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
-    found = mapped or found
+    if isinstance(found, ipaddress.IPv6Address):
+        embedded = found.ipv4_mapped or found.sixtofour
+        if any(found in network for network in _WITH_IPV4):
+            embedded = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        if embedded is not None:
+            return embedded.is_global and not embedded.is_multicast
     return found.is_global and not found.is_multicast
 
 

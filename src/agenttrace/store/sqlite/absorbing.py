@@ -48,6 +48,9 @@ _STATEMENTS = (
     "UPDATE annotations SET session_id = :whole, revision = :revision WHERE session_id = :part",
     "UPDATE OR REPLACE pruned SET session_id = :whole WHERE session_id = :part",
     "UPDATE OR REPLACE export_touched SET session_id = :whole WHERE session_id = :part",
+    "UPDATE OR REPLACE rule_sessions SET session_id = :whole WHERE session_id = :part",
+    "UPDATE rule_events SET session_id = :whole WHERE session_id = :part",
+    "UPDATE rule_firings SET session_id = :whole WHERE session_id = :part",
 )
 
 

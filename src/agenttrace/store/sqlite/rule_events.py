@@ -116,7 +116,8 @@ def _failed_spans(batch: Batch, wanted: Mapping[str, int]) -> Iterator[RuleEvent
         # The turn of a subagent is a part of a turn.
         if kind not in wanted or at < wanted[kind] or (kind == "turn.failed" and row[4] != MAIN_STREAM):
             continue
-        key = key_of(kind, row[3], row[0].hex())
+        # By its trace: that may become a part of another session.
+        key = key_of(kind, row[1].hex(), row[0].hex())
         facts = {"tool": row[6].removeprefix("execute_tool ")} if kind == "tool.failed" else {}
         yield RuleEvent(key=key, kind=kind, at=at, session=row[3], span=row[0], turn=row[11], facts=facts)
 
@@ -125,7 +126,9 @@ def _session_states(batch: Batch, wanted: Mapping[str, int]) -> Iterator[RuleEve
     """That sessions wait or have ended. Most logs do not say the latter: silence after a turn means it."""
     since = wanted.get("session.waiting")
     if since is not None:
-        for session, number, turn, at in batch.waits:
+        # Of several in a batch the last: the session went on after the others.
+        last = {session: (number, turn, at) for session, number, turn, at in batch.waits}
+        for session, (number, turn, at) in last.items():
             if at >= since:
                 key = key_of("session.waiting", session, number)
                 facts = {"wait": number}

@@ -52,8 +52,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 #: Times further away than any rule waits are from before the clock was set back.
 _DUE = f"""
 SELECT {_FIRING} FROM rule_firings INDEXED BY rule_firings_due
-WHERE {_OPEN} AND (due_at <= ? OR due_at > ?) ORDER BY due_at, firing_no LIMIT ?
+WHERE {_OPEN} AND (due_at <= ? OR due_at > ?) AND {{only}} ORDER BY due_at, firing_no LIMIT ?
 """
+#: What is to be decided, and actions to be run; those of a paused rule wait.
+_TO_DECIDE = "state IN ('settling', 'held')"
+_TO_RUN = "state IN ('queued', 'running') AND rule NOT IN (SELECT rule FROM rule_states WHERE paused IS NOT NULL)"
 _NEXT_DUE = f"SELECT min(due_at) FROM rule_firings INDEXED BY rule_firings_due WHERE {_OPEN} AND due_at > ?"
 _FIRED = """
 SELECT firing_no FROM rule_firings INDEXED BY rule_firings_once
@@ -82,6 +85,14 @@ _ADD_ATTEMPT = "INSERT INTO rule_attempts (firing_no, place, at, seconds, outcom
 _RESTORE = f"""
 INSERT OR IGNORE INTO rule_firings (rule, event_key, once_key, {_EVENT}, state, reason, due_at, created_at)
 VALUES (?, ?, ?, '', NULL, NULL, -1, 0, NULL, 'done', 'known from the journal', 0, ?)
+"""
+_STORED_FROM = "SELECT event_no, processed_at FROM processed_events WHERE event_no >= ? ORDER BY event_no LIMIT 1"
+#: A call belongs to the response that asked for it, a turn has responses; those of a fork that it copied are another's.
+_COPY = """
+SELECT 1 FROM spans own JOIN spans step ON step.session_id = own.session_id
+    AND step.span_id IN (own.span_id, own.parent_id) JOIN responses ON responses.response = step.response
+WHERE own.session_id = :session AND (own.span_id = :span OR :turn AND own.parent_id = :span)
+    AND responses.session_id <> :session LIMIT 1
 """
 
 #: Of all actions, notify ones answer with a title.
@@ -156,6 +167,13 @@ class Rules:
         query = f"SELECT event_no, key, {_EVENT} FROM rule_events ORDER BY event_no LIMIT ?"
         return [QueuedEvent(row[0], _event(row[1:])) for row in self._connection.execute(query, (limit,))]
 
+    def is_copy(self, event: RuleEvent) -> bool:
+        """Whether the span of an event was copied from another session, as forks do."""
+        if event.span is None or event.kind not in ("tool.failed", "turn.failed"):
+            return False
+        values = {"session": event.session, "span": event.span, "turn": event.kind == "turn.failed"}
+        return self._connection.execute(_COPY, values).fetchone() is not None
+
     def decide(
         self, numbers: Sequence[int], decided: Iterable[tuple[str, bytes, RuleEvent, FiringState, str | None, float]]
     ) -> None:
@@ -182,6 +200,19 @@ class Rules:
             query = "DELETE FROM rule_sessions WHERE session_id = ? AND touched_at = ?"
             self._connection.executemany(query, sessions)
 
+    def first_event_since(self, since: int) -> int:
+        """The number of the first recorded event that was stored at or after this time (microseconds), or the next."""
+        (last,) = self._connection.execute("SELECT coalesce(max(event_no), 0) FROM processed_events").fetchone()
+        low, high = 1, last + 1
+        while low < high:
+            middle = (low + high) // 2
+            row = self._connection.execute(_STORED_FROM, (middle,)).fetchone()
+            if row is None or row[1] * 1_000_000 >= since:
+                high = middle
+            else:
+                low = row[0] + 1
+        return low
+
     def cursor(self, name: str) -> str | None:
         """How far something was looked through."""
         row = self._connection.execute("SELECT value FROM rule_cursors WHERE name = ?", (name,)).fetchone()
@@ -195,9 +226,16 @@ class Rules:
 
     # -- firings ----------------------------------------------------------------------------------------------
 
-    def due(self, now: float, longest: float, limit: int) -> list[Firing]:
-        """Firings of which something is to be done now; ``longest``: what a rule may wait for at most, in seconds."""
-        return [_firing(row) for row in self._connection.execute(_DUE, (now, now + longest, limit))]
+    def to_decide(self, now: float, longest: float, limit: int) -> list[Firing]:
+        """Firings to be decided now; ``longest``: what a rule may wait for at most, in seconds."""
+        return self._due(_TO_DECIDE, now, longest, limit)
+
+    def to_run(self, now: float, longest: float, limit: int) -> list[Firing]:
+        """Firings whose actions are to be run now; those of a paused rule wait."""
+        return self._due(_TO_RUN, now, longest, limit)
+
+    def _due(self, only: str, now: float, longest: float, limit: int) -> list[Firing]:
+        return [_firing(row) for row in self._connection.execute(_DUE.format(only=only), (now, now + longest, limit))]
 
     def next_due(self, now: float) -> float | None:
         """When the next firing is due."""
