@@ -168,7 +168,8 @@ class _Place:
 
 
 def _session(site_id: int) -> Line:
-    return {"type": "session.begin", "id": "session", "project": f"site {site_id}"}
+    # What rules order is for no site.
+    return {"type": "session.begin", "id": "session", "project": f"site {site_id}" if site_id else "rules"}
 
 
 def _begin(request: CallRequest, place: _Place) -> list[Line]:
