@@ -53,6 +53,8 @@ class Rig:
         )
         ensure_home(self.settings)
         self.noting = Noting()
+        #: Instead of those that only note what they get.
+        self.actions: dict[ActionType, Action] = {}
         self.tables: RuleTables = parse_tables(tables, Path("agenttrace.toml"), {})
         self.recorder = Recorder(self.settings, paths=[str(self.logs)])
         self.open()
@@ -70,6 +72,7 @@ class Rig:
             silence=Silence(lambda: self.now, lambda: self.steady),
         )
         actions: dict[ActionType, Action] = {"webhook": self.noting, "notify": self.noting, "command": self.noting}
+        actions |= self.actions
         self.runner = ActionRunner(
             self.store,
             self.engine,

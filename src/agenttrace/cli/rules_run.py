@@ -21,8 +21,10 @@ from agenttrace.locking import LockedError, ProcessLock, owner_of
 from agenttrace.views.places import store_path
 
 if TYPE_CHECKING:
+    from agenttrace.cli.chain_jobs import ChainJobs
     from agenttrace.config import Settings
     from agenttrace.config.rules import ActionType
+    from agenttrace.rules.actions.chain import ChainStarter
     from agenttrace.rules.actions.contract import Action
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner
@@ -92,18 +94,23 @@ def register_rules(settings: Settings) -> None:
         register(store, all_rules(settings), home=settings.home, day_of=day_of, now=time.time())
 
 
-def make_actions(settings: Settings, store: SqliteStore) -> dict[ActionType, Action]:
+def make_actions(settings: Settings, store: SqliteStore, chains: ChainStarter) -> dict[ActionType, Action]:
     """What each type of action is carried out by."""
+    from agenttrace.cli.kept_answers import kept_in
+    from agenttrace.cli.session_inputs import SessionInputs
     from agenttrace.masking import Mask
+    from agenttrace.rules.actions.chain import Chain
     from agenttrace.rules.actions.command import Command
     from agenttrace.rules.actions.notify import Notify
     from agenttrace.rules.actions.webhook import Webhook
 
-    mask = Mask(settings.export.mask).value
+    mask = Mask(settings.export.mask)
+    texts = SessionInputs(settings, mask.text)
     return {
-        "webhook": Webhook(mask),
-        "notify": Notify(mask),
-        "command": Command(settings.home, mask, lambda message, facts: ""),
+        "chain": Chain(chains, texts, mask.value, kept_in(store, mask.text)),
+        "webhook": Webhook(mask.value),
+        "notify": Notify(mask.value),
+        "command": Command(settings.home, mask.value, texts),
     }
 
 
@@ -137,24 +144,32 @@ def _locked(settings: Settings) -> Iterator[None]:
 
 async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
     """Run the rules until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
-    from agenttrace.rules.service import serve
+    from agenttrace.cli.chain_jobs import ChainJobs
 
     files = _Files(settings)
-    while not stop.is_set():
-        with opening.opened_store(settings, read_only=False) as store:
-            engine, runner = make_engine(settings, store)
-            done = asyncio.Event()
-            watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
-            try:
-                await serve(store, engine, runner, done, on_look=_reloading(files, engine))
-            finally:
-                watching.cancel()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
-                await runner.cancel()
+    async with ChainJobs(settings) as chains:
+        while not stop.is_set():
+            with opening.opened_store(settings, read_only=False) as store:
+                await _serve(settings, store, chains, files, stop)
 
 
-def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, ActionRunner]:
+async def _serve(settings: Settings, store: SqliteStore, chains: ChainJobs, files: _Files, stop: asyncio.Event) -> None:
+    """Run the rules on one store, until ``stop`` is set or the store is another."""
+    from agenttrace.rules.service import serve
+
+    engine, runner = make_engine(settings, store, chains)
+    done = asyncio.Event()
+    watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
+    try:
+        await serve(store, engine, runner, done, on_look=_reloading(files, engine, chains))
+    finally:
+        watching.cancel()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
+        await runner.cancel()
+
+
+def make_engine(settings: Settings, store: SqliteStore, chains: ChainStarter) -> tuple[RuleEngine, ActionRunner]:
     """Engine and runner of this data directory."""
     from agenttrace.prices.costing import Cashier
     from agenttrace.record.calendar import day_finder
@@ -171,11 +186,11 @@ def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, Act
         day_of=day_finder(settings.usage.timezone),
         is_caused=partial(is_caused, settings.home),
     )
-    actions = make_actions(settings, store)
+    actions = make_actions(settings, store, chains)
     return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)
 
 
-def _reloading(files: _Files, engine: RuleEngine) -> Callable[[], None]:
+def _reloading(files: _Files, engine: RuleEngine, chains: ChainJobs) -> Callable[[], None]:
     def reload() -> None:
         try:
             settings = files.changed()
@@ -184,6 +199,7 @@ def _reloading(files: _Files, engine: RuleEngine) -> Callable[[], None]:
             return
         if settings is not None:
             engine.keep(all_rules(settings))
+            chains.use(settings)
 
     return reload
 

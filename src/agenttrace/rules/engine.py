@@ -143,6 +143,12 @@ class RuleEngine:
             if firing.state in ("queued", "running") and firing.rule not in paused
         ][:limit]
 
+    def tokens_left(self, rule: RuleSettings) -> int | None:
+        """Tokens that a rule may still use today; ``None``: any number."""
+        if rule.tokens_per_day is None:
+            return None
+        return rule.tokens_per_day - self._rules.of_day(rule.name, self._day(self._silence.now()))[1]
+
     def _longest(self) -> float:
         waits = (max(each.settings.settle, each.settings.cooldown) for each in self.active.values())
         return max([LONGEST_PAUSE, *waits]) + 60.0

@@ -10,11 +10,11 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from agenttrace.rules.actions.contract import ActionResult, Message
+from agenttrace.rules.actions.inputs import InputText
 from agenttrace.rules.actions.messages import MaskValue, message_fields
 from agenttrace.rules.facts import Facts
 
@@ -22,9 +22,6 @@ _OUTPUT_BYTES = 64 * 1024
 _SHOWN_CHARACTERS = 2_000
 #: Between the request to end and the end.
 _GRACE_SECONDS = 2.0
-
-#: The text of a session for an action, masked and cut.
-InputText = Callable[[Message, Facts], str]
 
 
 def work_directory(home: Path, rule: str) -> Path:
@@ -51,6 +48,7 @@ class Command:
         action = message.action
         place = work_directory(self._home, message.rule.name)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data = await asyncio.to_thread(self._input, message)
         try:
             process = await asyncio.create_subprocess_exec(
                 *action.argv,
@@ -64,7 +62,7 @@ class Command:
         except OSError as error:
             return ActionResult("failed", f"{action.argv[0]} cannot be started: {error.strerror or error}")
         try:
-            output = await asyncio.wait_for(self._talk(process, self._input(message)), action.timeout_seconds)
+            output = await asyncio.wait_for(self._talk(process, data), action.timeout_seconds)
         except TimeoutError:
             await _end(process)
             return ActionResult("failed", f"it took longer than {action.timeout_seconds:g} s")
@@ -92,7 +90,7 @@ class Command:
         if message.action.stdin == "none":
             return b""
         if message.action.stdin == "transcript":
-            return "\n\n".join(self._texts(message, each) for each in message.events).encode("utf-8", "replace")
+            return "\n\n".join(self._texts(message.action, each) for each in message.events).encode("utf-8", "replace")
         return json.dumps(message_fields(message, self._mask), ensure_ascii=False).encode("utf-8", "replace")
 
     def _environment(self, message: Message) -> dict[str, str]:

@@ -22,6 +22,10 @@ class Message(NamedTuple):
     answers: Mapping[str, Any]
     #: Which attempt this is, from 1.
     attempt: int
+    #: Tokens that earlier attempts have used.
+    tokens: int = 0
+    #: Tokens that the rule may still use today; ``None``: any number.
+    tokens_left: int | None = None
 
 
 class ActionResult(NamedTuple):

@@ -186,7 +186,8 @@ def _with_prompts(apps: Mapping[str, Any], sessions: Mapping[str, Any]) -> dict[
     def completed(key: str, app: Any) -> Any:  # noqa: ANN401 - checked when the table is read
         if key not in sessions or not isinstance(app, Mapping):
             return app
-        return {name: value for name, value in sessions[key].items() if name not in ("app_id_env", "optional")} | dict(app)
+        kept = {name: value for name, value in sessions[key].items() if name not in ("app_id_env", "optional")}
+        return kept | dict(app)
 
     return {key: completed(key, app) for key, app in apps.items()}
 
