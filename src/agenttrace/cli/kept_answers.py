@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from unicodedata import category, normalize
 
 from agenttrace.views.transcript import visible
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore
 
 _TEXT_CHARACTERS = 10_000
+#: Controls, halves of surrogate pairs, separators of lines and paragraphs.
+_NO_TEXT = frozenset(("Cc", "Cs", "Zl", "Zp"))
 _ANNOTATIONS = "agenttrace.store.annotations"
 
 
@@ -32,9 +35,9 @@ def kept_in(store: SqliteStore, hide: Callable[[str], str]) -> Keep:
                 kind=kept.kind,
                 source="rule",
                 author=kept.author,
-                name=visible(hide(kept.name)),
+                name=as_text(hide(kept.name)),
                 value=kept.value,
-                text=shortened(visible(hide(kept.text))),
+                text=as_text(hide(kept.text)),
                 key=kept.key,
             )
         )
@@ -42,9 +45,15 @@ def kept_in(store: SqliteStore, hide: Callable[[str], str]) -> Keep:
     return keep
 
 
-def shortened(text: str) -> str:
-    """As much of a text as a note may have."""
-    return text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…"
+def as_text(answer: str) -> str:
+    """As much of an answer as a note may have, with characters that are not text as marks."""
+    given = normalize("NFC", visible(answer))
+    shown = "".join(_mark(char) if category(char) in _NO_TEXT and char not in "\n\t" else char for char in given)
+    return shown if len(shown) <= _TEXT_CHARACTERS else shown[: _TEXT_CHARACTERS - 1] + "…"
+
+
+def _mark(char: str) -> str:
+    return f"⟦U+{ord(char):04X}⟧"
 
 
 def _refuse(kept: Kept) -> None:
