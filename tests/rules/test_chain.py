@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agenttrace.config import load_settings
 from agenttrace.config.rules import ActionSettings
 from agenttrace.masking import Mask
 from agenttrace.rules.actions.chain import Chain, ChainResult, Kept, Order, StepAnswer
 from agenttrace.rules.actions.contract import ActionResult, Message
 from agenttrace.rules.facts import Facts
 from agenttrace.rules.service import run_once
+from agenttrace.run.catalog.catalog import load_catalog
 from rules.rig import Rig
 
 GOOD = ChainResult("done", answers=(StepAnswer("session-summary", '{"summary": "Done."}'),), tokens=100, job=1)
@@ -220,3 +223,16 @@ def test_a_removed_session_and_an_event_without_one() -> None:
     assert (done.outcome, done.tokens, done.detail) == ("done", 100, "job 1")
     assert starter.orders[0].facts["facts"] == {"budget": "shop"}
     assert not shelf.kept
+
+
+def test_the_examples_of_the_guide_are_valid(tmp_path: Path) -> None:
+    """Every TOML block of the guide to rules is accepted, with its applications."""
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```toml\n(.*?)^```", guide, re.M | re.S)
+    assert len(blocks) >= 5
+    for block in blocks:
+        (tmp_path / "agenttrace.toml").write_text(block)
+        settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path)})
+        catalog = load_catalog(settings, {})
+        for action in settings.actions.values():
+            catalog.chain_of(action.apps)

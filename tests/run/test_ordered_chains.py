@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,14 @@ def order(key: str = "k", apps: tuple[str, ...] = ("session-review", "session-sc
     return ChainOrder(key=key, rule="review", apps=apps, payload=facts)
 
 
-def with_crew(url: str, body: Any, **options: Any) -> None:  # noqa: ANN401 - those of open_crew
+def with_crew(
+    url: str,
+    body: Callable[[Crew], Awaitable[None]],
+    table: Callable[[Simulator], dict[str, Any] | None] = lambda _: None,
+    **options: Any,  # noqa: ANN401 - those of open_crew
+) -> None:
     async def main() -> None:
-        async with Simulator() as simulator, open_crew(url, simulator, **options) as crew:
+        async with Simulator() as simulator, open_crew(url, simulator, table=table(simulator), **options) as crew:
             await body(crew)
 
     asyncio.run(main())
@@ -167,3 +173,22 @@ def test_a_rerun_by_hand_is_a_job_of_its_own(database_url: str) -> None:
         ]
 
     with_crew(database_url, body)
+
+
+def test_any_model_answers_with_the_prompts_that_ship(database_url: str) -> None:
+    """An OpenAI-compatible endpoint beside an application of DashScope; both languages."""
+
+    def table(simulator: Simulator) -> dict[str, Any]:
+        model = {"provider": "openai", "base_url": simulator.openai_url, "model": "some-model"}
+        return {"apps": {"session-score": model}}
+
+    async def body(crew: Crew) -> None:
+        for language, word in (("en", "failed"), ("zh", "失败")):
+            job_id = await executed(crew, order(language, language=language))
+            found = await answers(crew, job_id)
+            assert found["session-score"]["score"] == 7
+            assert word in found["session-score"]["reason"]
+            assert word in found["session-review"]["went_wrong"][0]
+        assert [call.app_id for call in crew.simulator.calls] == [REVIEW, "some-model"] * 2
+
+    with_crew(database_url, body, table)
