@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import closing
 from pathlib import Path
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 from agenttrace.cli import session_inputs
 from agenttrace.cli.session_inputs import SessionInputs
 from agenttrace.config import ensure_home, load_settings
-from agenttrace.config.rules import ActionSettings, ChainInput
+from agenttrace.config.rules import ActionSettings, ChainInput, parse_action, parse_rule
 from agenttrace.masking import Mask
 from agenttrace.model import Session
 from agenttrace.record.recorder import Recorder
+from agenttrace.rules.actions.command import Command
+from agenttrace.rules.actions.contract import Message
 from agenttrace.rules.actions.inputs import fitted
 from agenttrace.rules.facts import Facts
 from agenttrace.store import open_store
@@ -185,3 +188,18 @@ def test_one_long_message_does_not_push_out_the_others(tmp_path: Path) -> None:
     assert "characters left out" in text
     assert "Question 1." in text
     assert "Question 3." in text
+
+
+def test_a_command_gets_the_text_of_its_session(tmp_path: Path) -> None:
+    """On its standard input, as a chain would get it."""
+    shelf = Shelf(tmp_path)
+    facts = shelf.event(_talk(shelf, 2), turn=2)
+    table = {"type": "command", "argv": ["cat"], "stdin": "transcript", "input": "turn", "max_chars": 1_000}
+    message = Message(
+        1, parse_rule("r", {"on": "tool.failed", "do": ["c"]}), parse_action("c", table, {}), "k", [facts], {}, 1
+    )
+    mask = Mask(shelf.settings.export.mask)
+    result = asyncio.run(Command(shelf.settings.home, mask.value, shelf.texts).run(message))
+    assert result.outcome == "done"
+    assert "result 2" in result.answer["text"]
+    assert "result 1" not in result.answer["text"]

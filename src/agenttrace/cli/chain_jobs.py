@@ -35,6 +35,9 @@ _FIRST_LOOK, _LONGEST_LOOK = 0.05, 1.0
 #: Jobs of this process's worker at the same time.
 _CONCURRENCY = 4
 
+#: For calls that run when the rules stop; chains had time to end before.
+_DRAIN_SECONDS = 5.0
+
 _Calls = Sequence[Mapping[str, Any]]
 
 
@@ -169,7 +172,7 @@ class ChainJobs:
                 engine.dispatcher,
                 concurrency=_CONCURRENCY,
                 takeover_seconds=run.takeover_seconds,
-                drain_seconds=run.drain_seconds,
+                drain_seconds=min(run.drain_seconds, _DRAIN_SECONDS),
             )
             stack.push_async_callback(_stopped, asyncio.create_task(worker.run(stop)), stop)
             self._stack, self._engine, self._opened_with = stack.pop_all(), engine, settings

@@ -246,7 +246,7 @@ class AIDispatcher(DatabaseService):
         self._trace.job_begin(
             job.session_id,
             site_id=job.site_id,
-            event_type=job.event_type,
+            event_type=job.event_type if job.apps is None else f"{job.event_type} {(job.payload or {}).get('rule')}",
             chain=job.app_chain or "",
             prompt=f"{job.event_type} {json.dumps(_about(job), ensure_ascii=False, sort_keys=True)}",
         )

@@ -179,9 +179,8 @@ class TriggerJob:
     @property
     def session_id(self) -> str:
         """The session of its trace; with the time, because another database counts its jobs from 1, too."""
-        name = f"job_{self.id}_{int(self.created_at.timestamp())}"
-        # By this beginning rules know what rules have caused, and do not fire for it.
-        return name if self.apps is None else f"rule-{name}"
+        # By their beginning rules know the sessions that rules have caused, and do not fire for them.
+        return f"{'job_' if self.apps is None else 'rule-'}{self.id}_{int(self.created_at.timestamp())}"
 
     @property
     def coach_id(self) -> object:
