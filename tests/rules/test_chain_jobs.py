@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from agenttrace.cli import chain_jobs
 from agenttrace.cli.chain_jobs import ChainJobs
+from agenttrace.cli.program import app
 from agenttrace.cli.session_inputs import SessionInputs
 from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.masking import Mask
@@ -207,6 +209,8 @@ def test_a_job_that_a_user_cancelled_stays_cancelled_until_the_rule_is_retried(
         result = await running
         assert result.outcome == "failed"
         assert "cancelled" in result.reason
+        repeated = await jobs.run(order()._replace(only_result=True))
+        assert repeated == result, "an engine that was killed before it stored this does not undo it"
         assert (await jobs.run(order())).outcome == "done"
         assert called(simulator) == [REVIEW, SCORE]
 
@@ -258,3 +262,16 @@ def test_what_a_chain_leaves_behind_fires_nothing(tmp_path: Path, database_url: 
         assert all(action.tokens > 0 for planned in found.values() for action in planned)
     finally:
         rig.close()
+
+
+def test_enabling_a_rule_says_what_its_chain_lacks(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and not only when it fires for the first time; nothing is said where nothing is missing."""
+    for name in environment(""):
+        monkeypatch.delenv(name, raising=False)
+    lacking = CliRunner().invoke(app, ["rules", "enable", "summary"])
+    assert lacking.exit_code == 0
+    assert "DASHSCOPE_APP_ID_SESSION_SUMMARY" in " ".join(lacking.output.split())
+    for name, value in environment("http://127.0.0.1:1/api/v1").items():
+        monkeypatch.setenv(name, value)
+    assert "cannot be called" not in CliRunner().invoke(app, ["rules", "enable", "summary"]).output
+    assert not (home / "postgres").exists()

@@ -71,9 +71,7 @@ class ChainJobs:
 
     async def run(self, order: Order) -> ChainResult:
         """Run the chain of an order, or wait for the end of the one that was started for its key."""
-        if not availability.is_installed():
-            return ChainResult("retry", str(availability.NotInstalledError()))
-        if (problem := self._objection(order)) is not None:
+        if (problem := objection(self._settings, order.apps, self._environ)) is not None:
             return ChainResult("retry", problem)
         try:
             async with self._open() as engine:
@@ -84,26 +82,12 @@ class ChainJobs:
                 raise
             return ChainResult("retry", problem)
 
-    def _objection(self, order: Order) -> str | None:
-        """Why the applications cannot be called, and what to do about it."""
-        from agenttrace.run.catalog.catalog import CatalogError, load_catalog
-
-        try:
-            catalog = load_catalog(self._settings, self._environ)
-            steps = catalog.chain_of(order.apps).steps
-        except CatalogError as error:
-            return f"{error}. Correct agenttrace.toml; agenttrace apps lists the applications."
-        for step in steps:
-            app = catalog.apps[step.app]
-            if app.missing:
-                fix = f"Set {', '.join(app.missing)}, or write [apps.{app.key}] with a model of yours"
-                return f"{app.key} cannot be called. {fix}; agenttrace apps shows what is missing."
-        return None
-
     async def _run(self, engine: Engine, order: Order) -> ChainResult:
         from agenttrace.run.jobs.jobs import ChainOrder
 
         known = await engine.dispatcher.jobs.by_key(order.key)
+        if known is not None and known.is_over and order.only_result:
+            return self._result(order, known, await engine.dispatcher.jobs.calls(known.id))
         text = str((known.payload or {}).get("text", "")) if known is not None else await asyncio.to_thread(order.text)
         job_id = await engine.dispatcher.order(
             ChainOrder(key=order.key, rule=order.rule, apps=order.apps, payload={**order.facts, "text": text})
@@ -201,6 +185,25 @@ class ChainJobs:
             except Exception as error:
                 # The database may be away; what was under way is in it.
                 logger.warning("the database of chains was not closed properly: %s", type(error).__name__)
+
+
+def objection(settings: Settings, apps: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """Why these applications cannot be called, and what to do about it; asks no database."""
+    if not availability.is_installed():
+        return str(availability.NotInstalledError())
+    from agenttrace.run.catalog.catalog import CatalogError, load_catalog
+
+    try:
+        catalog = load_catalog(settings, environ)
+        steps = catalog.chain_of(apps).steps
+    except CatalogError as error:
+        return f"{error}. Correct agenttrace.toml; agenttrace apps lists the applications."
+    for step in steps:
+        app = catalog.apps[step.app]
+        if app.missing:
+            fix = f"Set {', '.join(app.missing)}, or write [apps.{app.key}] with a model of yours"
+            return f"{app.key} cannot be called. {fix}; agenttrace apps shows what is missing."
+    return None
 
 
 async def _ended(engine: Engine, job_id: int) -> TriggerJob:

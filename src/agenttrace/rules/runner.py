@@ -167,6 +167,7 @@ class ActionRunner:
             ],
             answers=_answers(planned),
             attempt=current.attempts + 1,
+            is_interrupted=current.state == "running",
             tokens=current.tokens,
             tokens_left=self._engine.tokens_left(rule),
         )

@@ -33,6 +33,8 @@ class Order(NamedTuple):
     facts: Mapping[str, Any]
     #: Made only where the chain is new.
     text: Callable[[], str]
+    #: Whether only the result of a chain that is over is wanted: what is to be done about it is decided then.
+    only_result: bool = False
 
 
 class StepAnswer(NamedTuple):
@@ -121,6 +123,7 @@ class Chain:
             apps=action.apps,
             facts=self._mask(_facts(message, facts)),
             text=lambda: self._texts(action, facts),
+            only_result=message.is_interrupted,
         )
 
     def _kept(self, message: Message, facts: Facts, result: ChainResult) -> list[str]:

@@ -22,6 +22,8 @@ class Message(NamedTuple):
     answers: Mapping[str, Any]
     #: Which attempt this is, from 1.
     attempt: int
+    #: Whether the attempt before was cut off, by a crash or a stop, before its result was stored.
+    is_interrupted: bool = False
     #: Tokens that earlier attempts have used.
     tokens: int = 0
     #: Tokens that the rule may still use today; ``None``: any number.
