@@ -93,7 +93,7 @@ def test_the_answer_is_kept_and_passed_on(make: Make) -> None:
     rig.turn(1)
     (message,) = rig.look()
     (order,) = starter.orders
-    assert (order.apps, order.rule, order.text()) == (("session-summary",), "r", "transcript of s")
+    assert (order.apps, order.facts["rule"], order.text()) == (("session-summary",), "r", "transcript of s")
     assert (order.facts["session"]["turns"], order.facts["language"]) == (1, "en")
     assert shelf.shown() == [("note", "", None, "Done.")]
     answer = message.answers["summary"]
@@ -120,6 +120,22 @@ def test_an_order_for_each_event_with_a_key_of_its_own(make: Make) -> None:
     assert len(set(keys)) == 4
     assert len(shelf.kept) == 4
     assert [firing.tokens for firing in rig.firings(["done"])] == [100, 300], "each chain is counted once"
+
+
+def test_a_chain_that_fails_does_not_hold_up_the_others(make: Make) -> None:
+    """The others are run and kept; the firing fails at the end, with the reason."""
+    rig, starter, shelf = make(cooldown="10m")
+    rig.turn(1, "first")
+    rig.look()
+    for session in "abc":
+        rig.turn(1, session)
+    rig.look()
+    rig.wait(601)
+    starter.results = [GOOD, ChainResult("failed", "job 7 is failed: no answer", tokens=30, job=7), GOOD]
+    rig.look()
+    assert len(shelf.kept) == 3
+    (failed,) = rig.firings(["failed"])
+    assert (failed.reason, failed.tokens) == ("summary: job 7 is failed: no answer", 230)
 
 
 def test_scores_labels_and_notes(make: Make) -> None:

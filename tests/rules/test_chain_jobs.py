@@ -31,7 +31,7 @@ FACTS = {"language": "en", "session": {"title": "Fix it", "turns": 2, "tools": 3
 
 
 def order(key: str = "k", apps: tuple[str, ...] = APPS) -> Order:
-    return Order(key, "review", apps, FACTS, lambda: "# A session")
+    return Order(key, apps, FACTS, lambda: "# A session")
 
 
 def settings_at(home: Path, url: str, **run: object) -> Settings:

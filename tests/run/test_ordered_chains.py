@@ -20,7 +20,7 @@ _MARKED = re.compile(r"^(===== [0-9a-f]{24} =====)\n(.*)\n\1\Z", re.DOTALL | re.
 
 def order(key: str = "k", apps: tuple[str, ...] = ("session-review", "session-score"), **payload: Any) -> ChainOrder:  # noqa: ANN401
     facts = {"rule": "review", "language": "en", "session": SESSION, "text": "# A session", **payload}
-    return ChainOrder(key=key, rule="review", apps=apps, payload=facts)
+    return ChainOrder(key=key, apps=apps, payload=facts)
 
 
 def with_crew(

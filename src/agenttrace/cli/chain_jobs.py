@@ -90,7 +90,7 @@ class ChainJobs:
             return self._result(order, known, await engine.dispatcher.jobs.calls(known.id))
         text = str((known.payload or {}).get("text", "")) if known is not None else await asyncio.to_thread(order.text)
         job_id = await engine.dispatcher.order(
-            ChainOrder(key=order.key, rule=order.rule, apps=order.apps, payload={**order.facts, "text": text})
+            ChainOrder(key=order.key, apps=order.apps, payload={**order.facts, "text": text})
         )
         job = await _ended(engine, job_id)
         return self._result(order, job, await engine.dispatcher.jobs.calls(job_id))

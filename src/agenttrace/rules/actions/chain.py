@@ -27,9 +27,8 @@ class Order(NamedTuple):
     """A chain that is to be run once for its key."""
 
     key: str
-    rule: str
     apps: tuple[str, ...]
-    #: What the applications get beside the text.
+    #: What the applications get beside the text, masked; the name of the rule is ``rule``.
     facts: Mapping[str, Any]
     #: Made only where the chain is new.
     text: Callable[[], str]
@@ -44,10 +43,13 @@ class StepAnswer(NamedTuple):
     text: str
 
 
+Outcome = Literal["done", "retry", "failed"]
+
+
 class ChainResult(NamedTuple):
     """How a chain ended, or why it cannot be run now."""
 
-    outcome: Literal["done", "retry", "failed"]
+    outcome: Outcome
     #: Why it is not done.
     reason: str = ""
     answers: tuple[StepAnswer, ...] = ()
@@ -97,29 +99,26 @@ class Chain:
         self._keep = keep
 
     async def run(self, message: Message) -> ActionResult:
-        """All events of a message; where a chain cannot be run now, the rest is tried again with it."""
+        """All events of a message; one whose chain fails does not hold up the others."""
         results: list[tuple[Facts, ChainResult]] = []
         remarks: list[str] = []
         for facts in message.events:
-            used = sum(result.tokens for _, result in results)
-            if message.tokens_left is not None and used - message.tokens >= message.tokens_left:
-                reason = f"tokens_per_day is {message.rule.tokens_per_day}, and used up for today"
-                return _result("retry", reason, results, message, LATER)
             if facts.event.session is not None and facts.session is None:
                 remarks.append("a session was removed")
                 continue
-            result = await self._starter.run(self._order(message, facts))
+            result = _without_tokens(message, results) or await self._starter.run(self._order(message, facts))
             results.append((facts, result))
-            if result.outcome != "done":
-                return _result(result.outcome, result.reason, results, message, result.retry_after)
-            remarks += self._kept(message, facts, result)
-        return _result("done", "; ".join(remarks) or _detail(results), results, message)
+            if result.outcome == "done":
+                remarks += self._kept(message, facts, result)
+            elif result.job is None or result.retry_after is not None:
+                # No database, no budget: the others would fare no better.
+                break
+        return _result(message, results, remarks)
 
     def _order(self, message: Message, facts: Facts) -> Order:
         action = message.action
         return Order(
             key=_key(message, facts),
-            rule=message.rule.name,
             apps=action.apps,
             facts=self._mask(_facts(message, facts)),
             text=lambda: self._texts(action, facts),
@@ -193,21 +192,28 @@ def _facts(message: Message, facts: Facts) -> dict[str, Any]:
     return found
 
 
-def _result(
-    outcome: Literal["done", "retry", "failed"],
-    detail: str,
-    results: list[tuple[Facts, ChainResult]],
-    message: Message,
-    retry_after: float | None = None,
-) -> ActionResult:
+def _without_tokens(message: Message, results: list[tuple[Facts, ChainResult]]) -> ChainResult | None:
+    """The refusal of the next chain, where those before it have used up the tokens of the day."""
+    used = sum(result.tokens for _, result in results) - message.tokens
+    if message.tokens_left is None or used < message.tokens_left:
+        return None
+    reason = f"tokens_per_day is {message.rule.tokens_per_day}, and used up for today"
+    return ChainResult("retry", reason, retry_after=LATER)
+
+
+def _result(message: Message, results: list[tuple[Facts, ChainResult]], remarks: list[str]) -> ActionResult:
     tokens = sum(result.tokens for _, result in results)
+    undone = [result for _, result in results if result.outcome != "done"]
+    outcome: Outcome = "failed" if undone else "done"
+    if any(each.outcome == "retry" for each in undone):
+        outcome = "retry"
     return ActionResult(
         outcome,
-        detail,
-        answer=_answer(results) if outcome == "done" else None,
+        "; ".join([each.reason for each in undone] or remarks) or _detail(results),
+        answer=None if undone else _answer(results),
         # Those of earlier attempts were counted with them.
         tokens=max(0, tokens - message.tokens),
-        retry_after=retry_after,
+        retry_after=max((each.retry_after for each in undone if each.retry_after is not None), default=None),
     )
 
 

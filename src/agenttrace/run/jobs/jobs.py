@@ -128,9 +128,8 @@ class ChainOrder:
 
     #: Orders the chain once: the second order with this key gets the job of the first.
     key: str
-    rule: str
     apps: tuple[str, ...]
-    #: See ``chain.compose_ordered``.
+    #: ``text`` and ``language``, and the facts about the text; see ``chain.compose_ordered``.
     payload: Mapping[str, Any]
 
 
