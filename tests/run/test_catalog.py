@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agenttrace.run.catalog.catalog
-from agenttrace.run.catalog.catalog import AppCatalog, CatalogError, Lane
+from agenttrace.run.catalog.catalog import AppCatalog, CatalogError, Lane, UnknownEventError
 from agenttrace.run.results.cache import CacheRule
 from agenttrace.run.simulator import BUILTIN_APP_IDS, environment
 from agenttrace.run.upstream.calls import RateRule
@@ -253,5 +253,5 @@ def test_a_chain_of_named_applications() -> None:
         (("nothing",), "'nothing' is no application"),
         (("app3", "app3"), "app3 is in the chain twice"),
     ):
-        with pytest.raises(CatalogError, match=problem):
+        with pytest.raises(UnknownEventError, match=problem):
             catalog.chain_of(apps)

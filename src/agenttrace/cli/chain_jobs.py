@@ -191,12 +191,12 @@ def objection(settings: Settings, apps: Sequence[str], environ: Mapping[str, str
     """Why these applications cannot be called, and what to do about it; asks no database."""
     if not availability.is_installed():
         return str(availability.NotInstalledError())
-    from agenttrace.run.catalog.catalog import CatalogError, load_catalog
+    from agenttrace.run.catalog.catalog import CatalogError, UnknownEventError, load_catalog
 
     try:
         catalog = load_catalog(settings, environ)
         steps = catalog.chain_of(apps).steps
-    except CatalogError as error:
+    except (CatalogError, UnknownEventError) as error:
         return f"{error}. Correct agenttrace.toml; agenttrace apps lists the applications."
     for step in steps:
         app = catalog.apps[step.app]

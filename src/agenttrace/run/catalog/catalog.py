@@ -56,6 +56,13 @@ class UnknownEventError(Exception):
         self.event_type = event_type
 
 
+class WrongAppsError(UnknownEventError):
+    """A chain names an application that does not exist, or one twice."""
+
+    def __init__(self, problem: str) -> None:
+        Exception.__init__(self, problem)
+
+
 class AppCatalog:
     """All applications and events."""
 
@@ -98,20 +105,24 @@ class AppCatalog:
         apps = (self.apps[step.app] for step in self.chain(event_type, payload).steps)
         return tuple(dict.fromkeys(name for app in apps for name in app.missing))
 
-    def chain(self, event_type: str, payload: Mapping[str, Any] | None = None) -> Chain:
-        """What an event starts; raises UnknownEventError."""
+    def chain(
+        self, event_type: str, payload: Mapping[str, Any] | None = None, apps: Sequence[str] | None = None
+    ) -> Chain:
+        """What an event starts, or the chain of these applications; raises UnknownEventError."""
+        if apps is not None:
+            return self.chain_of(apps)
         lanes = self.events.get(event_type)
         if lanes is None:
             raise UnknownEventError(event_type, sorted(self.events))
         return Chain(lanes=tuple(self._lanes(lane for lane in lanes if lane.applies(payload or {}))))
 
     def chain_of(self, apps: Sequence[str]) -> Chain:
-        """These applications, one after another; raises CatalogError."""
+        """These applications, one after another; raises WrongAppsError."""
         for name in apps:
             if name not in self.apps:
-                raise CatalogError(f"{name!r} is no application; there are {', '.join(self.apps)}")
+                raise WrongAppsError(f"{name!r} is no application; there are {', '.join(self.apps)}")
         if twice := next((name for name in apps if list(apps).count(name) > 1), None):
-            raise CatalogError(f"{twice} is in the chain twice")
+            raise WrongAppsError(f"{twice} is in the chain twice")
         return Chain(lanes=(_steps(Lane(apps=tuple(apps)), None),))
 
     def _lanes(self, lanes: Iterator[Lane]) -> Iterator[tuple[PlannedStep, ...]]:

@@ -142,16 +142,14 @@ class AIDispatcher(DatabaseService):
         return await self.handle_trigger(event)
 
     def _chain(self, event: TriggerEvent | TriggerJob) -> Chain:
-        if event.apps is not None:
-            return self.catalog.chain_of(event.apps)
-        return self.catalog.chain(event.event_type, event.payload)
+        return self.catalog.chain(event.event_type, event.payload, event.apps)
 
     # ── chains that rules order ──
 
     async def order(self, order: ChainOrder) -> int:
         """Queue a chain; the number of its job, which is the same for every order with one key.
 
-        Where that job is over, its applications are called that have not succeeded in it. Raises CatalogError.
+        Where that job is over, its applications are called that have not succeeded in it. Raises UnknownEventError.
         """
         chain = self.catalog.chain_of(order.apps).text
         return await self.database.patiently(lambda: self._order_once(order, chain), ACCEPT_PATIENCE)
