@@ -79,6 +79,19 @@ def test_a_chain_in_order_each_step_with_the_answers_before_it(database_url: str
     with_crew(database_url, body, logs=tmp_path)
 
 
+def test_the_trace_holds_no_copy_of_the_session(database_url: str, tmp_path: Path) -> None:
+    """A search would find it twice; the beginning of each prompt is there."""
+
+    async def body(crew: Crew) -> None:
+        await executed(crew, order(text="word " * 2_000 + "the end of it"))
+        assert "the end of it" in prompt_of(crew.simulator.calls[0])
+        (log,) = tmp_path.glob("*.jsonl")
+        assert "the end of it" not in log.read_text()
+        assert "You review a recorded session" in log.read_text()
+
+    with_crew(database_url, body, logs=tmp_path)
+
+
 def test_one_job_for_a_key(database_url: str) -> None:
     """Many orders at once, and again when it is over: one job, each application called once."""
 

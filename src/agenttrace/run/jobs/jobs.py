@@ -12,6 +12,7 @@ from psycopg import AsyncConnection
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.results.storable import storable_json, storable_text
 from agenttrace.run.states import JobStatus, TriggerType
+from agenttrace.run.upstream.calls import RULE_SESSION
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
     finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule, idempotency_key,
@@ -179,7 +180,7 @@ class TriggerJob:
     def session_id(self) -> str:
         """The session of its trace; with the time, because another database counts its jobs from 1, too."""
         # By their beginning rules know the sessions that rules have caused, and do not fire for them.
-        return f"{'job_' if self.apps is None else 'rule-'}{self.id}_{int(self.created_at.timestamp())}"
+        return f"{'job_' if self.apps is None else RULE_SESSION}{self.id}_{int(self.created_at.timestamp())}"
 
     @property
     def coach_id(self) -> object:
