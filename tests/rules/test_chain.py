@@ -193,6 +193,18 @@ def test_tokens_per_day_stops_chains_until_the_next_day(make: Make) -> None:
     assert sum(firing.tokens for firing in rig.firings(["done"])) == 400
 
 
+def test_chains_that_fired_together_stop_at_the_limit(make: Make) -> None:
+    """All events come at once, before any token is counted: those that run may end, the others wait."""
+    rig, starter, _ = make(tokens_per_day=100, once="crossing")
+    for number in range(12):
+        rig.turn(1, f"s{number}")
+    rig.look()
+    assert len(starter.orders) <= 8
+    rig.wait(86_400)
+    rig.look()
+    assert 8 < len(starter.orders) <= 12
+
+
 def test_chains_that_take_long_hold_up_nothing_else(make: Make) -> None:
     """More chains than run at a time are waiting, and a webhook of another rule goes out."""
     rig, starter, _ = make(once="crossing")
