@@ -62,6 +62,8 @@ class Rig:
         )
         ensure_home(self.settings)
         self.noting = Noting()
+        #: Instead of those that only note what they get.
+        self.actions: dict[ActionType, Action] = {}
         self.tables: RuleTables = parse_tables(tables, Path("agenttrace.toml"), {})
         self.recorder = Recorder(self.settings, paths=[str(self.logs)])
         self.open()
@@ -80,6 +82,7 @@ class Rig:
             sources=[source(self) for source in self.sources],
         )
         actions: dict[ActionType, Action] = {"webhook": self.noting, "notify": self.noting, "command": self.noting}
+        actions |= self.actions
         self.runner = ActionRunner(
             self.store,
             self.engine,

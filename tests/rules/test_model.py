@@ -103,6 +103,10 @@ class World:
         try:
             self.look()
         except Killed:
+            for task in self.rig.runner._running.values():
+                # Asked for, or asyncio reports it later, in the middle of another test.
+                if task.done() and not task.cancelled():
+                    task.exception()
             self.rig.restart()
             self.use_mortal()
         self.mortal.die = None

@@ -15,6 +15,7 @@ from agenttrace.cli import rules_run
 from agenttrace.config import Settings, load_settings
 from agenttrace.record.recorder import Recorder
 from agenttrace.rules import service
+from agenttrace.rules.actions.chain import ChainStarter
 from agenttrace.rules.engine import RuleEngine
 from agenttrace.rules.runner import ActionRunner
 from agenttrace.store.sqlite.database import connect
@@ -113,9 +114,9 @@ def stores(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
     found: list[sqlite3.Connection] = []
     make = rules_run.make_engine
 
-    def kept(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, ActionRunner]:
+    def kept(settings: Settings, store: SqliteStore, chains: ChainStarter) -> tuple[RuleEngine, ActionRunner]:
         found.append(store.connection)
-        return make(settings, store)
+        return make(settings, store, chains)
 
     monkeypatch.setattr(rules_run, "make_engine", kept)
     return found

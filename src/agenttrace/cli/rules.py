@@ -355,6 +355,20 @@ def enable(
 
     if owner(settings.home) is None:
         output.note("Rules run while agenttrace up or agenttrace record does.")
+    _note_missing_apps(settings, wanted)
+
+
+def _note_missing_apps(settings: Settings, rule: RuleSettings) -> None:
+    """Say now what the chains of a rule would lack later."""
+    from agenttrace.cli.chain_jobs import objection
+    from agenttrace.config.rule_tables import all_rules
+
+    actions = all_rules(settings).actions
+    for name in rule.do:
+        if name in actions and actions[name].type == "chain":
+            problem = objection(settings, actions[name].apps, os.environ)
+            if problem is not None:
+                output.note(f"{name}: {problem}", "yellow")
 
 
 @app.command("disable")

@@ -23,10 +23,13 @@ from agenttrace.store.errors import STORE_FAILURES, NewerStoreError
 from agenttrace.views.places import store_path
 
 if TYPE_CHECKING:
+    from agenttrace.cli.chain_jobs import ChainJobs
     from agenttrace.config import Settings
     from agenttrace.config.rules import ActionType
     from agenttrace.prices.costing import Cashier
+    from agenttrace.rules.actions.chain import ChainStarter
     from agenttrace.rules.actions.contract import Action
+    from agenttrace.rules.crossings import CrossingSource
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner
     from agenttrace.store.sqlite.store import SqliteStore
@@ -91,18 +94,23 @@ def register_rules(settings: Settings) -> None:
         register(store, all_rules(settings), home=settings.home, day_of=day_of, now=time.time())
 
 
-def make_actions(settings: Settings, store: SqliteStore) -> dict[ActionType, Action]:
+def make_actions(settings: Settings, store: SqliteStore, chains: ChainStarter) -> dict[ActionType, Action]:
     """What each type of action is carried out by."""
+    from agenttrace.cli.kept_answers import kept_in
+    from agenttrace.cli.session_inputs import SessionInputs
     from agenttrace.masking import Mask
+    from agenttrace.rules.actions.chain import Chain
     from agenttrace.rules.actions.command import Command
     from agenttrace.rules.actions.notify import Notify
     from agenttrace.rules.actions.webhook import Webhook
 
-    mask = Mask(settings.export.mask).value
+    mask = Mask(settings.export.mask)
+    texts = SessionInputs(settings, mask.text)
     return {
-        "webhook": Webhook(mask),
-        "notify": Notify(mask),
-        "command": Command(settings.home, mask, lambda message, facts: ""),
+        "chain": Chain(chains, texts, mask.value, kept_in(store, mask.text)),
+        "webhook": Webhook(mask.value),
+        "notify": Notify(mask.value),
+        "command": Command(settings.home, mask.value, texts),
     }
 
 
@@ -136,33 +144,44 @@ def _locked(settings: Settings) -> Iterator[None]:
 
 async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
     """Run the rules until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
-    from agenttrace.rules.service import TROUBLE_SECONDS, pause, serve
+    from agenttrace.cli.chain_jobs import ChainJobs
+    from agenttrace.rules.service import TROUBLE_SECONDS, pause
 
     files = _Files(settings)
-    while not stop.is_set():
-        try:
-            with opening.opened_store(settings, read_only=False) as store:
-                engine, runner = make_engine(settings, store)
-                upkeep = _Upkeep(settings, files, store, engine)
-                done = asyncio.Event()
-                watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
-                try:
-                    await serve(store, engine, runner, done, on_look=upkeep)
-                finally:
-                    settings = upkeep.settings
-                    watching.cancel()
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
-                    await runner.cancel()
-        except STORE_FAILURES as error:
-            if isinstance(error, NewerStoreError):
-                raise
-            # Locked, full, or damaged and about to be recovered.
-            logger.warning("the store cannot be used: %s", error)
-            await pause(stop, TROUBLE_SECONDS)
+    async with ChainJobs(settings) as chains:
+        while not stop.is_set():
+            try:
+                with opening.opened_store(settings, read_only=False) as store:
+                    settings = await _serve(settings, store, chains, files, stop)
+            except STORE_FAILURES as error:
+                if isinstance(error, NewerStoreError):
+                    raise
+                # Locked, full, or damaged and about to be recovered.
+                logger.warning("the store cannot be used: %s", error)
+                await pause(stop, TROUBLE_SECONDS)
 
 
-def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, ActionRunner]:
+async def _serve(
+    settings: Settings, store: SqliteStore, chains: ChainJobs, files: _Files, stop: asyncio.Event
+) -> Settings:
+    """Run the rules on one store, until ``stop`` is set or the store is another; the settings by then."""
+    from agenttrace.rules.service import serve
+
+    engine, runner = make_engine(settings, store, chains)
+    upkeep = _Upkeep(settings, files, store, engine, chains)
+    done = asyncio.Event()
+    watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
+    try:
+        await serve(store, engine, runner, done, on_look=upkeep)
+    finally:
+        watching.cancel()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
+        await runner.cancel()
+    return upkeep.settings
+
+
+def make_engine(settings: Settings, store: SqliteStore, chains: ChainStarter) -> tuple[RuleEngine, ActionRunner]:
     """Engine and runner of this data directory."""
     from agenttrace.calendar import day_finder
     from agenttrace.masking import Mask
@@ -178,22 +197,37 @@ def make_engine(settings: Settings, store: SqliteStore) -> tuple[RuleEngine, Act
         home=settings.home,
         cashier=cashier,
         day_of=day_finder(settings.usage.timezone),
-        sources=[SecretSource(store, Mask(settings.export.mask).text)],
+        sources=[SecretSource(store, Mask(settings.export.mask).text), _crossings(settings, store, cashier)],
         is_caused=partial(is_caused, settings.home),
     )
-    actions = make_actions(settings, store)
+    actions = make_actions(settings, store, chains)
     return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)
+
+
+def _crossings(settings: Settings, store: SqliteStore, cashier: Cashier) -> CrossingSource:
+    """What budgets and limits have crossed."""
+    from agenttrace.rules.budgets import crossings_since
+    from agenttrace.rules.crossings import CrossingSource
+    from agenttrace.rules.limits import limit_crossings, limit_states
+
+    return CrossingSource(
+        store,
+        lambda since, now: crossings_since(store, settings, since, now, cashier),
+        lambda now: limit_crossings(limit_states(store, settings, now, cashier)),
+    )
 
 
 class _Upkeep:
     """What is done before a look: read settings that changed, and write the state that the guard reads."""
 
-    def __init__(self, settings: Settings, files: _Files, store: SqliteStore, engine: RuleEngine) -> None:
+    def __init__(
+        self, settings: Settings, files: _Files, store: SqliteStore, engine: RuleEngine, chains: ChainJobs
+    ) -> None:
         #: The settings that the rules are from.
         self.settings = settings
         self._files = files
         self._new: Settings | None = None
-        self._store, self._engine = store, engine
+        self._store, self._engine, self._chains = store, engine, chains
         self._cashier = _cashier(settings)
         self._commits, self._refreshed = -1, 0.0
 
@@ -205,6 +239,7 @@ class _Upkeep:
         if self._new is not None:
             # If the store is locked now, the next look tries it again.
             self._engine.keep(all_rules(self._new))
+            self._chains.use(self._new)
             self.settings, self._new = self._new, None
             self._cashier, self._commits = _cashier(self.settings), -1
         self._refresh_guard()

@@ -140,6 +140,12 @@ class RuleEngine:
         """Firings whose actions are to be run now; those of a paused rule wait."""
         return self._rules.to_run(self._silence.now(), self._longest(), limit)
 
+    def tokens_left(self, rule: RuleSettings) -> int | None:
+        """Tokens that a rule may still use today; ``None``: any number."""
+        if rule.tokens_per_day is None:
+            return None
+        return rule.tokens_per_day - self._rules.of_day(rule.name, self._day(self._silence.now()))[1]
+
     def _longest(self) -> float:
         waits = (max(each.settings.settle, each.settings.cooldown) for each in self.active.values())
         return max([LONGEST_PAUSE, *waits]) + 60.0

@@ -15,6 +15,7 @@ import msgspec
 
 from agenttrace.config.rules import ActionSettings, ActionType, RuleSettings
 from agenttrace.prices.costing import Cashier
+from agenttrace.rules.actions.chain import is_slow
 from agenttrace.rules.actions.contract import Action, ActionResult, Message
 from agenttrace.rules.engine import LONGEST_PAUSE, MOST_FAILURES, RuleEngine
 from agenttrace.rules.facts import Facts, read_facts
@@ -24,11 +25,13 @@ from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
-#: Firings whose actions run at the same time.
+#: Firings whose actions run at the same time; those with chains, which take minutes, are counted apart.
 _CONCURRENCY = 8
 #: Attempts of an action, with pauses that double from the first one: about a day in all.
 MOST_ATTEMPTS = 30
 _FIRST_PAUSE = 1.0
+#: Firings among which those that can be started are looked for.
+_MOST_DUE = 500
 _DETAIL_CHARACTERS = 2_000
 #: Events in one message; further ones are counted.
 MOST_EVENTS = 1_000
@@ -58,18 +61,29 @@ class ActionRunner:
         self._clock = clock
         self._running: dict[int, asyncio.Task[None]] = {}
         self._ended = asyncio.Event()
+        #: Those of the running firings that have chains.
+        self._slow: set[int] = set()
 
     async def step(self) -> None:
         """Start what is due; returns at once."""
         self._running = {number: task for number, task in self._running.items() if not task.done()}
-        free = _CONCURRENCY - len(self._running)
-        if free <= 0:
+        self._slow.intersection_update(self._running)
+        free = {True: _CONCURRENCY - len(self._slow), False: _CONCURRENCY - len(self._running) + len(self._slow)}
+        if max(free.values()) <= 0:
             return
-        due = [each for each in self._engine.due(_CONCURRENCY * 2) if each.number not in self._running]
-        for firing in due[:free]:
-            task = asyncio.create_task(self._run(firing))
-            task.add_done_callback(lambda _: self._ended.set())
-            self._running[firing.number] = task
+        for firing in self._engine.due(_MOST_DUE):
+            slow = self._is_slow(firing)
+            if firing.number not in self._running and free[slow] > 0:
+                free[slow] -= 1
+                task = asyncio.create_task(self._run(firing))
+                task.add_done_callback(lambda _: self._ended.set())
+                self._running[firing.number] = task
+                if slow:
+                    self._slow.add(firing.number)
+
+    def _is_slow(self, firing: Firing) -> bool:
+        rule, actions = self._engine.tables.rules.get(firing.rule), self._engine.tables.actions
+        return rule is not None and any(name in actions and is_slow(actions[name]) for name in rule.do)
 
     async def drain(self) -> None:
         """Wait for the actions that run."""
@@ -146,16 +160,20 @@ class ActionRunner:
         handler = self._actions.get(action.type)
         if handler is None:
             return ActionResult("retry", f"actions of type {action.type} cannot be run here")
-        collected = self._rules.collected(firing.number)
+        collected, slow = self._rules.collected(firing.number), is_slow(action)
         message = Message(
             firing=firing.number,
             rule=rule,
             action=action,
             idempotency_key=current.idempotency_key,
-            events=self._facts([each.event for each in collected[:MOST_EVENTS]]),
+            # A message names some of many events; a chain is run for each.
+            events=self._facts([each.event for each in (collected if slow else collected[:MOST_EVENTS])]),
             answers=_answers(planned),
             attempt=current.attempts + 1,
-            more=len(collected[MOST_EVENTS:]),
+            more=0 if slow else len(collected[MOST_EVENTS:]),
+            is_interrupted=current.state == "running",
+            tokens=current.tokens,
+            tokens_left=self._engine.tokens_left(rule),
         )
         try:
             return await handler.run(message)

@@ -10,11 +10,11 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from agenttrace.rules.actions.contract import ActionResult, Message
+from agenttrace.rules.actions.inputs import InputText
 from agenttrace.rules.actions.messages import MaskValue, message_fields
 from agenttrace.rules.facts import Facts
 
@@ -25,9 +25,6 @@ _GRACE_SECONDS = 2.0
 #: Between the end of the program and the end of its output.
 _LAST_WORDS_SECONDS = 1.0
 _POLL_SECONDS = 0.02
-
-#: The text of a session for an action, masked and cut.
-InputText = Callable[[Message, Facts], str]
 
 
 def work_directory(home: Path, rule: str) -> Path:
@@ -54,6 +51,7 @@ class Command:
         action = message.action
         place = work_directory(self._home, message.rule.name)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data = await asyncio.to_thread(self._input, message)
         try:
             process = await asyncio.create_subprocess_exec(
                 *action.argv,
@@ -67,7 +65,7 @@ class Command:
         except OSError as error:
             return ActionResult("failed", f"{action.argv[0]} cannot be started: {error.strerror or error}")
         try:
-            output = await asyncio.wait_for(self._talk(process, self._input(message)), action.timeout_seconds)
+            output = await asyncio.wait_for(self._talk(process, data), action.timeout_seconds)
         except TimeoutError:
             await _end(process)
             return ActionResult("failed", f"it took longer than {action.timeout_seconds:g} s")
@@ -104,7 +102,7 @@ class Command:
         if message.action.stdin == "none":
             return b""
         if message.action.stdin == "transcript":
-            return "\n\n".join(self._texts(message, each) for each in message.events).encode("utf-8", "replace")
+            return "\n\n".join(self._texts(message.action, each) for each in message.events).encode("utf-8", "replace")
         return json.dumps(message_fields(message, self._mask), ensure_ascii=False).encode("utf-8", "replace")
 
     def _environment(self, message: Message) -> dict[str, str]:

@@ -24,6 +24,12 @@ class Message(NamedTuple):
     attempt: int
     #: Further events that the message only counts.
     more: int = 0
+    #: Whether the attempt before was cut off, by a crash or a stop, before its result was stored.
+    is_interrupted: bool = False
+    #: Tokens that earlier attempts have used.
+    tokens: int = 0
+    #: Tokens that the rule may still use today; ``None``: any number.
+    tokens_left: int | None = None
 
 
 class ActionResult(NamedTuple):
