@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from agenttrace.config.rules import BadRuleError
 from agenttrace.rules.actions import webhook
 from agenttrace.rules.actions.contract import ActionResult
 from agenttrace.rules.actions.webhook import Webhook, is_public
@@ -292,9 +293,9 @@ def test_public_addresses(address: str) -> None:
 )
 def test_other_addresses_are_refused(url: str) -> None:
     """Only HTTP, and the reason does not repeat the address."""
-    result = run(url, allow_private=True)
-    assert result.outcome == "failed"
-    assert url not in result.detail
+    with pytest.raises(BadRuleError) as refused:
+        run(url, allow_private=True)
+    assert url not in str(refused.value)
 
 
 def watch_connections(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
