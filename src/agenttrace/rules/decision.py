@@ -6,11 +6,13 @@ another clock and another history (see ``trial.py``).
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, cast
 
-from agenttrace.config.rules import Once, RuleSettings
+import msgspec
+
+from agenttrace.config.rules import RuleMode, RuleSettings
 from agenttrace.rules.facts import Facts, mismatch
-from agenttrace.store.rules import Firing, RuleEvent, key_of
+from agenttrace.store.rules import Firing, RuleEvent, RuleState, key_of
 
 #: The beginning of the ids of sessions that rules cause.
 CAUSED = "rule-"
@@ -51,6 +53,13 @@ class History(Protocol):
     def of_day(self, rule: str, day: str) -> tuple[int, int]:
         """How many messages of a rule a day has, and the tokens of their chains."""
         ...
+
+
+def in_force(rule: RuleSettings, state: RuleState | None) -> RuleSettings:
+    """A rule with the mode that the user switched it to, if any."""
+    if state is None or state.mode is None:
+        return rule
+    return msgspec.structs.replace(rule, mode=cast("RuleMode", state.mode))
 
 
 def once_key(rule: RuleSettings, event: RuleEvent) -> bytes:

@@ -11,14 +11,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, cast
-
-import msgspec
+from typing import NamedTuple
 
 from agenttrace.config.rule_tables import RuleTables
-from agenttrace.config.rules import RuleMode, RuleSettings
+from agenttrace.config.rules import RuleSettings
 from agenttrace.prices.costing import Cashier
-from agenttrace.rules.decision import Verdict, objection, once_key, verdict
+from agenttrace.rules.decision import Verdict, in_force, objection, once_key, verdict
 from agenttrace.rules.facts import Facts, read_facts
 from agenttrace.rules.journal import RuleJournal
 from agenttrace.rules.silence import Silence
@@ -274,13 +272,6 @@ class RuleEngine:
 
     def _day(self, now: float) -> str:
         return self._day_of(round(now * 1_000_000))
-
-
-def in_force(rule: RuleSettings, state: RuleState | None) -> RuleSettings:
-    """A rule with the mode that the user switched it to, if any."""
-    if state is None or state.mode is None:
-        return rule
-    return msgspec.structs.replace(rule, mode=cast("RuleMode", state.mode))
 
 
 def actions_of(rule: RuleSettings, key: bytes) -> list[tuple[str, str]]:

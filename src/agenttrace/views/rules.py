@@ -23,7 +23,7 @@ from agenttrace.config.rules import (
     Where,
 )
 from agenttrace.ids import session_key
-from agenttrace.rules.engine import in_force
+from agenttrace.rules.decision import in_force
 from agenttrace.store.rules import ActionState, Attempt, Firing, FiringAction, FiringCounts, FiringState, RuleState
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso, iso_seconds

@@ -11,7 +11,7 @@ import msgspec
 from agenttrace.config.rule_tables import all_rules
 from agenttrace.record.health import problem
 from agenttrace.record.lock import owner
-from agenttrace.rules.engine import in_force
+from agenttrace.rules.decision import in_force
 from agenttrace.rules.lock import owner as rules_owner
 from agenttrace.views import places
 from agenttrace.views.times import iso
