@@ -265,3 +265,22 @@ def test_a_label_of_the_session(rig: MakeRig) -> None:
     made.wait(61)
     assert [sessions_of(message) for message in made.look()] == [["b"]]
     assert made.reasons() == ["labels are none"]
+
+
+def test_a_paused_rule_holds_up_no_other(tmp_path: Path) -> None:
+    """However much waits for it."""
+    rules = {"a": {"on": "tool.failed", "max_per_day": 10_000}, "b": {"on": "session.waiting"}}
+    tables = {"rules": {name: {"do": ["hook"], **rule} for name, rule in rules.items()}, "actions": HOOK}
+    made = Rig(tmp_path, tables)
+    made.store.rules.pause("a", "ten failures")
+    made.write("turn.begin", turn=1, id="t1")
+    for call in range(600):
+        made.write("tool.begin", id=f"c{call}", name="shell", arguments={})
+        made.write("tool.end", id=f"c{call}", status="error", result="x")
+    made.record()
+    assert made.look() == []
+    made.wait(1)
+    made.write("turn.end", turn=1, id="t1")
+    made.record()
+    assert [message.rule.name for message in made.look()] == ["b"]
+    made.close()

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 
 import msgspec
 
-from agenttrace.config.rules import RuleMode, RuleSettings
+from agenttrace.config.rules import Once, RuleMode, RuleSettings
 from agenttrace.rules.facts import Facts, mismatch
 from agenttrace.store.rules import Firing, RuleEvent, RuleState, key_of
 
