@@ -269,7 +269,10 @@ def test_a_label_of_the_session(rig: MakeRig) -> None:
 
 def test_a_paused_rule_holds_up_no_other(tmp_path: Path) -> None:
     """However much waits for it."""
-    rules = {"a": {"on": "tool.failed", "max_per_day": 10_000}, "b": {"on": "session.waiting"}}
+    rules: dict[str, dict[str, object]] = {
+        "a": {"on": "tool.failed", "max_per_day": 10_000},
+        "b": {"on": "session.waiting"},
+    }
     tables = {"rules": {name: {"do": ["hook"], **rule} for name, rule in rules.items()}, "actions": HOOK}
     made = Rig(tmp_path, tables)
     made.store.rules.pause("a", "ten failures")

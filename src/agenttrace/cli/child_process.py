@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from agenttrace.cli import output
 from agenttrace.export.lock import owner
@@ -34,6 +34,10 @@ _WANTED_SECONDS = 2.0
 _CHECK_SECONDS = 1.0
 #: How long a request may still take after the stop; the spans of one that is cut off become unknown.
 GRACE_SECONDS = 35.0
+
+#: What another process of the same kind is said to do.
+_PROGRAMS = {"export": "the exporter has", "rules": "the process of rules has"}
+_DOING = {"export": "is exporting", "rules": "runs the rules"}
 
 
 @contextmanager
@@ -56,7 +60,7 @@ class ChildProcess:
     def __init__(
         self,
         settings: Settings,
-        name: str,
+        name: Literal["export", "rules"],
         owner: Callable[[Path], int | None],
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -105,7 +109,7 @@ class ChildProcess:
                 return
             if time.monotonic() - began >= _WELL_AFTER:
                 pause = FIRST_PAUSE
-            output.note(f"{self._name} run has ended (exit code {code}); it restarts in {pause:.0f} s", "yellow")
+            output.note(f"{_PROGRAMS[self._name]} ended (exit code {code}); it restarts in {pause:.0f} s", "yellow")
             self._stop.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -116,8 +120,8 @@ class ChildProcess:
                 return False
         other = self._owner(self._settings.home)
         if other is not None:
-            what = f"agenttrace {self._name} run"
-            output.note(f"Process {other or 'unknown'} does {what}; this process takes over when it ends.")
+            doing = _DOING[self._name]
+            output.note(f"Process {other or 'unknown'} {doing}; this process takes over when it ends.")
         while other is not None and not self._stop.wait(_LOOK_SECONDS):
             other = self._owner(self._settings.home)
         return not self._stop.is_set()

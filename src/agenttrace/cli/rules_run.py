@@ -6,11 +6,13 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from agenttrace.cli import opening
 from agenttrace.cli.child_process import ChildProcess, until_store_changes, when_input_ends
@@ -191,20 +193,25 @@ def make_engine(settings: Settings, store: SqliteStore, chains: ChainStarter) ->
     from agenttrace.rules.secrets import SecretSource
 
     cashier = _cashier(settings)
+
+    def current() -> Settings:
+        """With the budgets of now, which may have been read again."""
+        return msgspec.structs.replace(settings, budgets=engine.tables.budgets)
+
     engine = RuleEngine(
         store,
         all_rules(settings),
         home=settings.home,
         cashier=cashier,
         day_of=day_finder(settings.usage.timezone),
-        sources=[SecretSource(store, Mask(settings.export.mask).text), _crossings(settings, store, cashier)],
+        sources=[SecretSource(store, Mask(settings.export.mask).text), _crossings(current, store, cashier)],
         is_caused=partial(is_caused, settings.home),
     )
     actions = make_actions(settings, store, chains)
     return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)
 
 
-def _crossings(settings: Settings, store: SqliteStore, cashier: Cashier) -> CrossingSource:
+def _crossings(current: Callable[[], Settings], store: SqliteStore, cashier: Cashier) -> CrossingSource:
     """What budgets and limits have crossed."""
     from agenttrace.rules.budgets import crossings_since
     from agenttrace.rules.crossings import CrossingSource
@@ -212,8 +219,8 @@ def _crossings(settings: Settings, store: SqliteStore, cashier: Cashier) -> Cros
 
     return CrossingSource(
         store,
-        lambda since, now: crossings_since(store, settings, since, now, cashier),
-        lambda now: limit_crossings(limit_states(store, settings, now, cashier)),
+        lambda since, now: crossings_since(store, current(), since, now, cashier),
+        lambda now: limit_crossings(limit_states(store, current(), now, cashier)),
     )
 
 
