@@ -147,7 +147,7 @@ export const text = words({
       done: "会话已完成",
       budget: "预算已用 80 %",
       summary: "为每个超过 1 美元的会话写摘要",
-      secret: "会话中出现了密钥",
+      secret: "会话中发现密钥",
     },
     noneTitle: "没有开启的规则",
     noneNote: "开启一条现成规则，或新建一条。",
