@@ -108,6 +108,9 @@ class LangSmithDestination(HttpDestination):
             if answer is None or answer.status != 404:
                 return delivery
         answer, delivery = await self._feedback("POST", "", feedback)
+        if annotation.known and answer is not None and answer.status == 409:
+            # It is there after all: the update is tried again.
+            return Delivery(verdict="retry", reason="not updated: the server did not find what it has")
         return _known(answer, delivery, 409)
 
     async def remove_annotation(self, annotation_id: bytes) -> Delivery:
